@@ -1,0 +1,45 @@
+"""Every exception that igcf raises on purpose.
+
+A message is one sentence: what went wrong, where, what was found, what was expected, what to do next.
+The command line prints it after ``Error:``; the service returns it with the class name.
+"""
+
+
+class IgcfError(Exception):
+    """The base of all: something that the caller can put right."""
+
+
+class ConfigError(IgcfError):
+    """A setting is outside its range, or two settings contradict each other."""
+
+
+class DataError(IgcfError):
+    """A log cannot be used: missing column, bad value, empty file, unknown data set."""
+
+
+class DownloadError(DataError):
+    """A data set could not be fetched or does not match its checksum."""
+
+
+class ModelError(IgcfError):
+    """A model is inconsistent, or a model folder is missing, foreign, newer or damaged."""
+
+
+class UnknownItemError(IgcfError):
+    """An item that the model does not know."""
+
+
+class FeedbackError(IgcfError):
+    """A reaction that cannot be learned from: not a number, infinite, or far outside the log's range."""
+
+
+class NoItemsLeftError(IgcfError):
+    """Fewer items are left for this user than were asked for."""
+
+
+class TrainingDivergedError(IgcfError):
+    """The loss or a parameter stopped being finite."""
+
+
+class StoreError(IgcfError):
+    """The service's store cannot be reached, or its schema is not ours."""
