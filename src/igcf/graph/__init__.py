@@ -1,0 +1,17 @@
+"""The user-item graph: normalised adjacency and propagation as a polynomial in it; never torch."""
+
+from igcf.graph.adjacency import GraphWarning, normalised_adjacency
+from igcf.graph.kernels import sampled_products, sparse_product
+from igcf.graph.propagation import Propagation, appnp_weights, build_propagation, lightgcn_weights, sgc_weights
+
+__all__ = [
+    "GraphWarning",
+    "Propagation",
+    "appnp_weights",
+    "build_propagation",
+    "lightgcn_weights",
+    "normalised_adjacency",
+    "sampled_products",
+    "sgc_weights",
+    "sparse_product",
+]

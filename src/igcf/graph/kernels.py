@@ -1,0 +1,81 @@
+"""The two sparse operations of pretraining: sparse times dense, and dot products at given pairs.
+
+Both use threaded numba kernels and fall back to SciPy and NumPy where numba is not installed. The result does not
+depend on the number of threads.
+"""
+
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from igcf.arrays import Float32Array, IntArray
+from igcf.errors import DataError
+
+N_CHUNKS = 64
+"""Rows are cut into this many chunks of equal work; fixed, so that sums do not depend on the thread count."""
+PAIR_BLOCK = 1 << 16
+"""Pairs per block of the NumPy fall-back, which bounds its memory."""
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """The numba kernels, imported on first use (numba takes a second to load), or None without numba."""
+    try:
+        from igcf.graph import compiled as kernels
+    except ImportError:
+        return None
+    return kernels
+
+
+def sparse_product(
+    matrix: sp.csr_array,
+    dense: npt.NDArray[np.float32],
+    *,
+    plus: npt.NDArray[np.float32] | None = None,
+    scale: float = 1.0,
+) -> Float32Array:
+    """`matrix @ dense + scale * plus` in float32, without a temporary for the second term."""
+    _check_columns(matrix, dense, matrix.shape[1])
+    kernels = compiled()
+    if kernels is None:
+        product: Float32Array = matrix @ dense
+        return product if plus is None else product + np.float32(scale) * plus
+    dense = np.ascontiguousarray(dense, dtype=np.float32)
+    out = np.zeros((matrix.shape[0], dense.shape[1]), dtype=np.float32)
+    if plus is not None:
+        np.multiply(plus, np.float32(scale), out=out)
+    kernels.add_product(matrix.indptr, matrix.indices, matrix.data, dense, out, chunks(matrix.indptr))
+    return out
+
+
+def sampled_products(
+    indptr: IntArray, indices: IntArray, left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]
+) -> Float32Array:
+    """`left[row] . right[column]` for every stored pair of a CSR pattern, in its order."""
+    kernels = compiled()
+    out = np.empty(len(indices), dtype=np.float32)
+    if kernels is None:
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        for start in range(0, len(out), PAIR_BLOCK):
+            block = slice(start, start + PAIR_BLOCK)
+            np.einsum("pd,pd->p", left[rows[block]], right[indices[block]], out=out[block])
+        return out
+    left, right = (np.ascontiguousarray(side, dtype=np.float32) for side in (left, right))
+    kernels.pair_products(indptr, indices, left, right, out, chunks(indptr))
+    return out
+
+
+def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
+    """Row bounds of chunks with about equal work: non-zeros, and a little for every row."""
+    work = indptr.astype(np.int64) + 4 * np.arange(len(indptr))
+    bounds = np.searchsorted(work, np.linspace(0, work[-1], N_CHUNKS + 1))
+    bounds[-1] = len(indptr) - 1
+    return bounds.astype(np.int64)
+
+
+def _check_columns(matrix: sp.csr_array, dense: npt.NDArray[np.float32], rows: int) -> None:
+    if dense.ndim != 2 or dense.shape[0] != rows:
+        raise DataError(f"the graph has {rows} nodes, the vectors have shape {dense.shape}; expected one row per node")
