@@ -1,0 +1,42 @@
+"""igcf: an interactive recommender that learns a new user's taste from each reaction.
+
+Names are loaded on first use, so that `import igcf` stays light and serving never needs torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from igcf.version import __version__
+
+if TYPE_CHECKING:
+    from igcf.config import PretrainConfig as PretrainConfig
+    from igcf.data import Interactions as Interactions
+    from igcf.data import load_dataset as load_dataset
+    from igcf.model import Model as Model
+    from igcf.online import Greedy as Greedy
+    from igcf.online import InfoUcb as InfoUcb
+    from igcf.online import Recommender as Recommender
+    from igcf.online import Thompson as Thompson
+    from igcf.online import Ucb as Ucb
+    from igcf.pretrain import pretrain as pretrain
+
+_HOME = {
+    "Greedy": "igcf.online",
+    "InfoUcb": "igcf.online",
+    "Interactions": "igcf.data",
+    "Model": "igcf.model",
+    "PretrainConfig": "igcf.config",
+    "Recommender": "igcf.online",
+    "Thompson": "igcf.online",
+    "Ucb": "igcf.online",
+    "load_dataset": "igcf.data",
+    "pretrain": "igcf.pretrain",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'igcf' has no attribute {name!r}")

@@ -1,0 +1,6 @@
+"""The artifact that pretraining writes and the online phase reads; never torch."""
+
+from igcf.model.model import Channel, Model
+from igcf.model.reward import Reward
+
+__all__ = ["Channel", "Model", "Reward"]

@@ -1,0 +1,158 @@
+"""The model folder: `model.safetensors`, `items.parquet`, `meta.json`; whole or absent, checked, never executed."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from igcf.errors import ModelError
+from igcf.model.model import Channel, Model
+from igcf.model.reward import Reward
+
+FORMAT = "igcf-model"
+FORMAT_VERSION = 1
+TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
+
+
+def save_model(model: Model, folder: Path) -> None:
+    """Write `folder`, under a temporary name first: a reader meets the whole model or none."""
+    if folder.exists():
+        raise ModelError(f"{folder} already exists; a model is never overwritten, choose another folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            _write_parts(model, part)
+            part.chmod(0o755)
+            part.rename(folder)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise ModelError(
+            f"cannot write the model to {folder}: {error.strerror or error}; nothing was left there"
+        ) from error
+
+
+def load_model(folder: Path) -> Model:
+    """Read what `save_model` wrote, or refuse with one sentence."""
+    meta = _read_meta(folder)
+    contents = {}
+    for name in (TENSORS, ITEMS):
+        contents[name] = _read(folder, name)
+        if hashlib.sha256(contents[name]).hexdigest() != meta["sha256"].get(name):
+            raise ModelError(
+                f"{folder / name} is not the file that was saved (truncated or changed); restore or retrain"
+            )
+    try:
+        tensors = load(contents[TENSORS])
+        items = pl.read_parquet(contents[ITEMS])
+        return Model(
+            item_vectors=tensors["item_vectors"],
+            item_variances=tensors["item_variances"],
+            prior_mean=tensors["prior_mean"],
+            prior_cov=tensors["prior_cov"],
+            noise_var=tensors["noise_var"][0] if len(tensors["noise_var"]) == 1 else tensors["noise_var"],
+            item_ids=items["item_id"].to_list(),
+            titles=items["title"].to_list() if "title" in items.columns else None,
+            categories=items["categories"].to_list() if "categories" in items.columns else None,
+            reward=Reward(**meta["reward"]),
+            evidence=[
+                Channel(tensors[f"evidence_vectors_{i}"], tensors[f"evidence_noise_{i}"], Reward(**reward))
+                for i, reward in enumerate(meta["evidence"])
+            ],
+            metadata=meta["metadata"],
+        )
+    except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def model_id(folder: Path) -> str:
+    """A short name of the exact contents, taken from `meta.json` alone."""
+    return str(_read_meta(folder)["checksum"])[:12]
+
+
+def _write_parts(model: Model, part: Path) -> None:
+    tensors: dict[str, npt.NDArray[Any]] = {
+        "item_vectors": model.item_vectors,
+        "item_variances": model.item_variances,
+        "prior_mean": model.prior_mean,
+        "prior_cov": model.prior_cov,
+        "noise_var": np.atleast_1d(np.asarray(model.noise_var, dtype=np.float64)),
+    }
+    for i, channel in enumerate(model.evidence):
+        tensors[f"evidence_vectors_{i}"] = np.ascontiguousarray(channel.vectors)
+        tensors[f"evidence_noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    columns: dict[str, Any] = {"item_id": list(model.item_ids)}
+    if model.titles is not None:
+        columns["title"] = list(model.titles)
+    if model.categories is not None:
+        columns["categories"] = pl.Series([list(each) for each in model.categories], dtype=pl.List(pl.String))
+    _write(part / TENSORS, save(tensors))
+    with (part / ITEMS).open("wb") as file:
+        pl.DataFrame(columns).write_parquet(file)
+    _write(part / META, json.dumps(_sealed(_meta(model, part)), indent=2, allow_nan=False).encode())
+
+
+def _meta(model: Model, part: Path) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "ids": ITEMS,
+        "items": model.n_items,
+        "dim": model.dim,
+        "reward": asdict(model.reward),
+        "evidence": [asdict(channel.reward) for channel in model.evidence],
+        "metadata": model.metadata,
+        "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
+    }
+
+
+def _sealed(meta: dict[str, Any]) -> dict[str, Any]:
+    body = {name: value for name, value in meta.items() if name != "checksum"}
+    return body | {"checksum": hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()}
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ModelError(f"no model at {folder}; create one with `igcf pretrain --dataset synthetic --out {folder}`")
+    if not (folder / META).is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no {META}")
+    try:
+        meta = json.loads(_read(folder, META))
+    except ValueError as error:
+        raise ModelError(f"{folder / META} is not readable JSON ({error}); restore or retrain") from error
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise ModelError(f"{folder / META} does not describe an igcf model")
+    if meta.get("version") != FORMAT_VERSION:
+        raise ModelError(
+            f"{folder} has model format {meta.get('version')}, this igcf reads {FORMAT_VERSION}; "
+            "use the igcf that wrote it, or run `igcf pretrain` again"
+        )
+    if _sealed(meta)["checksum"] != meta.get("checksum"):
+        raise ModelError(f"{folder / META} was changed after it was saved; restore or retrain")
+    return meta
+
+
+def _read(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {folder / name}: {error.strerror}; the model is not complete") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

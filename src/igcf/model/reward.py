@@ -1,0 +1,74 @@
+"""How a reaction in the units of the log becomes the number that a model is trained on and updated with."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.arrays import BoolArray, FloatArray
+from igcf.errors import ConfigError, FeedbackError
+
+RewardKind = Literal["raw", "scaled", "satisfied", "exposed"]
+KINDS: tuple[RewardKind, ...] = ("raw", "scaled", "satisfied", "exposed")
+FAR_OUTSIDE = 10.0
+"""A value this many times larger than anything in the log is a mistake, not a reaction."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """Maps a value to a reward; a shown item without any reaction (NaN) has reward 0.
+
+    `raw` is the value itself, `scaled` divides by the log's largest value, `satisfied` is 1[value >= threshold],
+    `exposed` is 1 for any reaction at all.
+    """
+
+    kind: RewardKind
+    threshold: float
+    """A reaction of at least this value is a success, whatever the kind."""
+    low: float
+    """Smallest value in the log."""
+    high: float
+    """Largest value in the log."""
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that does not exist and a range that is none."""
+        if self.kind not in KINDS:
+            raise ConfigError(f"reward must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if not (np.isfinite([self.threshold, self.low, self.high]).all() and self.low <= self.high):
+            raise ConfigError(f"reward needs finite low <= high and threshold, got {self}")
+
+    @classmethod
+    def from_log(cls, values: npt.NDArray[np.floating], kind: RewardKind, threshold: float | None = None) -> "Reward":
+        """The reward of a log; without a threshold a success lies in the upper quarter of its range."""
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        return cls(kind, low + 0.75 * (high - low) if threshold is None else float(threshold), low, high)
+
+    def of(self, values: npt.ArrayLike) -> FloatArray:
+        """One reward per value; NaN, an item shown without a reaction, gives 0."""
+        value = np.asarray(values, dtype=np.float64)
+        if self.kind == "satisfied":
+            return (value >= self.threshold).astype(np.float64)
+        if self.kind == "exposed":
+            return (~np.isnan(value)).astype(np.float64)
+        reward = np.nan_to_num(value, nan=0.0)
+        return reward / (self.high or 1.0) if self.kind == "scaled" else reward
+
+    def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
+        """Whether each value is a success; NaN is none."""
+        return np.asarray(np.asarray(values, dtype=np.float64) >= self.threshold)
+
+    def checked(self, value: object) -> float:
+        """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""
+        if value is None:
+            return float("nan")
+        expected = f"expected a number like those of the log, {self.low:g} to {self.high:g}"
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+            raise FeedbackError(f"value {value!r} is a {type(value).__name__}; {expected}")
+        try:
+            number = float(value)
+        except OverflowError:  # an int beyond the range of floats
+            number = float("inf")
+        if not abs(number) <= FAR_OUTSIDE * max(abs(self.low), abs(self.high), 1.0):  # also refuses NaN
+            raise FeedbackError(f"value {number:g} cannot be a reaction; {expected}")
+        return number

@@ -1,0 +1,27 @@
+"""The online phase: beliefs, scoring, policies, sessions; never torch."""
+
+from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb, top_k
+from igcf.online.replay import Learner, ModelLearner, Shown, replay
+from igcf.online.session import Contribution, Explanation, Recommendation, Recommender, Session
+
+__all__ = [
+    "Belief",
+    "Contribution",
+    "Explanation",
+    "Greedy",
+    "InfoUcb",
+    "Learner",
+    "ModelLearner",
+    "Policy",
+    "Recommendation",
+    "Recommender",
+    "ScoringEngine",
+    "Session",
+    "Shown",
+    "Thompson",
+    "Ucb",
+    "replay",
+    "top_k",
+]

@@ -1,0 +1,118 @@
+"""How the next items are chosen: a score per item from the belief, and the best available ones."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.errors import ConfigError
+from igcf.online.engine import ScoringEngine
+
+
+class Policy(Protocol):
+    """Turns the state of all users into scores; larger is recommended first."""
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """One score per user and item, (users, items); `available` marks what may be recommended."""
+        ...
+
+
+def _variances(engine: ScoringEngine, item_uncertainty: bool) -> FloatArray:
+    return engine.variances + engine.item_uncertainty() if item_uncertainty else engine.variances
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The item that is expected to please most; never explores on purpose."""
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """The posterior means."""
+        return engine.means
+
+
+@dataclass(frozen=True)
+class Ucb:
+    """Optimism: mean + nu * std (eq:UCB2)."""
+
+    nu: float = 0.5
+    item_uncertainty: bool = False
+    """Also count the uncertainty of the item vectors themselves."""
+
+    def __post_init__(self) -> None:
+        """Refuse pessimism and nonsense."""
+        if not 0 <= self.nu < float("inf"):
+            raise ConfigError(f"nu must be zero or more, got {self.nu}")
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Mean plus `nu` standard deviations."""
+        bonus = np.sqrt(_variances(engine, self.item_uncertainty))
+        bonus *= self.nu
+        bonus += engine.means
+        return bonus
+
+
+@dataclass(frozen=True)
+class InfoUcb:
+    """Optimism by information (eq:UCB): mean + Gamma_t / 2 * sqrt(I), I = log(1 + var / noise) / 2.
+
+    With probability 1 - delta the bound holds for all available items at once (thm:ucb).
+    """
+
+    delta: float = 0.05
+    item_uncertainty: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Mean plus the information-theoretic width."""
+        var = _variances(engine, self.item_uncertainty)
+        log_term = np.log1p(var / engine.model.item_noise)  # twice the mutual information
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(log_term > 0, var / log_term, engine.model.item_noise)
+        largest = np.where(available, ratio, 0.0).max(axis=1, keepdims=True)
+        n_available = np.maximum(available.sum(axis=1, keepdims=True), 1)
+        gamma = 4.0 * np.sqrt(largest * np.log(2.0 * n_available / self.delta))  # Gamma_t of thm:ucb
+        return np.asarray(engine.means + gamma / 2.0 * np.sqrt(log_term / 2.0))
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """Posterior sampling: draw one user vector from the belief and believe it for this round."""
+
+    item_uncertainty: bool = False
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Scores of all items under one draw per user."""
+        size, axes = np.linalg.eigh(engine.belief_covs)  # the covariance may be singular, so no Cholesky
+        spread = np.sqrt(np.maximum(size, 0.0)) * rng.standard_normal(size.shape)
+        draw = engine.belief_means + np.einsum("bij,bj->bi", axes, spread)
+        scores = np.asarray(draw @ engine.items.T, dtype=np.float64)
+        if self.item_uncertainty:
+            scores += np.sqrt(draw**2 @ engine.model.item_variances.T) * rng.standard_normal(scores.shape)
+        return scores
+
+
+def top_k(scores: FloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
+    """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
+
+    Every row must have at least `k` available items.
+    """
+    masked = np.where(available, scores, -np.inf)
+    if k == 1:
+        best = masked.max(axis=1, keepdims=True)
+        chosen = np.asarray(masked.argmax(axis=1))
+        for user in np.flatnonzero((masked == best).sum(axis=1) > 1):
+            chosen[user] = rng.choice(np.flatnonzero(masked[user] == best[user]))
+        return np.asarray(chosen[:, None])
+    return np.stack([_top_k_of_one(row, k, rng) for row in masked])
+
+
+def _top_k_of_one(masked: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+    least = np.partition(masked, len(masked) - k)[len(masked) - k]
+    rows = np.flatnonzero(masked >= max(least, np.finfo(np.float64).min))
+    order = np.lexsort((rng.random(len(rows)), -masked[rows]))
+    return np.asarray(rows[order[:k]])

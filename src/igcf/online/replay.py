@@ -1,0 +1,102 @@
+"""Many users in lock-step against what they are known to like: the inner loop of every experiment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.model import Model
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Policy, top_k
+
+BLOCK = 512
+"""Users in lock-step at a time, so that thousands of users fit in memory."""
+
+
+class Learner(Protocol):
+    """Anything that recommends to many users in lock-step and learns from their reactions."""
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Forget everybody and meet `n_users` new users."""
+        ...
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """The next `k` items of each user, best first, (users, k), out of `available` (users, items)."""
+        ...
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """The reactions to what was selected, both (users, k); NaN: no reaction."""
+        ...
+
+
+class ModelLearner:
+    """A model and a policy as a `Learner`."""
+
+    def __init__(self, model: Model, policy: Policy, *, forgetting: float = 1.0) -> None:
+        self.model, self.policy, self.forgetting = model, policy, forgetting
+        self._template = ScoringEngine(model)
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Start `n_users` users from the population."""
+        self.engine = self._template.fresh(n_users)
+        self._rng = rng
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """The policy's best available items."""
+        scores = self.policy.scores(self.engine, available, rng=self._rng)
+        return top_k(scores, available, k, rng=self._rng)
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """Closed-form updates of all users."""
+        self.engine.forget(self.forgetting)
+        self.engine.observe(rows, values)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What was shown in every round and how the user reacted."""
+
+    rows: IntArray
+    """(users, rounds, slate) item rows"""
+    values: Float32Array
+    """(users, rounds, slate); NaN: no reaction"""
+
+
+def replay(
+    learner: Learner,
+    truth: Float32Array | Sequence[Float32Array],
+    *,
+    rounds: int,
+    slate: int = 1,
+    rng: np.random.Generator,
+    block: int = BLOCK,
+) -> Shown:
+    """Let `learner` meet users whose reactions are known, no item twice per user.
+
+    Args:
+        learner: recommends and learns.
+        truth: (users, items) values, NaN where the user has no reaction. A sequence of such tables splits the rounds
+            evenly among them: the tastes change from one to the next and nobody tells the learner.
+        rounds: rounds per user.
+        slate: items per round; all of them are observed.
+        rng: draws and ties.
+        block: users in lock-step at a time.
+    """
+    phases = [truth] if isinstance(truth, np.ndarray) else list(truth)
+    n_users, n_items = phases[0].shape
+    rows = np.empty((n_users, rounds, slate), dtype=np.int32)
+    values = np.empty((n_users, rounds, slate), dtype=np.float32)
+    for start in range(0, n_users, block):
+        users = np.arange(start, min(start + block, n_users))
+        available = np.ones((len(users), n_items), dtype=np.bool_)
+        learner.begin(len(users), rng=rng)
+        for t in range(rounds):
+            table = phases[t * len(phases) // rounds]
+            chosen = learner.select(available, slate)
+            seen = table[users[:, None], chosen]
+            np.put_along_axis(available, chosen, False, axis=1)
+            learner.observe(chosen, seen)
+            rows[users, t], values[users, t] = chosen, seen
+    return Shown(rows, values)

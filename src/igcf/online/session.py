@@ -1,0 +1,197 @@
+"""One user being met: recommend, observe, explain."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.arrays import BoolArray, FloatArray
+from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.model import Model
+from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Policy, Ucb, top_k
+
+Reaction = tuple[str, float | None]
+"""An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by."""
+
+    item_id: str
+    score: float
+    mean: float
+    std: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one past reaction adds to the expected reward of an item."""
+
+    item_id: str
+    value: float | None
+    amount: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where an expected reward comes from: `prior` plus all `contributions` is exactly `mean`."""
+
+    item_id: str
+    prior: float
+    contributions: tuple[Contribution, ...]
+    mean: float
+    std: float
+
+
+class Recommender:
+    """A model and a policy, ready to meet users; holds nothing about any of them.
+
+    Args:
+        model: what pretraining learned.
+        policy: how items are chosen.
+        forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
+            changing taste by falling back toward the population.
+        seed: makes draws and ties repeatable, in the order in which sessions are opened.
+    """
+
+    def __init__(self, model: Model, policy: Policy | None = None, *, forgetting: float = 1.0, seed: int = 0) -> None:
+        if not 0 < forgetting <= 1:
+            raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
+        self.model = model
+        self.policy: Policy = Ucb() if policy is None else policy
+        self.forgetting = forgetting
+        self._engine = ScoringEngine(model)
+        self._seeds = np.random.SeedSequence(seed)
+
+    def session(self, history: Iterable[Reaction] = (), *, rng: np.random.Generator | None = None) -> "Session":
+        """Meet a user; a `history` of (item_id, value) pairs warm-starts and equals having observed it here."""
+        rng = np.random.default_rng(self._seeds.spawn(1)[0]) if rng is None else rng
+        return Session(self, self._engine.fresh(), list(history), rng)
+
+
+class Session:
+    """The belief about one user and what was shown to sharpen it."""
+
+    def __init__(
+        self, recommender: Recommender, engine: ScoringEngine, history: Sequence[Reaction], rng: np.random.Generator
+    ) -> None:
+        self.model = recommender.model
+        self.policy = recommender.policy
+        self._forgetting = recommender.forgetting
+        self._engine = engine
+        self._rng = rng
+        self._rows = [self.model.item_row(item_id) for item_id, _ in history]
+        self._values = [self.model.reward.checked(value) for _, value in history]
+        self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
+        self._unseen[0, self._rows] = False
+        if history:
+            X, rewards, noise = self._evidence()
+            engine.set_belief(engine.prior.updated_block(X, rewards, noise))
+
+    @property
+    def history(self) -> list[Reaction]:
+        """The reactions so far, oldest first."""
+        return [
+            (self.model.item_ids[row], None if np.isnan(value) else value)
+            for row, value in zip(self._rows, self._values, strict=True)
+        ]
+
+    @property
+    def belief(self) -> Belief:
+        """A copy of the current belief."""
+        return self._engine.belief()
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
+        return self._engine.means[0].copy(), np.sqrt(self._engine.variances[0])
+
+    def recommend(
+        self,
+        k: int = 1,
+        exclude: Iterable[str] = (),
+        candidates: Iterable[str] | None = None,
+        policy: Policy | None = None,
+    ) -> list[Recommendation]:
+        """The `k` best items that this user has not reacted to, best first.
+
+        Args:
+            k: how many.
+            exclude: items not to show now; ids that the model does not know are ignored.
+            candidates: choose among these only.
+            policy: used instead of the recommender's own, for this call.
+        """
+        available = self._available(k, exclude, candidates)
+        scores = (policy or self.policy).scores(self._engine, available, rng=self._rng)
+        chosen = top_k(scores, available, k, rng=self._rng)[0]
+        means, stds = self._engine.means[0, chosen], np.sqrt(self._engine.variances[0, chosen])
+        return [
+            Recommendation(self.model.item_ids[row], float(scores[0, row]), float(mean), float(std), rank)
+            for rank, (row, mean, std) in enumerate(zip(chosen, means, stds, strict=True), start=1)
+        ]
+
+    def observe(self, item_id: str, value: float | None) -> None:
+        """Learn from one reaction, in closed form; a bad item or value raises and changes nothing."""
+        row, number = self.model.item_row(item_id), self.model.reward.checked(value)
+        self._engine.forget(self._forgetting)
+        self._engine.observe(np.array([row]), np.array([number]))
+        self._rows.append(row)
+        self._values.append(number)
+        self._unseen[0, row] = False
+
+    def explain(self, item_id: str) -> Explanation:
+        """Split an item's expected reward into what the population says and what each reaction added.
+
+        mean = x . m0 + sum_s k_s a_s with k_s = x' S0 x_s and a = M^-1 (rewards - X m0), M = X S0 X' + noise:
+        the block form of eq:update_dis read term by term.
+        """
+        row = self.model.item_row(item_id)
+        x = self.model.item_vectors[row].astype(np.float64)
+        prior = self._engine.prior
+        amounts = np.zeros(0)
+        if self._rows:
+            X, rewards, noise = self._evidence()
+            surprise = np.linalg.solve(X @ prior.cov @ X.T + np.diag(noise), rewards - X @ prior.mean)
+            amounts = (X @ (prior.cov @ x) * surprise).reshape(len(self._rows), -1).sum(axis=1)
+        contributions = tuple(
+            Contribution(past_id, value, float(amount))
+            for (past_id, value), amount in zip(self.history, amounts, strict=True)
+        )
+        start = float(x @ prior.mean)
+        return Explanation(
+            item_id, start, contributions, start + float(amounts.sum()), float(np.sqrt(self._engine.variances[0, row]))
+        )
+
+    def _evidence(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """All that the history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
+
+        Forgetting gives a reaction that is `age` reactions old the weight forgetting ** age.
+        """
+        X, rewards, noise = self.model.observations(np.array(self._rows), np.array(self._values))
+        weight = self._forgetting ** np.arange(len(self._rows) - 1, -1, -1.0)
+        return X.reshape(-1, self.model.dim), rewards.ravel(), (noise / weight[:, None]).ravel()
+
+    def _available(self, k: int, exclude: Iterable[str], candidates: Iterable[str] | None) -> BoolArray:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
+        available = self._unseen
+        if candidates is not None:
+            rows: npt.NDArray[np.intp] = np.array([self.model.item_row(each) for each in candidates], dtype=np.intp)
+            chosen = np.zeros_like(available)
+            chosen[0, rows] = True
+            available = available & chosen
+        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
+        if excluded:
+            available = available.copy()
+            available[0, excluded] = False
+        left = int(np.count_nonzero(available))
+        if left < k:
+            raise NoItemsLeftError(
+                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
+                f"after {len(set(self._rows))} seen and the exclusions; ask for fewer or widen the candidates"
+            )
+        return available
