@@ -1,0 +1,41 @@
+# Everything a developer does; each target sets up what it needs on a fresh machine.
+PYTHON ?= python3
+BIN := .venv/bin
+SERVICE_PACKAGES := postgresql chromium nginx-light
+
+.PHONY: setup demo test check serve test-realdata docs clean system
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,service]' --group dev
+	touch $@
+
+demo: setup
+	$(BIN)/igcf demo --out demo
+
+serve: setup
+	$(BIN)/igcf serve --demo --open
+
+check: setup
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
+system:
+	@missing=; for tool in chromium nginx; do command -v $$tool >/dev/null || missing=1; done; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=1; \
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVICE_PACKAGES); fi
+
+test: setup system
+	$(BIN)/pytest -q -n 2 --dist loadgroup
+
+test-realdata: setup
+	$(BIN)/pytest -q -m realdata
+
+clean:
+	rm -rf .venv demo build dist

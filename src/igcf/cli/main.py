@@ -1,0 +1,88 @@
+"""The `igcf` command: subcommands are imported when they are called, mistakes are one line."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from igcf.errors import IgcfError
+from igcf.version import __version__
+
+COMMANDS = {
+    "demo": ("igcf.cli.demo:demo", "See it work on the embedded catalogue, in about a minute."),
+    "data": ("igcf.cli.data:data", "List, fetch and validate interaction logs."),
+    "pretrain": ("igcf.cli.pretrain:pretrain", "Learn a model from an interaction log."),
+    "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
+    "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
+    "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
+    "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),
+    "bench": ("igcf.cli.bench:bench", "Measure speed beside the bare operations and peers."),
+    "theory": ("igcf.cli.theory:theory", "Check the confidence and regret bounds by simulation."),
+    "doctor": ("igcf.cli.doctor:doctor", "Show what is installed, found and reachable."),
+}
+EPILOG = """\b
+Examples:
+  igcf demo
+  igcf pretrain --dataset ratings.csv --out model/
+  igcf recommend model/
+  igcf serve model/
+"""
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand only when it is called and shows our own errors as one line with exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        """Run; a user's mistake ends in one line on stderr, a bug keeps its trace."""
+        extra["standalone_mode"] = False
+        try:
+            result = super().main(args, prog_name or "igcf", **extra)
+            sys.exit(result if isinstance(result, int) else 0)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+            sys.exit(2)
+        except IgcfError as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(2)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("Stopped.", err=True)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of our output went away, as in `igcf ... | head`
+            sys.stderr.close()
+            sys.exit(0)
+
+
+@click.group(
+    cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="igcf")
+def cli() -> None:
+    """An interactive recommender: a new user gets an answer at once, and each reaction makes the next one better."""
+
+
+def main() -> None:
+    """Entry point of the `igcf` script."""
+    cli.main()
