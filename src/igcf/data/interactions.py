@@ -13,6 +13,9 @@ import scipy.sparse as sp
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.errors import DataError
 
+MISSING_TIME = np.iinfo(np.int64).min
+"""The timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
@@ -31,7 +34,7 @@ class Interactions:
     values: Float32Array
     """The reaction in the units of the log: stars, watch ratio, 0/1."""
     timestamps: IntArray | None = None
-    """Seconds or any other number that grows with time (int64)."""
+    """Seconds or any other number that grows with time (int64); `MISSING_TIME` where it is unknown."""
     titles: tuple[str, ...] | None = None
     """One per item."""
     categories: tuple[tuple[str, ...], ...] | None = None
@@ -88,7 +91,10 @@ class Interactions:
         timestamp: str | None = None,
         separator: str = ",",
     ) -> "Interactions":
-        """Read a CSV file (also gzipped) with a header; `timestamp` is used when a column of that name exists."""
+        """Read a CSV file (also gzipped) with a header.
+
+        `timestamp` names the column of times; without it a column called `timestamp` is used when there is one.
+        """
         from igcf.data.frames import Columns, read_csv
 
         return read_csv(Path(path), Columns(user, item, value, timestamp), separator=separator)
@@ -103,7 +109,7 @@ class Interactions:
         value: str = "value",
         timestamp: str | None = None,
     ) -> "Interactions":
-        """Read a Parquet file, or a folder of them, with named columns."""
+        """Read a Parquet file, or a folder of them, with named columns; `timestamp` as in `from_csv`."""
         from igcf.data.frames import Columns, read_parquet
 
         return read_parquet(Path(path), Columns(user, item, value, timestamp))
@@ -118,7 +124,7 @@ class Interactions:
         return replace(self, titles=titles, categories=categories)
 
     def subset(self, rows: BoolArray | IntArray) -> "Interactions":
-        """The reactions at `rows`; users and items keep their row numbers, also when none of their reactions is left."""
+        """The reactions at `rows`; users and items keep their row numbers, also those without any left."""
         return replace(
             self,
             user_idx=self.user_idx[rows],
@@ -147,7 +153,7 @@ class Interactions:
         return table
 
     def fingerprint(self) -> str:
-        """A short hash of ids, values and times: two logs with the same one hold the same reactions in the same order."""
+        """A short hash of ids, values and times: logs with the same one hold the same reactions in the same order."""
         digest = hashlib.sha256()
         for ids in (self.user_ids, self.item_ids):
             digest.update("\0".join(ids).encode())

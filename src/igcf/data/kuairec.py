@@ -1,0 +1,63 @@
+"""KuaiRec's small matrix: nearly every user watched nearly every video; the value is the watch ratio."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import polars as pl
+
+from igcf.data.frames import Columns, csv_frame, interactions_from_frame
+from igcf.data.interactions import Interactions
+from igcf.errors import DataError
+
+COLUMNS = Columns(user="user_id", item="video_id", value="watch_ratio", timestamp="timestamp")
+MATRIX = ("small_matrix.csv", "small_matrix.csv.gz")
+CATEGORIES = "item_categories.csv"
+
+
+def read_kuairec(path: Path) -> Interactions:
+    """Read the folder with `small_matrix.csv[.gz]` and `item_categories.csv`, the matrix itself, or `KuaiRec.zip`.
+
+    Rows without a timestamp keep `MISSING_TIME`; a video's categories are the numbers of its tags.
+    """
+    if path.suffix == ".zip":
+        matrix, tags = _from_archive(path)
+    else:
+        folder = path if path.is_dir() else path.parent
+        file = path if path.is_file() else next((folder / name for name in MATRIX if (folder / name).exists()), None)
+        if file is None:
+            raise DataError(f"{path} holds no small_matrix.csv or small_matrix.csv.gz; expected the files of KuaiRec")
+        matrix = csv_frame(file, COLUMNS)
+        tags = _tags((folder / CATEGORIES).read_bytes()) if (folder / CATEGORIES).exists() else None
+    log = interactions_from_frame(matrix, COLUMNS, name="kuairec", source=str(path))
+    return log if tags is None else log.with_catalogue(None, _categories(log, tags))
+
+
+def _from_archive(path: Path) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
+            if MATRIX[0] not in inside:
+                raise DataError(f"{path} holds no {MATRIX[0]}; expected the archive of KuaiRec")
+            matrix = pl.read_csv(
+                io.BytesIO(archive.read(inside[MATRIX[0]])), columns=list(COLUMNS.required()), infer_schema=False
+            )
+            if CATEGORIES not in inside:
+                return matrix, None
+            return matrix, _tags(archive.read(inside[CATEGORIES]))
+    except (zipfile.BadZipFile, OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path} cannot be read as the archive of KuaiRec: {error}") from error
+
+
+def _tags(table: bytes) -> pl.DataFrame:
+    try:
+        return pl.read_csv(io.BytesIO(table), columns=["video_id", "feat"], infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{CATEGORIES} cannot be read: expected the columns video_id and feat") from error
+
+
+def _categories(log: Interactions, tags: pl.DataFrame) -> tuple[tuple[str, ...], ...]:
+    """`[27, 9]` in the table becomes ("27", "9")."""
+    numbers = tags["feat"].str.extract_all(r"\d+")
+    of_video = dict(zip(tags["video_id"].to_list(), numbers.to_list(), strict=True))
+    return tuple(tuple(of_video.get(item_id) or ()) for item_id in log.item_ids)

@@ -1,0 +1,178 @@
+"""The data sets that igcf knows by name, and where they lie."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from igcf.data.interactions import Interactions
+from igcf.errors import DataError
+
+if TYPE_CHECKING:
+    from igcf.data.frames import Columns
+
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known about a data set before reading it."""
+
+    name: str
+    description: str
+    url: str | None
+    """The owner's archive; None where there is nothing to download."""
+    checksum: str | None
+    """`md5:...` or `sha256:...` of the archive."""
+    files: tuple[str, ...]
+    """Where the data set may lie in the data folder, best first; the first one is what `fetch` writes."""
+    satisfied: float
+    """A reaction of at least this value counts as a success."""
+    licence: str
+    default_split: Literal["time", "users"]
+    """The split of the cold-start experiment."""
+    by_activity: bool = True
+    """Whether its test users are the most active cold users; otherwise they are drawn."""
+    withdrawn: bool = False
+    """Its owner no longer distributes it."""
+
+
+DATASETS: dict[str, DatasetInfo] = {
+    info.name: info
+    for info in (
+        DatasetInfo(
+            name="synthetic",
+            description="invented films, 1,200 users with known tastes, 800 items, about 80,000 stars 1-5; built in",
+            url=None,
+            checksum=None,
+            files=(),
+            satisfied=4.0,
+            licence="Apache-2.0 (part of igcf)",
+            default_split="time",
+        ),
+        DatasetInfo(
+            name="ml-100k",
+            description="MovieLens 100K: 100,000 stars 1-5 of 943 users on 1,682 films, times, genres",
+            url="https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+            checksum="md5:0e33842e24a9c977be4e0107933c0723",
+            files=("ml-100k.zip", "ml-100k"),
+            satisfied=4.0,
+            licence="research use with acknowledgement, no redistribution (GroupLens)",
+            default_split="time",
+        ),
+        DatasetInfo(
+            name="ml-1m",
+            description="MovieLens 1M: 1,000,209 stars 1-5 of 6,040 users on 3,706 films, times, genres",
+            url="https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+            checksum="md5:c4d9eecfca2ab87c1945afe126590906",
+            files=("ml-1m.zip", "ml-1m"),
+            satisfied=4.0,
+            licence="research use with acknowledgement, no redistribution (GroupLens)",
+            default_split="time",
+        ),
+        DatasetInfo(
+            name="kuairec",
+            description="KuaiRec small matrix: 4.7 million watch ratios of 1,411 users on 3,327 short videos, tags",
+            url="https://zenodo.org/records/18164998/files/KuaiRec.zip",
+            checksum=None,
+            files=("KuaiRec.zip", "kuairec", "KuaiRec", "KuaiRec 2.0/data"),
+            satisfied=2.0,
+            licence="CC BY-SA 4.0",
+            default_split="users",
+            by_activity=False,
+        ),
+        DatasetInfo(
+            name="eachmovie",
+            description="EachMovie: 2.8 million scores 0-5 of 61,265 users on 1,623 films",
+            url=None,
+            checksum=None,
+            files=("eachmovie", "eachmovie_triple.gz", "eachmovie_triple", "Vote.txt"),
+            satisfied=4.0,
+            licence="research use; withdrawn by its owner in 2004",
+            default_split="users",
+            withdrawn=True,
+        ),
+    )
+}
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """What is known about the data set called `name`."""
+    if name not in DATASETS:
+        raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def default_data_dir() -> Path:
+    """`IGCF_DATA_DIR` where it is set, otherwise the user's cache folder."""
+    from platformdirs import user_cache_path
+
+    configured = os.environ.get("IGCF_DATA_DIR")
+    return Path(configured) if configured else user_cache_path("igcf")
+
+
+def find_dataset(info: DatasetInfo, data_dir: str | Path | None = None) -> Path | None:
+    """The file or folder of a data set; None where it is not there."""
+    folder = Path(data_dir) if data_dir is not None else default_data_dir()
+    return next((folder / name for name in info.files if (folder / name).exists()), None)
+
+
+def load_dataset(
+    name_or_path: str | Path, data_dir: str | Path | None = None, *, columns: "Columns | None" = None
+) -> Interactions:
+    """Load a data set by name, or a log by the path of a CSV or Parquet file or folder.
+
+    Args:
+        name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
+        data_dir: where named data sets lie; see `default_data_dir`.
+        columns: the columns of a CSV or Parquet log.
+    """
+    if str(name_or_path) in DATASETS:
+        return _load_named(DATASETS[str(name_or_path)], data_dir)
+    path = Path(name_or_path)
+    named = next((info for info in DATASETS.values() if path.name in info.files and path.exists()), None)
+    if named is not None:
+        return _read(named, path)
+    if not path.exists():
+        raise DataError(f"{name_or_path!s} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
+    return _load_table(path, columns)
+
+
+def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
+    if info.name == "synthetic":
+        from igcf.data.synthetic import synthetic_catalogue
+
+        return synthetic_catalogue()
+    path = find_dataset(info, data_dir)
+    if path is None:
+        folder = data_dir if data_dir is not None else default_data_dir()
+        what_next = "put it there" if info.withdrawn else f"run `igcf data fetch {info.name}` or put it there"
+        raise DataError(f"{info.name} is not in {folder} (looked for {', '.join(info.files)}); {what_next}")
+    return _read(info, path)
+
+
+def _read(info: DatasetInfo, path: Path) -> Interactions:
+    if info.name == "kuairec":
+        from igcf.data.kuairec import read_kuairec
+
+        return read_kuairec(path)
+    if info.name == "eachmovie":
+        from igcf.data.eachmovie import read_eachmovie
+
+        return read_eachmovie(path)
+    from igcf.data.movielens import read_movielens_1m, read_movielens_100k
+
+    return read_movielens_1m(path) if info.name == "ml-1m" else read_movielens_100k(path)
+
+
+def _load_table(path: Path, columns: "Columns | None") -> Interactions:
+    from igcf.data.frames import read_csv, read_parquet
+
+    name = path.name.lower()
+    if path.is_dir() or name.endswith((".parquet", ".pq")):
+        return read_parquet(path, columns)
+    if name.endswith((".csv", ".csv.gz")):
+        return read_csv(path, columns)
+    if name.endswith((".tsv", ".tsv.gz")):
+        return read_csv(path, columns, separator="\t")
+    raise DataError(f"{path} has no known ending; expected one of {', '.join(TABLE_SUFFIXES)}, or a folder of Parquet")

@@ -1,0 +1,180 @@
+"""Who is trained on and who is met cold: the protocols of the experiments."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.errors import DataError
+
+Split = Literal["time", "users", "auto"]
+
+
+@dataclass(frozen=True, eq=False)
+class ColdStart:
+    """Three disjoint groups of users over the same items; each user's whole history is the truth about them."""
+
+    train: Interactions
+    validation: Interactions
+    """Every choice of a setting, an epoch or a checkpoint is made on these users."""
+    test: Interactions
+
+
+@dataclass(frozen=True, eq=False)
+class TasteDrift:
+    """Training users, and users whose genres changed most between the two halves of their history.
+
+    `test_before` and `test_after` have the same users in the same rows; so have the two of the validation users.
+    """
+
+    train: Interactions
+    validation_before: Interactions
+    validation_after: Interactions
+    test_before: Interactions
+    test_after: Interactions
+
+
+def cold_start(
+    data: Interactions,
+    *,
+    split: Split = "auto",
+    n_test: int = 200,
+    n_validation: int = 200,
+    min_reactions: int = 120,
+    by_activity: bool = True,
+    rng: np.random.Generator,
+) -> ColdStart:
+    """Split the users into training users and cold ones.
+
+    Args:
+        data: the whole log.
+        split: `time` trains on the first half of the rows in time, the cold users have no row in it; `users` trains
+            on a random half of the users; `auto` takes `time` where every reaction has one.
+        n_test: number of test users; fewer where fewer qualify.
+        n_validation: number of validation users; fewer where fewer are left.
+        min_reactions: the least number of reactions of a test user; validation users may have fewer.
+        by_activity: test users are the most active cold users and validation users the next; otherwise both are drawn.
+        rng: draws the half of the users and, without `by_activity`, the test and validation users.
+    """
+    if split == "auto":
+        split = "time" if has_all_times(data) else "users"
+    if split == "time":
+        train, cold = _time_halves(data)
+    else:
+        train, cold = _user_halves(data, rng)
+    activity = np.bincount(data.user_idx, minlength=data.n_users)
+    order = _by_activity(cold, activity) if by_activity else rng.permutation(cold)
+    test = order[activity[order] >= min_reactions][:n_test]
+    if not len(test):
+        most = int(activity[cold].max()) if len(cold) else 0
+        raise DataError(
+            f"{data.name} has no test user: {len(cold)} users are not in the training half, the most active has "
+            f"{most} reactions, min_reactions is {min_reactions}; lower min_reactions or choose another split"
+        )
+    validation = order[~np.isin(order, test)][:n_validation]
+    return ColdStart(train, data.only_users(validation), data.only_users(test))
+
+
+def taste_drift(
+    data: Interactions, *, n_test: int = 200, n_validation: int = 200, min_reactions: int = 120
+) -> TasteDrift:
+    """Find the users whose taste changed most and split their histories in two.
+
+    A user's reactions with a known time are halved in time, the extra one of an odd number going to the second half.
+    The fewer genres the halves share (cosine of their genre counts), the more the taste changed: the `n_test` users
+    with the smallest cosine are tested, the next `n_validation` validate, and neither is in the training data, which
+    is the first half of all rows in time.
+    """
+    if data.categories is None:
+        raise DataError(f"{data.name} has no item categories; taste drift compares the categories of two periods")
+    timed = data if has_all_times(data) else _timed(data)
+    order = np.lexsort((_times(timed), timed.user_idx))
+    n_reactions = np.bincount(timed.user_idx, minlength=data.n_users)
+    starts = np.cumsum(n_reactions) - n_reactions
+    place = np.empty(len(timed), dtype=np.int64)
+    place[order] = np.arange(len(timed)) - starts[timed.user_idx[order]]  # 0, 1, ... within each user, in time
+    is_before = place < n_reactions[timed.user_idx] // 2
+    genres = _multi_hot(data.categories)
+    similarity = _cosine(_genre_counts(timed, is_before, genres), _genre_counts(timed, ~is_before, genres))
+    qualified = np.flatnonzero(n_reactions >= min_reactions)
+    if not len(qualified):
+        raise DataError(
+            f"{data.name} has no user with {min_reactions} reactions (the most active has {int(n_reactions.max())}); "
+            "lower min_reactions"
+        )
+    ranked = qualified[np.argsort(similarity[qualified], kind="stable")]
+    test, validation = ranked[:n_test], ranked[n_test : n_test + n_validation]
+    first_half = timed.subset(_first_half(timed))
+    before, after = timed.subset(is_before), timed.subset(~is_before)
+    return TasteDrift(
+        train=first_half.only_users(np.setdiff1d(np.unique(first_half.user_idx), ranked[: n_test + n_validation])),
+        validation_before=before.only_users(validation),
+        validation_after=after.only_users(validation),
+        test_before=before.only_users(test),
+        test_after=after.only_users(test),
+    )
+
+
+def has_all_times(data: Interactions) -> bool:
+    """Whether every reaction has a known time."""
+    return data.timestamps is not None and bool((data.timestamps != MISSING_TIME).all())
+
+
+def _times(data: Interactions) -> IntArray:
+    if data.timestamps is None:
+        raise DataError(f"{data.name} has no timestamps; a split in time needs them")
+    return data.timestamps
+
+
+def _timed(data: Interactions) -> Interactions:
+    return data.subset(_times(data) != MISSING_TIME)
+
+
+def _first_half(data: Interactions) -> IntArray:
+    """The earlier half of the rows, in the order of the log; equal times keep the order of the log."""
+    return np.sort(np.argsort(_times(data), kind="stable")[: len(data) // 2])
+
+
+def _time_halves(data: Interactions) -> tuple[Interactions, IntArray]:
+    if not has_all_times(data):
+        _times(data)
+        raise DataError(f"{data.name} has reactions without a timestamp; take split='users'")
+    first = data.subset(_first_half(data))
+    known = np.unique(first.user_idx)
+    return first.only_users(known), np.setdiff1d(np.unique(data.user_idx), known)
+
+
+def _user_halves(data: Interactions, rng: np.random.Generator) -> tuple[Interactions, IntArray]:
+    users = rng.permutation(data.n_users)
+    half = data.n_users // 2
+    with_rows = np.unique(data.user_idx)
+    return data.only_users(np.intersect1d(users[:half], with_rows)), np.intersect1d(users[half:], with_rows)
+
+
+def _by_activity(users: IntArray, activity: IntArray) -> IntArray:
+    return users[np.argsort(-activity[users], kind="stable")]
+
+
+def _multi_hot(categories: tuple[tuple[str, ...], ...]) -> FloatArray:
+    names = sorted({name for item in categories for name in item})
+    column = {name: number for number, name in enumerate(names)}
+    genres = np.zeros((len(categories), len(names)))
+    for item, tags in enumerate(categories):
+        genres[item, [column[tag] for tag in tags]] = 1.0
+    return genres
+
+
+def _genre_counts(data: Interactions, rows: BoolArray, genres: FloatArray) -> FloatArray:
+    """Users x categories: how many of the user's items carry each, over the reactions at `rows`."""
+    part = data.subset(rows)
+    counts: FloatArray = part.matrix(np.ones(len(part))) @ genres
+    return counts
+
+
+def _cosine(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Row by row; users without any category in one of the periods count as unchanged."""
+    product = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    similarity: FloatArray = np.divide((a * b).sum(axis=1), product, out=np.ones(len(a)), where=product > 0)
+    return similarity

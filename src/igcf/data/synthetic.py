@@ -1,0 +1,162 @@
+"""A synthetic film catalogue with a known truth: the embedded data set, and the world that the tests live in.
+
+Users have mixed tastes over genres and react to what is popular or to their taste, so that the log shows a part of the
+truth, chosen as people choose. Whether a reaction satisfies depends on taste and on the quality of the item:
+
+    utility = TASTE_WEIGHT * taste_u . genres_i + quality_i - THRESHOLD,   P(satisfied) = sigmoid(utility)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.data.interactions import Interactions
+from igcf.data.titles import GENRES, invented_titles
+from igcf.errors import DataError
+
+SATISFIED = 4.0
+"""Stars from which a reaction counts as a success."""
+CHANGING_SHARE = 0.2
+"""Share of the users whose taste is drawn anew in the middle of their history."""
+TASTE_WEIGHT = 10.0
+THRESHOLD = 2.5
+POPULARITY_EXPONENT = 0.7
+CHOICE_WEIGHT = 7.0
+"""How strongly taste, compared with popularity, decides what a user reacts to."""
+DAY_S = 86_400
+START_S = 1_577_836_800  # 2020-01-01
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticWorld:
+    """The log, and everything that a recommender has to guess from it."""
+
+    log: Interactions
+    user_tastes: FloatArray
+    """Users x genres, rows sum to one: the taste at the beginning."""
+    later_tastes: FloatArray
+    """The taste in the second half of a user's reactions; equal to `user_tastes` for those who do not change."""
+    is_changing: BoolArray
+    """Which users change."""
+    item_tastes: FloatArray
+    """Items x genres, rows of length one."""
+    item_quality: FloatArray
+    stars: Float32Array
+    """Users x items: the stars that each user would give to each item, at the beginning; the log shows some of them."""
+    later_stars: Float32Array
+    """The same for the second half of a user's reactions."""
+
+    @cached_property
+    def satisfaction(self) -> FloatArray:
+        """Users x items: the probability that the item satisfies the user, at the beginning."""
+        return _satisfaction(self.user_tastes, self.item_tastes, self.item_quality)
+
+    @cached_property
+    def later_satisfaction(self) -> FloatArray:
+        """The same for the second half of a user's reactions."""
+        return _satisfaction(self.later_tastes, self.item_tastes, self.item_quality)
+
+    def complete(self, users: Interactions, *, later: bool = False) -> Interactions:
+        """The users of a part of the log with their reactions to every item: the truth that the log does not show."""
+        row_of = {user_id: row for row, user_id in enumerate(self.log.user_ids)}
+        rows = [row_of[user_id] for user_id in users.user_ids]
+        user_idx, item_idx = np.divmod(np.arange(len(rows) * self.log.n_items, dtype=np.int32), self.log.n_items)
+        table = self.later_stars if later else self.stars
+        return Interactions(
+            users.user_ids, self.log.item_ids, user_idx, item_idx, table[rows].ravel(),
+            titles=self.log.titles, categories=self.log.categories, name=self.log.name,
+        )  # fmt: skip
+
+
+def synthetic_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> Interactions:
+    """The log of `synthetic_world`, about 80,000 reactions at the default size."""
+    return synthetic_world(n_users=n_users, n_items=n_items, seed=seed).log
+
+
+def synthetic_world(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> SyntheticWorld:
+    """Invent a catalogue, users, their reactions and the truth behind them; the same seed gives the same world."""
+    if n_users < 2 or n_items < 20:
+        raise DataError(f"a synthetic world needs 2 users and 20 items or more, got {n_users} and {n_items}")
+    rng = np.random.default_rng(seed)
+    popularity, item_quality = _popularity_and_quality(n_items, rng)
+    item_tastes = _item_tastes(n_items, rng)
+    user_tastes = rng.dirichlet(np.full(len(GENRES), 0.25), size=n_users)
+    is_changing = rng.random(n_users) < CHANGING_SHARE
+    later_tastes = np.where(is_changing[:, None], rng.dirichlet(np.full(len(GENRES), 0.25), size=n_users), user_tastes)
+
+    luck = rng.random((n_users, n_items))
+    stars = _stars(_satisfaction(user_tastes, item_tastes, item_quality), luck)
+    later_stars = _stars(_satisfaction(later_tastes, item_tastes, item_quality), luck)
+
+    chance = rng.gumbel(size=(n_users, n_items)) + np.log(popularity)  # top n of this: n draws without replacement
+    activity = np.clip(rng.lognormal(np.log(45), 0.9, size=n_users), 12, n_items // 2).astype(np.int64)
+    first = _chosen(chance + CHOICE_WEIGHT * user_tastes @ item_tastes.T, (activity + 1) // 2)
+    later_chance = np.where(first, -np.inf, chance + CHOICE_WEIGHT * later_tastes @ item_tastes.T)
+    second = _chosen(later_chance, activity // 2)
+
+    log = _log(first, second, np.where(second, later_stars, stars), item_tastes, rng)
+    return SyntheticWorld(
+        log, user_tastes, later_tastes, is_changing, item_tastes, item_quality, stars, later_stars
+    )  # fmt: skip
+
+
+def _popularity_and_quality(n_items: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """A power law over a random order of the items; popular items are somewhat better."""
+    popularity = np.power(1.0 + rng.permutation(n_items), -POPULARITY_EXPONENT, dtype=np.float64)
+    spread: FloatArray = (np.log(popularity) - np.log(popularity).mean()) / np.log(popularity).std()
+    return popularity, 0.4 * spread + 0.5 * rng.standard_normal(n_items)
+
+
+def _item_tastes(n_items: int, rng: np.random.Generator) -> FloatArray:
+    """One to three genres per item, the first one the strongest."""
+    genres = rng.random((n_items, len(GENRES))).argsort(axis=1)[:, :3]
+    weights = np.array([1.0, 0.6, 0.4]) * (np.arange(3) < rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2], size=(n_items, 1)))
+    tastes = np.zeros((n_items, len(GENRES)))
+    np.put_along_axis(tastes, genres, weights, axis=1)
+    return np.asarray(tastes / np.linalg.norm(tastes, axis=1, keepdims=True))
+
+
+def _satisfaction(user_tastes: FloatArray, item_tastes: FloatArray, quality: FloatArray) -> FloatArray:
+    utility = TASTE_WEIGHT * user_tastes @ item_tastes.T + quality - THRESHOLD
+    return np.asarray(1.0 / (1.0 + np.exp(-utility)))
+
+
+def _stars(satisfaction: FloatArray, luck: FloatArray) -> Float32Array:
+    """4 or 5 stars with the probability of satisfaction, 1 to 3 otherwise; the surer, the more extreme."""
+    edges = np.stack([0.3 * satisfaction**0.5, satisfaction, satisfaction + 0.4 * (1 - satisfaction),
+                      satisfaction + 0.75 * (1 - satisfaction)])  # fmt: skip
+    return np.asarray(5 - (luck > edges).sum(axis=0), dtype=np.float32)
+
+
+def _chosen(score: FloatArray, n_chosen: IntArray) -> BoolArray:
+    """The `n_chosen` best items of each user."""
+    rank = (-score).argsort(axis=1).argsort(axis=1)
+    return np.asarray(rank < n_chosen[:, None])
+
+
+def _log(
+    first: BoolArray, second: BoolArray, stars: Float32Array, item_tastes: FloatArray, rng: np.random.Generator
+) -> Interactions:
+    """The chosen pairs in the order of time: users arrive over two years and stay for some weeks."""
+    n_users, n_items = first.shape
+    user_idx, item_idx = np.nonzero(first | second)
+    arrival = 730 * DAY_S * rng.random(n_users)
+    stay = DAY_S * (1 + rng.exponential(20, size=(n_users,)))
+    within = (rng.random(len(user_idx)) + second[user_idx, item_idx]) / 2  # the second half of the stay comes later
+    times = (START_S + arrival[user_idx] + within * stay[user_idx]).astype(np.int64)
+    order = np.argsort(times, kind="stable")
+    strongest = np.argsort(-item_tastes, axis=1, kind="stable")
+    genres = [[GENRES[g] for g in strongest[item] if item_tastes[item, g] > 0] for item in range(n_items)]
+    return Interactions(
+        user_ids=tuple(f"u{row:04d}" for row in range(n_users)),
+        item_ids=tuple(f"i{row:04d}" for row in range(n_items)),
+        user_idx=user_idx[order].astype(np.int32),
+        item_idx=item_idx[order].astype(np.int32),
+        values=stars[user_idx, item_idx][order],
+        timestamps=times[order],
+        titles=invented_titles([names[0] for names in genres], rng=rng),
+        categories=tuple(tuple(names) for names in genres),
+        name="synthetic",
+    )
