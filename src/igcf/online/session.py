@@ -13,6 +13,8 @@ from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy, Ucb, top_k
 
+BLOCK = 256
+"""Observations per block when a belief is computed from a history."""
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
 
@@ -26,6 +28,8 @@ class Recommendation:
     mean: float
     std: float
     rank: int
+    mean_rank: int
+    """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,31 @@ class Recommender:
         self._engine = ScoringEngine(model)
         self._seeds = np.random.SeedSequence(seed)
 
-    def session(self, history: Iterable[Reaction] = (), *, rng: np.random.Generator | None = None) -> "Session":
-        """Meet a user; a `history` of (item_id, value) pairs warm-starts and equals having observed it here."""
+    def session(
+        self,
+        history: Iterable[Reaction] = (),
+        *,
+        belief: Belief | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> "Session":
+        """Meet a user; a `history` of (item_id, value) pairs warm-starts and equals having observed it here.
+
+        `belief` is what that history led to where it is known already; it is then not computed again.
+        """
         rng = np.random.default_rng(self._seeds.spawn(1)[0]) if rng is None else rng
-        return Session(self, self._engine.fresh(), list(history), rng)
+        return Session(self, self._engine.fresh(), list(history), rng, belief)
 
 
 class Session:
     """The belief about one user and what was shown to sharpen it."""
 
     def __init__(
-        self, recommender: Recommender, engine: ScoringEngine, history: Sequence[Reaction], rng: np.random.Generator
+        self,
+        recommender: Recommender,
+        engine: ScoringEngine,
+        history: Sequence[Reaction],
+        rng: np.random.Generator,
+        belief: Belief | None = None,
     ) -> None:
         self.model = recommender.model
         self.policy = recommender.policy
@@ -90,8 +108,7 @@ class Session:
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
         if history:
-            X, rewards, noise = self._evidence()
-            engine.set_belief(engine.prior.updated_block(X, rewards, noise))
+            engine.set_belief(self._belief_from_history() if belief is None else belief)
 
     @property
     def history(self) -> list[Reaction]:
@@ -125,14 +142,39 @@ class Session:
             candidates: choose among these only.
             policy: used instead of the recommender's own, for this call.
         """
-        available = self._available(k, exclude, candidates)
+        available = self.available(k, exclude, candidates)
         scores = (policy or self.policy).scores(self._engine, available, rng=self._rng)
         chosen = top_k(scores, available, k, rng=self._rng)[0]
         means, stds = self._engine.means[0, chosen], np.sqrt(self._engine.variances[0, chosen])
+        better = np.count_nonzero(self._engine.means[0, available[0]] > means[:, None], axis=1)
         return [
-            Recommendation(self.model.item_ids[row], float(scores[0, row]), float(mean), float(std), rank)
-            for rank, (row, mean, std) in enumerate(zip(chosen, means, stds, strict=True), start=1)
+            Recommendation(self.model.item_ids[row], float(scores[0, row]), mean, std, rank, mean_rank)
+            for rank, (row, mean, std, mean_rank) in enumerate(
+                zip(chosen, means.tolist(), stds.tolist(), (better + 1).tolist(), strict=True), start=1
+            )
         ]
+
+    def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
+        """Which items `recommend` would choose from, (1, items), not to be written to; at least `k` or a refusal."""
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
+        available = self._unseen
+        if candidates is not None:
+            rows: npt.NDArray[np.intp] = np.array([self.model.item_row(each) for each in candidates], dtype=np.intp)
+            chosen = np.zeros_like(available)
+            chosen[0, rows] = True
+            available = available & chosen
+        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
+        if excluded:
+            available = available.copy()
+            available[0, excluded] = False
+        left = int(np.count_nonzero(available))
+        if left < k:
+            raise NoItemsLeftError(
+                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
+                f"after {len(set(self._rows))} seen and the exclusions; ask for fewer or widen the candidates"
+            )
+        return available
 
     def observe(self, item_id: str, value: float | None) -> None:
         """Learn from one reaction, in closed form; a bad item or value raises and changes nothing."""
@@ -166,6 +208,15 @@ class Session:
             item_id, start, contributions, start + float(amounts.sum()), float(np.sqrt(self._engine.variances[0, row]))
         )
 
+    def _belief_from_history(self) -> Belief:
+        """In blocks: the work stays linear in the length of the history, and the result is the same."""
+        belief = self._engine.prior
+        X, rewards, noise = self._evidence()
+        for start in range(0, len(X), BLOCK):
+            part = slice(start, start + BLOCK)
+            belief = belief.updated_block(X[part], rewards[part], noise[part])
+        return belief
+
     def _evidence(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """All that the history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
 
@@ -174,24 +225,3 @@ class Session:
         X, rewards, noise = self.model.observations(np.array(self._rows), np.array(self._values))
         weight = self._forgetting ** np.arange(len(self._rows) - 1, -1, -1.0)
         return X.reshape(-1, self.model.dim), rewards.ravel(), (noise / weight[:, None]).ravel()
-
-    def _available(self, k: int, exclude: Iterable[str], candidates: Iterable[str] | None) -> BoolArray:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
-        available = self._unseen
-        if candidates is not None:
-            rows: npt.NDArray[np.intp] = np.array([self.model.item_row(each) for each in candidates], dtype=np.intp)
-            chosen = np.zeros_like(available)
-            chosen[0, rows] = True
-            available = available & chosen
-        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
-        if excluded:
-            available = available.copy()
-            available[0, excluded] = False
-        left = int(np.count_nonzero(available))
-        if left < k:
-            raise NoItemsLeftError(
-                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {len(set(self._rows))} seen and the exclusions; ask for fewer or widen the candidates"
-            )
-        return available
