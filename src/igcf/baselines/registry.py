@@ -1,0 +1,87 @@
+"""All methods by name: how they are fitted and played, their settings, and what tuning tries."""
+
+from typing import Any
+
+import numpy as np
+
+from igcf.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
+from igcf.baselines.pca import fit_pca_gp
+from igcf.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
+from igcf.baselines.task import Method, Settings, Task
+from igcf.errors import ConfigError
+from igcf.online import Learner
+
+PENALTIES = (5.0, 10.0, 20.0, 30.0, 50.0, 100.0)
+PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None}
+PMF_GRID = {"dim": (32, 64), "penalty": PENALTIES}
+NICF_DEFAULTS = {
+    "dim": 50,
+    "blocks": 2,
+    "attention": False,
+    "dropout": 0.1,
+    "epochs": 1000,
+    "steps": 3,
+    "learning_rate": 1e-3,
+    "mask_target": False,
+    "patience": 6,
+    "check_every": 50,
+}
+
+
+def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
+    """Chance needs no fit."""
+
+
+def _fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Any:
+    from igcf.baselines.nicf import fit_nicf  # torch
+
+    return fit_nicf(task, settings, rng)
+
+
+def _as_fitted(learner: Any, settings: Settings) -> Learner:
+    return learner  # type: ignore[no-any-return]
+
+
+_ALL = (
+    Method("random", _nothing, lambda fitted, settings: RandomItems()),
+    Method("pop", lambda task, settings, rng: interaction_counts(task), lambda counts, settings: RankedItems(counts)),
+    Method(
+        "pop-satisfied",
+        lambda task, settings, rng: satisfied_counts(task),
+        lambda counts, settings: RankedItems(counts),
+    ),
+    Method("mf", fit_icf, play_mf, PMF_DEFAULTS, grid=PMF_GRID),
+    Method(
+        "icf-ucb",
+        fit_icf,
+        play_ucb,
+        {**PMF_DEFAULTS, "nu": 0.5},
+        online=frozenset({"nu"}),
+        grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
+    ),
+    Method(
+        "icf-ts",
+        fit_icf,
+        play_thompson,
+        {**PMF_DEFAULTS, "sample_items": False},
+        online=frozenset({"sample_items"}),
+        grid=PMF_GRID,
+    ),
+    Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS),
+    Method(
+        "pca-gp",
+        fit_pca_gp,
+        play_ucb,
+        {"dim": 48, "noise_var": 0.09, "nu": 0.0},
+        online=frozenset({"nu"}),
+        grid={"dim": (24, 48, 96), "noise_var": (0.03, 0.06, 0.09, 0.13, 0.2), "nu": (0.0, 0.3)},
+    ),
+)
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+
+
+def method_named(name: str) -> Method:
+    """The method called `name`, or a clear refusal."""
+    if name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}; known are {', '.join(METHODS)}")
+    return METHODS[name]

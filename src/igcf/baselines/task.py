@@ -1,0 +1,70 @@
+"""What a method is given and what it has to offer, so that every method can be run, tuned and compared alike."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from igcf.arrays import Float32Array
+from igcf.data.interactions import Interactions
+from igcf.errors import ConfigError
+from igcf.model import Reward
+from igcf.online import Learner
+
+Settings = Mapping[str, Any]
+"""Names and plain values (numbers, strings, booleans, None); they are written into reports and hashed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method may learn from, and the sessions that it prepares for. Test users are not in it."""
+
+    train: Interactions
+    satisfied: float
+    """A reaction of at least this value is a success."""
+    rounds: int = 120
+    slate: int = 1
+    validation: tuple[Interactions, ...] = ()
+    """The validation users: one log, or one per period of a drifting taste. Choices are made on them."""
+    reward: Literal["raw", "satisfied"] = "raw"
+    """What the paper feeds to a learner on this data: ratings as they are, or the satisfied flag of watch ratios."""
+
+    def reward_of(self, kind: str | None = None) -> Reward:
+        """How values become rewards; None takes the reward of this data."""
+        return Reward.from_log(self.train.values, kind or self.reward, self.satisfied)  # type: ignore[arg-type]
+
+    def validation_truth(self) -> list[Float32Array]:
+        """Validation users x items, one table per period, NaN where there is no reaction."""
+        return [log.dense() for log in self.validation]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to recommend: `fit` learns from the training users, `play` makes a learner out of what was learned.
+
+    A change of an `online` setting needs no new fit.
+    """
+
+    name: str
+    fit: Callable[[Task, Settings, np.random.Generator], Any]
+    play: Callable[[Any, Settings], Learner]
+    defaults: Settings = field(default_factory=dict)
+    online: frozenset[str] = frozenset()
+    """The names of the settings that `play` reads and `fit` does not."""
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """The values that tuning tries, by setting."""
+    variants: Mapping[str, Settings] = field(default_factory=dict)
+    """The ablations: what each changes."""
+
+    def settings(self, changes: Settings | None = None) -> dict[str, Any]:
+        """The defaults with `changes`; a name that the method does not know is refused."""
+        unknown = sorted(set(changes or {}) - set(self.defaults))
+        if unknown:
+            known = ", ".join(sorted(self.defaults)) or "none"
+            raise ConfigError(f"{self.name} has no setting {', '.join(unknown)}; it has: {known}")
+        return {**self.defaults, **(changes or {})}
+
+    def build(self, task: Task, settings: Settings, rng: np.random.Generator) -> Learner:
+        """Fit and play."""
+        return self.play(self.fit(task, settings, rng), settings)
