@@ -50,5 +50,5 @@ def direct_posterior(
     """The posterior by explicit inverses, as eq:update_dis is printed."""
     weight = 1.0 / np.broadcast_to(noise_var, len(X))
     prior_precision = np.linalg.inv(cov)
-    posterior_cov = np.linalg.inv(prior_precision + X.T @ (weight[:, None] * X))
+    posterior_cov: FloatArray = np.linalg.inv(prior_precision + X.T @ (weight[:, None] * X))
     return posterior_cov @ (prior_precision @ mean + X.T @ (weight * rewards)), posterior_cov

@@ -2,11 +2,12 @@
 
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
-from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb, top_k
+from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, top_k
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
 from igcf.online.session import Contribution, Explanation, Recommendation, Recommender, Session
 
 __all__ = [
+    "POLICIES",
     "Belief",
     "Contribution",
     "Explanation",
@@ -22,6 +23,7 @@ __all__ = [
     "Shown",
     "Thompson",
     "Ucb",
+    "named_policy",
     "replay",
     "top_k",
 ]

@@ -96,6 +96,22 @@ class Thompson:
         return scores
 
 
+POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
+
+
+def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncertainty: bool = False) -> Policy:
+    """The policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`."""
+    if name == "ucb":
+        return Ucb(nu, item_uncertainty)
+    if name == "info-ucb":
+        return InfoUcb(delta, item_uncertainty)
+    if name == "thompson":
+        return Thompson(item_uncertainty)
+    if name == "greedy":
+        return Greedy()
+    raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
+
+
 def top_k(scores: FloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
     """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
 

@@ -1,0 +1,111 @@
+"""`igcf doctor`: what is installed, what is found, what is reachable."""
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from igcf.cli.output import emit_json
+from igcf.version import __version__
+
+PACKAGES = {
+    "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
+    "train": ("torch", "numba", "joblib", "matplotlib"),
+    "service": ("fastapi", "uvicorn", "sqlalchemy", "psycopg", "pydantic", "prometheus-client"),
+}
+
+
+@click.command()
+@click.option("--data-dir", type=click.Path(), default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@click.option("--store", default=None, help="Also try this store, for instance postgresql+psycopg://host/db.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
+    """Show what is installed, how many threads there are, which data is found and whether a store answers.
+
+    \b
+    Examples:
+      igcf doctor
+      igcf doctor --store sqlite:///igcf.db --json
+    """
+    report = examine(data_dir, store)
+    if as_json:
+        emit_json(report)
+        return
+    table = Table("what", "found", title=f"igcf {__version__}")
+    for name, value in _lines(report):
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
+    """Everything that `igcf doctor` shows, as plain values."""
+    return {
+        "igcf": __version__,
+        "python": sys.version.split()[0],
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ},
+        "blas": _blas(),
+        "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
+        "data": _data(data_dir),
+        "store": None if store is None else _store(store),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _blas() -> str:
+    import numpy as np
+
+    config = np.show_config(mode="dicts")
+    blas = config["Build Dependencies"]["blas"] if isinstance(config, dict) else {}
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+
+
+def _data(data_dir: str | None) -> dict[str, Any]:
+    from igcf.data import DATASETS, default_data_dir, find_dataset
+
+    folder = Path(data_dir) if data_dir else default_data_dir()
+    present = {name: not info.files or find_dataset(info, folder) is not None for name, info in DATASETS.items()}
+    return {"folder": str(folder), "present": present}
+
+
+def _store(url: str) -> str:
+    try:
+        from igcf.service.store import Store
+    except ImportError as error:
+        return f"cannot be tried: {error}; pip install 'igcf[service]'"
+    try:
+        Store.open(url).close()
+    except Exception as error:
+        return f"does not answer: {error}"
+    return "answers"
+
+
+def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [
+        ("python", f"{report['python']} on {report['machine']}"),
+        ("cores", f"{report['cores']} {report['threads'] or ''}"),
+        ("BLAS", report["blas"]),
+    ]
+    for extra, packages in report["packages"].items():
+        found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)
+        missing = ", ".join(name for name, number in packages.items() if not number)
+        hint = "" if extra == "core" else f"; pip install 'igcf[{extra}]'"
+        lines.append((extra, found + (f" (missing: {missing}{hint})" if missing else "")))
+    present = [name for name, here in report["data"]["present"].items() if here]
+    lines.append(("data", f"{', '.join(present)} in {report['data']['folder']}"))
+    if report["store"] is not None:
+        lines.append(("store", report["store"]))
+    return lines

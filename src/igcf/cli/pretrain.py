@@ -1,0 +1,142 @@
+"""`igcf pretrain`: from an interaction log to a model folder."""
+
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from igcf.cli.output import console, emit_json
+from igcf.config import CHOICES, PretrainConfig
+from igcf.errors import ConfigError, DataError, ModelError
+
+if TYPE_CHECKING:
+    from igcf.data import Interactions
+
+FIELDS = {field.name: field for field in fields(PretrainConfig)}
+
+
+@click.command()
+@click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
+@click.option("--from-store", default=None, help="Learn from the reactions in a service's store instead (its URL).")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
+@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@click.option("--user", "user_column", default="user", show_default=True, help="Column of the user ids.")
+@click.option("--item", "item_column", default="item", show_default=True, help="Column of the item ids.")
+@click.option("--value", "value_column", default="value", show_default=True, help="Column of the reactions.")
+@click.option("--dim", type=int, help="Size of the vectors.")
+@click.option("--feedback", type=click.Choice(CHOICES["feedback"]), help="Gaussian or Bernoulli likelihood.")
+@click.option("--missing", type=click.Choice(CHOICES["missing"]), help="What a pair without a reaction means.")
+@click.option("--graph", type=click.Choice(CHOICES["graph"]), help="How vectors spread over the graph.")
+@click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
+@click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
+@click.option("--epochs", type=int, help="At most this many passes.")
+@click.option("--learning-rate", type=float)
+@click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
+@click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to keep the state of training in.")
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint.")
+@click.option("--seed", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def pretrain(  # noqa: PLR0913
+    dataset: str | None,
+    from_store: str | None,
+    out: Path,
+    data_dir: str | None,
+    user_column: str,
+    item_column: str,
+    value_column: str,
+    others: tuple[str, ...],
+    checkpoint: Path | None,
+    resume: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Learn a model from a log and write it to --out.
+
+    \b
+    Examples:
+      igcf pretrain --dataset synthetic --out model/
+      igcf pretrain --dataset ratings.csv --user userId --item movieId --value rating --out model/
+      igcf pretrain --dataset ml-1m --dim 64 --missing zero --out model/
+      igcf pretrain --from-store sqlite:///igcf.db --out model2/
+    """
+    if out.exists():
+        raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
+    if (dataset is None) == (from_store is None):
+        raise ConfigError("name the log with --dataset or --from-store, one of them")
+    chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
+    started = time.perf_counter()
+    data = read_log(dataset, from_store, data_dir, (user_column, item_column, value_column))
+    chosen.setdefault("satisfied", known_threshold(dataset))
+    config = PretrainConfig(**chosen)
+    console.print(f"{escape(data.name)}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
+
+    from igcf.cli.progress import training_display
+    from igcf.pretrain import pretrain as learn
+
+    with training_display() as show:
+        model = learn(data, config, checkpoint=checkpoint, resume=resume, progress=show)
+    model.save(out)
+    seconds = time.perf_counter() - started
+    if as_json:
+        emit_json({"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds, **model.metadata})
+    else:
+        console.print(
+            f"wrote {escape(str(out))} after {seconds:.1f} s; meet a user with: igcf recommend {escape(str(out))}"
+        )
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """NAME=VALUE pairs as typed settings of `PretrainConfig`."""
+    chosen: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        name = name.replace("-", "_")
+        if not separator or name not in FIELDS:
+            raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(FIELDS)}")
+        chosen[name] = _typed(pair, text, str(FIELDS[name].type), FIELDS[name].default)
+    return chosen
+
+
+def _typed(pair: str, text: str, annotation: str, default: object) -> object:
+    if text.lower() == "none":
+        return None
+    try:
+        if "tuple" in annotation:
+            return tuple(float(part) for part in text.split(","))
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[text.lower()]
+        if isinstance(default, str):
+            return text
+        return int(text) if "int" in annotation and "float" not in annotation else float(text)
+    except (ValueError, KeyError):
+        raise ConfigError(f"--set {pair}: {text!r} does not fit the type {annotation}") from None
+
+
+def read_log(
+    dataset: str | None, from_store: str | None, data_dir: str | None, columns: tuple[str, str, str]
+) -> "Interactions":
+    """The log that the options name."""
+    if from_store is not None:
+        try:
+            from igcf.service.store import interactions_from_store
+        except ImportError as error:
+            raise DataError(
+                f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
+            ) from error
+        return interactions_from_store(from_store)
+    from igcf.data import load_dataset
+    from igcf.data.frames import Columns
+
+    assert dataset is not None  # noqa: S101
+    return load_dataset(dataset, data_dir, columns=Columns(*columns, None))
+
+
+def known_threshold(dataset: str | None) -> float | None:
+    """What counts as a success in a data set known by name."""
+    from igcf.data import DATASETS
+
+    return DATASETS[dataset].satisfied if dataset in DATASETS else None
