@@ -1,7 +1,9 @@
 """Frozen, validated settings of pretraining; command-line options have the names of the fields."""
 
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from igcf.errors import ConfigError
 
@@ -11,6 +13,29 @@ GraphName = Literal["lightgcn", "sgc", "appnp", "none"]
 Edges = Literal["observed", "satisfied"]
 RewardKind = Literal["raw", "scaled", "satisfied"]
 Optimiser = Literal["adam", "sgd"]
+Schedule = Literal["cosine", "constant"]
+Start = Literal["random", "zeros"]
+Kernel = Literal["compiled", "torch"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "feedback": get_args(Feedback),
+    "missing": get_args(Missing),
+    "reward": get_args(RewardKind),
+    "graph": get_args(GraphName),
+    "edges": get_args(Edges),
+    "start": get_args(Start),
+    "optimiser": get_args(Optimiser),
+    "schedule": get_args(Schedule),
+    "kernel": get_args(Kernel),
+}
+"""The settings that are one of a few words; the command line offers the same."""
+RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+    (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
+    (("validate_every", "validate_rounds", "patience"), lambda x: x >= 1, "at least 1"),
+    (("prior_std", "noise_std", "learning_rate", "online_noise_var"), lambda x: 0 < x < math.inf, "a positive number"),
+    (("layers", "missing_weight", "kl_weight", "gamma"), lambda x: 0 <= x < math.inf, "zero or more"),
+    (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
+    (("teleport",), lambda x: 0 < x <= 1, "above 0 and at most 1"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +53,7 @@ class PretrainConfig:
     reward: RewardKind = "satisfied"
     """What the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
-    """A reaction of at least this value is a success; None: 0.75 of the way from the log's smallest to its largest value."""
+    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
     graph: GraphName = "lightgcn"
     layers: int = 2
     """Number K of propagation layers; 0 is matrix factorisation."""
@@ -46,49 +71,69 @@ class PretrainConfig:
     """Noise variance of the online phase; None: estimated from the training residuals."""
     kl_weight: float = 1.0
     """Weight of the KL term; 1 gives the true evidence lower bound."""
+    start: Start = "random"
+    """Start of the means: small random numbers, or zeros with std log 2, as in alg:pretrain."""
     optimiser: Optimiser = "adam"
     learning_rate: float = 0.05
+    schedule: Schedule = "cosine"
+    """How the learning rate falls over the epochs: along a cosine to a twentieth, or not at all."""
     epochs: int = 150
     """Passes over the log; a full-batch step is one pass."""
     batch_size: int | None = None
     """Reactions per step; None: all of them in one step."""
+    shuffle: bool = True
+    """Mix the reactions anew in every epoch; otherwise batches follow the order of the log."""
     gamma: float = 1e-3
     """Added to the diagonal of the population covariance (`gamma` of the meta prior)."""
     total_variance: bool = False
     """Add the users' mean posterior variance to the population covariance (law of total variance)."""
-    validate_every: int = 10
+    tune: bool = True
+    """Choose the online noise variance and gamma on the validation users, where there are any."""
+    holdout: float = 0.1
+    """Share of users (the most active ones, 200 at most) set aside for validation when no validation log is given."""
+    validate_every: int = 25
     """Epochs between two looks at the validation users."""
-    patience: int = 5
+    validate_rounds: int = 40
+    """Rounds that each validation user is played; the score is the mean number of successes."""
+    patience: int = 4
     """Looks without improvement before training stops."""
+    kernel: Kernel = "compiled"
+    """Sparse products by the compiled CPU kernels, or by torch, which also runs on other devices."""
+    device: str = "cpu"
+    """Where torch computes; anything but `cpu` needs kernel=torch."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
-        at_least_one = {name: getattr(self, name) for name in ("dim", "epochs", "validate_every", "patience")}
-        positive = {name: getattr(self, name) for name in ("prior_std", "noise_std", "learning_rate")}
-        not_negative = {name: getattr(self, name) for name in ("layers", "missing_weight", "kl_weight", "gamma")}
-        for name, value in at_least_one.items():
-            if value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
-        for name, value in positive.items():
-            if not 0 < value < float("inf"):
-                raise ConfigError(f"{name} must be a positive number, got {value}")
-        for name, value in not_negative.items():
-            if not 0 <= value < float("inf"):
-                raise ConfigError(f"{name} must be zero or more, got {value}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ConfigError(f"batch_size must be at least 1, got {self.batch_size}")
-        if self.online_noise_var is not None and not 0 < self.online_noise_var < float("inf"):
-            raise ConfigError(f"online_noise_var must be a positive number, got {self.online_noise_var}")
-        if not 0 < self.teleport <= 1:
-            raise ConfigError(f"teleport must lie in (0, 1], got {self.teleport}")
-        if self.layer_weights is not None and len(self.layer_weights) != self.layers + 1:
-            raise ConfigError(
-                f"layer_weights has {len(self.layer_weights)} entries, {self.layers} layers need {self.layers + 1}"
-            )
-        if self.missing == "zero" and self.batch_size is not None:
-            raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
+        _check_ranges(self)
+        _check_pairs_of_settings(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, for `meta.json` and reports."""
         return asdict(self)
+
+
+def _check_ranges(config: PretrainConfig) -> None:
+    for name, allowed in CHOICES.items():
+        if getattr(config, name) not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")
+    for names, is_good, expected in RANGES:
+        for name in names:
+            value = getattr(config, name)
+            if value is not None and not is_good(value):
+                raise ConfigError(f"{name} must be {expected}, got {value}")
+
+
+def _check_pairs_of_settings(config: PretrainConfig) -> None:
+    if config.layer_weights is not None and len(config.layer_weights) != config.layers + 1:
+        raise ConfigError(
+            f"layer_weights has {len(config.layer_weights)} entries, {config.layers} layers need {config.layers + 1}"
+        )
+    if config.feedback == "binary" and config.reward != "satisfied":
+        raise ConfigError(
+            f"feedback=binary predicts success or failure: it needs reward=satisfied, got {config.reward}"
+        )
+    if config.device != "cpu" and config.kernel != "torch":
+        raise ConfigError(f"device={config.device} needs kernel=torch; the compiled kernels run on the CPU")
+    if config.missing == "zero" and config.batch_size is not None:
+        raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")

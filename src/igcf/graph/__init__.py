@@ -1,7 +1,7 @@
 """The user-item graph: normalised adjacency and propagation as a polynomial in it; never torch."""
 
 from igcf.graph.adjacency import GraphWarning, normalised_adjacency
-from igcf.graph.kernels import sampled_products, sparse_product
+from igcf.graph.kernels import csr_product, sampled_products, sparse_product
 from igcf.graph.propagation import Propagation, appnp_weights, build_propagation, lightgcn_weights, sgc_weights
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Propagation",
     "appnp_weights",
     "build_propagation",
+    "csr_product",
     "lightgcn_weights",
     "normalised_adjacency",
     "sampled_products",

@@ -38,16 +38,32 @@ def sparse_product(
     scale: float = 1.0,
 ) -> Float32Array:
     """`matrix @ dense + scale * plus` in float32, without a temporary for the second term."""
-    _check_columns(matrix, dense, matrix.shape[1])
+    if dense.ndim != 2 or dense.shape[0] != matrix.shape[1]:
+        raise DataError(
+            f"the graph has {matrix.shape[1]} nodes, the vectors have shape {dense.shape}; expected one row per node"
+        )
+    return csr_product(matrix.indptr, matrix.indices, matrix.data, dense, plus=plus, scale=scale)
+
+
+def csr_product(
+    indptr: IntArray,
+    indices: IntArray,
+    data: npt.NDArray[np.float32],
+    dense: npt.NDArray[np.float32],
+    *,
+    plus: npt.NDArray[np.float32] | None = None,
+    scale: float = 1.0,
+) -> Float32Array:
+    """The same for the three arrays of a CSR matrix, whose values change from step to step."""
     kernels = compiled()
-    if kernels is None:
-        product: Float32Array = matrix @ dense
-        return product if plus is None else product + np.float32(scale) * plus
     dense = np.ascontiguousarray(dense, dtype=np.float32)
-    out = np.zeros((matrix.shape[0], dense.shape[1]), dtype=np.float32)
+    out = np.zeros((len(indptr) - 1, dense.shape[1]), dtype=np.float32)
     if plus is not None:
         np.multiply(plus, np.float32(scale), out=out)
-    kernels.add_product(matrix.indptr, matrix.indices, matrix.data, dense, out, chunks(matrix.indptr))
+    if kernels is None:
+        out += sp.csr_array((data, indices, indptr), shape=(len(out), len(dense))) @ dense
+    else:
+        kernels.add_product(indptr, indices, data, dense, out, chunks(indptr))
     return out
 
 
@@ -74,8 +90,3 @@ def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
     bounds = np.searchsorted(work, np.linspace(0, work[-1], N_CHUNKS + 1))
     bounds[-1] = len(indptr) - 1
     return bounds.astype(np.int64)
-
-
-def _check_columns(matrix: sp.csr_array, dense: npt.NDArray[np.float32], rows: int) -> None:
-    if dense.ndim != 2 or dense.shape[0] != rows:
-        raise DataError(f"the graph has {rows} nodes, the vectors have shape {dense.shape}; expected one row per node")

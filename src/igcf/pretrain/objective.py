@@ -1,0 +1,72 @@
+"""The terms of the evidence lower bound as pure functions (docs/maths.md, section Pretraining).
+
+U (users, d) and V (items, d) are propagated vectors; `scores` and `targets` belong to the observed pairs.
+Every function returns a sum over pairs, not a mean.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+
+def gaussian_kl(mean: Tensor, std: Tensor, prior_std: float) -> Tensor:
+    """KL( N(mean, diag std^2) || N(0, prior_std^2 I) ), exact, summed over all entries (eq:KL)."""
+    squares = (_squares(mean) + _squares(std)) / (2 * prior_std**2)
+    return squares - std.log().sum() + std.numel() * (math.log(prior_std) - 0.5)
+
+
+def observed_gaussian(scores: Tensor, targets: Tensor, *, noise_var: float) -> Tensor:
+    """Negative log likelihood of the observed pairs without its constant (eq::objective::reg)."""
+    return _squares(targets - scores) / (2 * noise_var)
+
+
+def full_gaussian(
+    U: Tensor, V: Tensor, scores: Tensor, targets: Tensor, *, noise_var: float, missing_weight: float
+) -> Tensor:
+    """The same over all users x items, a pair without a reaction having target 0 and weight `missing_weight`.
+
+    sum over all pairs of (u.v)^2 = <U'U, V'V>, so no pair is visited that was not observed.
+    """
+    all_pairs = ((U.T @ U) * (V.T @ V)).sum()
+    unobserved = all_pairs - _squares(scores)
+    return missing_weight * unobserved / (2 * noise_var) + observed_gaussian(scores, targets, noise_var=noise_var)
+
+
+def observed_bernoulli(scores: Tensor, targets: Tensor) -> Tensor:
+    """Negative log likelihood of successes (1) and failures (0) at the observed pairs (eq::objective::cls)."""
+    return softplus((1 - 2 * targets) * scores).sum()
+
+
+def full_bernoulli_bound(U: Tensor, V: Tensor, scores: Tensor, targets: Tensor, *, missing_weight: float) -> Tensor:
+    """An upper bound of the same over all users x items, a pair without a reaction being a failure.
+
+    For a failure, -log sigmoid(-x) <= -log sigmoid(xi) + (x + xi) / 2 + lambda(xi) (x^2 - xi^2) with
+    lambda(xi) = tanh(xi / 2) / (4 xi), and the sums of x and x^2 over all pairs need no visit to a pair. One xi is
+    shared by all unobserved pairs; its best value is the root mean square of their scores.
+    """
+    n_unobserved = len(U) * len(V) - len(scores)
+    observed = observed_bernoulli(scores, targets)
+    if n_unobserved <= 0:
+        return observed
+    first = U.sum(dim=0) @ V.sum(dim=0) - scores.sum()
+    second = ((U.T @ U) * (V.T @ V)).sum() - _squares(scores)
+    xi = math.sqrt(max(second.item() / n_unobserved, 0.0))
+    bound = first / 2 + curvature(xi) * second + n_unobserved * (log1p_exp(-xi) + xi / 2 - curvature(xi) * xi**2)
+    return observed + missing_weight * bound
+
+
+def curvature(xi: float) -> float:
+    """lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at 0."""
+    return 0.125 if abs(xi) < 1e-4 else math.tanh(xi / 2) / (4 * xi)
+
+
+def log1p_exp(x: float) -> float:
+    """log(1 + exp(x)) without overflow."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _squares(x: Tensor) -> Tensor:
+    flat = x.reshape(-1)
+    return torch.dot(flat, flat)

@@ -1,0 +1,175 @@
+"""From an interaction log to a model: the one function that the library and the command line call."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import Float32Array
+from igcf.config import PretrainConfig
+from igcf.data.interactions import Interactions
+from igcf.errors import ConfigError, DataError
+from igcf.model import Model, Reward
+from igcf.pretrain.parameters import Parameters
+from igcf.pretrain.population import OnlineSettings, Vectors
+from igcf.pretrain.selection import held_out_users, interactive_precision, tuned, validation_table
+from igcf.pretrain.train import Fit, Progress, fit
+from igcf.pretrain.world import World
+
+
+def pretrain(
+    data: Interactions,
+    config: PretrainConfig | None = None,
+    *,
+    validation: Interactions | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    **settings: Any,
+) -> Model:
+    """Learn item vectors and the population of users from a log (alg:pretrain).
+
+    With validation users (the same items in the same order, other users) training stops when their interactive
+    precision no longer grows, and the online noise and gamma are chosen on them. Without, a few of the most active
+    users are held out for these choices, and the model is then trained once more on everybody with what was chosen.
+
+    Args:
+        data: The log.
+        config: All settings; the defaults if left out.
+        validation: Reactions of users that are not in `data`.
+        checkpoint: A folder for checkpoints, written at every look at the validation users.
+        resume: Continue from the checkpoints in that folder, to the same result as without interruption.
+        progress: Called after every epoch.
+        **settings: Fields of `PretrainConfig` that differ from `config`, for instance `dim=32, seed=1`.
+    """
+    config = configured(config or PretrainConfig(), settings)
+    if len(data) == 0:
+        raise DataError(f"the log {data.name!r} holds no reaction to learn from")
+    if resume and checkpoint is None:
+        raise ConfigError("resume needs the checkpoint folder of the run to continue")
+    begun = time.perf_counter()
+    reward = Reward.from_log(data.values, config.reward, config.satisfied)
+    folder = None if checkpoint is None else Path(checkpoint)
+    run = Run(config, reward, folder, resume, progress)
+    if validation is not None:
+        trained = run.select(data, validation_table(validation, data))
+    else:
+        held_out = held_out_users(data, config.holdout)
+        trained = run.select_and_refit(data, held_out) if len(held_out) else run.train(data)
+    return trained.model(seconds=time.perf_counter() - begun)
+
+
+def configured(config: PretrainConfig, settings: dict[str, Any]) -> PretrainConfig:
+    """`config` with some fields replaced; an unknown name is refused."""
+    known = {field.name for field in fields(PretrainConfig)}
+    unknown = sorted(settings.keys() - known)
+    if unknown:
+        raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    return replace(config, **settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One call of `pretrain`: its settings and where it reports to."""
+
+    config: PretrainConfig
+    reward: Reward
+    folder: Path | None
+    resume: bool
+    progress: Callable[[Progress], None] | None
+
+    def train(
+        self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None
+    ) -> "Trained":
+        """Train without validation users."""
+        world = World.of(data, self.config, self.reward)
+        result = self._fit(world, "final", epochs=epochs)
+        return Trained(world, result, online or world.online_settings(world.vectors(result.parameters)), None)
+
+    def select(self, data: Interactions, truth: Float32Array) -> "Trained":
+        """Train, keeping the parameters and the online settings that are best on the validation users."""
+        world = World.of(data, self.config, self.reward)
+
+        def precision(vectors: Vectors, online: OnlineSettings) -> float:
+            return interactive_precision(world.online_model(vectors, online), truth, self.config.validate_rounds)
+
+        def score(parameters: Parameters) -> float:
+            vectors = world.vectors(parameters)
+            return precision(vectors, world.online_settings(vectors))
+
+        result = self._fit(world, "selection", score=score)
+        vectors = world.vectors(result.parameters)
+        online, best = world.online_settings(vectors), result.state.best_score
+        if self.config.tune:
+            online, best = tuned(online, lambda candidate: precision(vectors, candidate), self.config)
+        return Trained(world, result, online, best)
+
+    def select_and_refit(self, data: Interactions, held_out: np.ndarray[Any, np.dtype[np.integer]]) -> "Trained":
+        """Choose on held-out users, then train on all users for as many epochs."""
+        is_held_out = np.zeros(data.n_users, dtype=np.bool_)
+        is_held_out[held_out] = True
+        rest = data.subset(~is_held_out[data.user_idx])
+        if len(rest) == 0:
+            return self.train(data)
+        chosen = self.select(rest, data.only_users(held_out).dense())
+        final = self.train(data, epochs=chosen.result.state.best_epoch, online=chosen.online)
+        return replace(final, precision=chosen.precision)
+
+    def _fit(
+        self,
+        world: "World",
+        name: str,
+        *,
+        epochs: int | None = None,
+        score: Callable[[Parameters], float] | None = None,
+    ) -> Fit:
+        path = None if self.folder is None else self.folder / f"{name}.safetensors"
+        return fit(
+            world.problem,
+            self.config,
+            epochs=epochs,
+            score=score,
+            checkpoint=path,
+            resume=self.resume,
+            progress=self.progress,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished training and what was chosen."""
+
+    world: World
+    result: Fit
+    online: OnlineSettings
+    precision: float | None
+    """Successes per validation user."""
+
+    def model(self, *, seconds: float) -> Model:
+        """The artifact with item variances and the record of how it came about."""
+        config, state = self.world.config, self.result.state
+        last = state.history[-1] if state.history else {}
+        metadata = {
+            "settings": config.as_dict(),
+            "data": {
+                "name": self.world.data.name,
+                "fingerprint": self.world.problem.fingerprint,
+                "users": self.world.data.n_users,
+                "items": self.world.data.n_items,
+                "reactions": len(self.world.data),
+            },
+            "online": {"noise_var": self.online.noise_var, "gamma": self.online.gamma},
+            "metrics": {
+                "epochs": state.best_epoch,
+                "loss": last.get("loss"),
+                "kl": last.get("kl"),
+                "validation_precision": self.precision,
+                "validation_rounds": config.validate_rounds,
+            },
+            "seconds": round(seconds, 3),
+        }
+        vectors = self.world.vectors(self.result.parameters, with_variances=True)
+        return self.world.online_model(vectors, self.online, metadata=metadata)

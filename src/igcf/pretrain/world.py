@@ -1,0 +1,104 @@
+"""A log as training sees it, and the way back from trained parameters to a model for the online phase."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import BoolArray
+from igcf.config import PretrainConfig
+from igcf.data.interactions import Interactions
+from igcf.graph import Propagation, build_propagation
+from igcf.model import Model, Reward
+from igcf.pretrain.objective import curvature
+from igcf.pretrain.operators import make_operators
+from igcf.pretrain.parameters import Parameters
+from igcf.pretrain.population import (
+    Linear,
+    OnlineSettings,
+    Vectors,
+    logits_as_rewards,
+    meta_distribution,
+    propagated,
+    residual_variance,
+    root_mean_square,
+)
+from igcf.pretrain.train import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A log with its graph and rewards."""
+
+    data: Interactions
+    config: PretrainConfig
+    reward: Reward
+    propagation: Propagation
+    problem: Problem
+
+    @classmethod
+    def of(cls, data: Interactions, config: PretrainConfig, reward: Reward) -> "World":
+        """Build graph and rewards of a log."""
+        is_edge = np.ones(len(data), dtype=np.bool_)
+        if config.edges == "satisfied":
+            is_edge = reward.is_satisfied(data.values)
+        propagation = build_propagation(
+            config, data.n_users, data.n_items, data.user_idx[is_edge], data.item_idx[is_edge]
+        )
+        problem = Problem(
+            n_users=data.n_users,
+            n_items=data.n_items,
+            user_idx=data.user_idx,
+            item_idx=data.item_idx,
+            targets=reward.of(data.values).astype(np.float32),
+            operators=make_operators(propagation, config),
+            fingerprint=data.fingerprint(),
+        )
+        return cls(data, config, reward, propagation, problem)
+
+    @property
+    def active(self) -> BoolArray:
+        """The users who reacted at least once; the others tell nothing about the population."""
+        return np.bincount(self.data.user_idx, minlength=self.data.n_users) > 0
+
+    def vectors(self, parameters: Parameters, *, with_variances: bool = False) -> Vectors:
+        """Propagated means, and variances if asked for (they take as long as many training steps)."""
+        std = parameters.std.detach().cpu().numpy() if with_variances or self.config.total_variance else None
+        return propagated(parameters.mean.detach().cpu().numpy(), self.data.n_users, self.propagation, std=std)
+
+    def online_settings(self, vectors: Vectors) -> OnlineSettings:
+        """Noise and gamma as the settings say, the noise estimated from the log unless given."""
+        scores = self.problem.predictions(vectors.users, vectors.items)
+        if self.config.feedback == "binary":
+            xi = root_mean_square(scores)
+            noise_var = self.config.online_noise_var or 2 * curvature(xi)
+            return OnlineSettings(noise_var, self.config.gamma, xi)
+        estimate = residual_variance(scores, self.problem.all_pairs.targets)
+        return OnlineSettings(self.config.online_noise_var or estimate, self.config.gamma)
+
+    def online_model(
+        self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
+    ) -> Model:
+        """The model that the online phase starts from."""
+        active = self.active
+        variances = vectors.user_variances if self.config.total_variance else None
+        mean, cov = meta_distribution(
+            vectors.users[active],
+            gamma=online.gamma,
+            user_variances=None if variances is None else variances[active],
+        )
+        linear = Linear(vectors.items, vectors.item_variances, mean, cov)
+        if online.xi is not None:
+            linear = logits_as_rewards(linear, online.xi)
+        return Model(
+            item_vectors=linear.item_vectors,
+            item_variances=linear.item_variances,
+            prior_mean=linear.prior_mean,
+            prior_cov=linear.prior_cov,
+            noise_var=online.noise_var,
+            item_ids=self.data.item_ids,
+            titles=self.data.titles,
+            categories=self.data.categories,
+            reward=self.reward,
+            metadata=metadata,
+        )
