@@ -40,7 +40,7 @@ FIELDS = {field.name: field for field in fields(PretrainConfig)}
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint.")
 @click.option("--seed", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def pretrain(  # noqa: PLR0913
+def pretrain(
     dataset: str | None,
     from_store: str | None,
     out: Path,
