@@ -156,8 +156,10 @@ def id_text(column: pl.Series) -> pl.Series:
 
 def number(column: pl.Series) -> pl.Series:
     """Values as float32; null where the text is no number."""
-    text = column.str.strip_chars() if column.dtype == pl.String else column
-    return text.cast(pl.Float64, strict=False).cast(pl.Float32, strict=False)
+    values = column.cast(pl.Float32, strict=False)
+    if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
+        values = column.str.strip_chars().cast(pl.Float32, strict=False)
+    return values
 
 
 def seconds(column: pl.Series) -> pl.Series:
@@ -232,8 +234,9 @@ def _whole_numbers(column: pl.Series) -> pl.Series | None:
     numbers = column.cast(pl.Int64, strict=False)
     if numbers.null_count() > column.null_count():
         return None
-    padded = (column.str.starts_with("0") & (column.str.len_bytes() > 1)) | column.str.contains("^[+]|^-0")
-    return None if padded.any() else numbers
+    padded = column.str.starts_with("0") & (column.str.len_bytes() > 1)
+    signed = column.str.starts_with("+") | column.str.starts_with("-0")
+    return None if (padded | signed).any() else numbers
 
 
 def _checked_values(column: pl.Series, name: str, source: str) -> npt.NDArray[np.float32]:
@@ -264,16 +267,31 @@ def _checked_times(column: pl.Series, name: str, source: str) -> npt.NDArray[np.
 
 def _latest(log: Interactions) -> BoolArray | None:
     """The rows that stay when a user's latest reaction to an item counts; None where there are no duplicates."""
-    pair = log.user_idx.astype(np.int64) * log.n_items + log.item_idx
-    in_order = np.sort(pair)
-    if not (in_order[1:] == in_order[:-1]).any():
+    pair, order = _sorted_pairs(log)
+    is_repeat = pair[1:] == pair[:-1]
+    if not is_repeat.any():
         return None
-    order = np.argsort(pair, kind="stable") if log.timestamps is None else np.lexsort((log.timestamps, pair))
-    is_last = np.ones(len(log), dtype=np.bool_)
-    is_last[:-1] = pair[order][1:] != pair[order][:-1]
-    keep = np.zeros(len(log), dtype=np.bool_)
-    keep[order[is_last]] = True
+    in_group = np.zeros(len(log), dtype=np.bool_)
+    in_group[1:] |= is_repeat
+    in_group[:-1] |= is_repeat
+    pair, rows = pair[in_group], order[in_group]
+    if log.timestamps is not None:
+        rows = rows[np.lexsort((log.timestamps[rows], pair))]  # stable: at equal times the last row stays last
+    keep = np.ones(len(log), dtype=np.bool_)
+    keep[rows] = False
+    keep[rows[np.append(pair[1:] != pair[:-1], True)]] = True
     return keep
+
+
+def _sorted_pairs(log: Interactions) -> tuple[IntArray, IntArray]:
+    """A number for each user and item, sorted, and the rows in that order."""
+    pair = log.user_idx.astype(np.int64) * log.n_items + log.item_idx
+    row_bits = len(log).bit_length()
+    if (log.n_users * log.n_items).bit_length() + row_bits > 63:
+        order = np.argsort(pair, kind="stable")
+        return pair[order], order
+    packed = np.sort((pair << row_bits) | np.arange(len(log)))  # many times faster than a stable argsort
+    return packed >> row_bits, packed & ((1 << row_bits) - 1)
 
 
 def _check_readable(path: Path, *, text: bool = True) -> None:

@@ -142,7 +142,7 @@ def _log(
     """The chosen pairs in the order of time: users arrive over two years and stay for some weeks."""
     n_users, n_items = first.shape
     user_idx, item_idx = np.nonzero(first | second)
-    arrival = 730 * DAY_S * rng.random(n_users)
+    arrival = 730 * DAY_S * rng.random((n_users,))
     stay = DAY_S * (1 + rng.exponential(20, size=(n_users,)))
     within = (rng.random(len(user_idx)) + second[user_idx, item_idx]) / 2  # the second half of the stay comes later
     times = (START_S + arrival[user_idx] + within * stay[user_idx]).astype(np.int64)
