@@ -26,3 +26,9 @@ def test_every_public_name_resolves() -> None:
         assert getattr(igcf, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         igcf.nothing  # noqa: B018
+
+
+def test_pretrain_is_the_function_whichever_way_it_is_imported() -> None:
+    code = "import igcf.pretrain.train; from igcf.pretrain import pretrain; print(*map(callable, (igcf.pretrain, pretrain)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["True", "True"]
