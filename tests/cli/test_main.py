@@ -1,0 +1,62 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from igcf.cli.main import COMMANDS, cli
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, list(arguments), input=stdin)
+
+
+def assert_one_line_error(result: Result, *words: str) -> None:
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.output
+    for word in words:
+        assert word in result.stderr
+
+
+def test_help_lists_every_command_with_a_purpose() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    for name, (_, purpose) in COMMANDS.items():
+        assert name in result.output
+        assert purpose in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+
+
+def test_mistakes_are_one_line() -> None:
+    assert_one_line_error(run("pretrian"), "pretrian")
+    assert_one_line_error(run("doctor", "--nonsense"), "--nonsense")
+    assert_one_line_error(run("recommend", "/nowhere"), "no model at /nowhere", "igcf pretrain")
+
+
+def test_the_module_is_the_command() -> None:
+    result = subprocess.run([sys.executable, "-m", "igcf", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("igcf, version ")
+
+
+def test_doctor_prints_one_json_document_and_nothing_else(tmp_path: Path) -> None:
+    result = run("doctor", "--json", "--data-dir", str(tmp_path), "--store", f"sqlite:///{tmp_path}/x.db")
+    report = json.loads(result.stdout)
+    assert report["data"]["present"]["synthetic"]
+    assert not report["data"]["present"]["ml-1m"]
+    assert report["packages"]["core"]["numpy"]
+    assert report["store"] == "answers"
+
+
+def test_doctor_says_when_a_store_does_not_answer() -> None:
+    report = json.loads(run("doctor", "--json", "--store", "sqlite:////nowhere/at/all.db").stdout)
+    assert report["store"].startswith("does not answer")

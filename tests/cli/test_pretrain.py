@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from igcf.cli.pretrain import parse_settings
+from igcf.data import synthetic_catalogue
+from igcf.model import Model
+from tests.cli.test_main import assert_one_line_error, run
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    data = synthetic_catalogue(n_users=80, n_items=40)
+    lines = [f"u{u},i{i},{v:g}" for u, i, v in zip(data.user_idx, data.item_idx, data.values, strict=True)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["who,what,stars", *lines]))
+    return path
+
+
+@pytest.mark.slow
+def test_a_log_becomes_a_model_folder(log: Path, tmp_path: Path) -> None:
+    columns = ("--user", "who", "--item", "what", "--value", "stars")
+    quick = ("--dim", "4", "--epochs", "6", "--seed", "1", "--set", "validate_every=3")
+    result = run("pretrain", "--dataset", str(log), *columns, *quick, "--out", str(tmp_path / "model"), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["settings"]["dim"] == 4
+    assert Model.load(tmp_path / "model").n_items == 40
+
+
+def test_an_existing_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    result = run("pretrain", "--dataset", "nothing.csv", "--out", str(tmp_path))
+    assert_one_line_error(result, "already exists")
+
+
+def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "model")
+    empty, text = tmp_path / "empty.csv", tmp_path / "text.csv"
+    empty.write_text("")
+    text.write_text("user,item,value\na,b,good\n")
+    infinite = tmp_path / "inf.csv"
+    infinite.write_text("user,item,value\na,b,3\na,c,inf\n")
+    cases = [
+        (("--dataset", str(log)), ("'user'", "'who', 'what', 'stars'")),
+        (("--dataset", str(empty)), ("empty",)),
+        (("--dataset", str(text)), ("good",)),
+        (("--dataset", str(infinite)), ("inf",)),
+        (("--dataset", "no-such-set"), ("no-such-set",)),
+        (("--dataset", "synthetic", "--dim", "0"), ("dim must be at least 1, got 0",)),
+        (("--dataset", "synthetic", "--set", "colour=red"), ("colour=red", "NAME=VALUE")),
+        ((), ("--dataset or --from-store",)),
+    ]
+    for arguments, words in cases:
+        assert_one_line_error(run("pretrain", *arguments, "--out", out), *words)
+    assert not Path(out).exists()
+
+
+def test_settings_are_typed_by_their_fields() -> None:
+    pairs = (
+        "layers=3",
+        "layer-weights=0.1,0.2,0.3,0.4",
+        "gamma=0.5",
+        "tune=false",
+        "batch_size=none",
+        "edges=satisfied",
+    )
+    assert parse_settings(pairs) == {
+        "layers": 3,
+        "layer_weights": (0.1, 0.2, 0.3, 0.4),
+        "gamma": 0.5,
+        "tune": False,
+        "batch_size": None,
+        "edges": "satisfied",
+    }
