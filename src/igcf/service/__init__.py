@@ -1,0 +1,1 @@
+"""Recommendations and feedback over HTTP; the store, the application and the client."""

@@ -1,0 +1,89 @@
+"""The application, wired from parts; reads no globals, so that a test passes small ones."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio.to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from igcf.errors import IgcfError
+from igcf.service.auth import Keys
+from igcf.service.errors import RequestError, status_of
+from igcf.service.guard import Guard, headers_of, problem
+from igcf.service.parts import Parts
+from igcf.service.routes import catalogue_routes, user_routes
+from igcf.version import __version__
+
+WEB = Path(__file__).parent / "web"
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """The HTTP API and the page over `parts`, which are closed when the application shuts down."""
+    settings = parts.settings
+    keys = Keys.from_file(Path(settings.api_key_file)) if settings.api_key_file else Keys()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
+        yield
+        await anyio.to_thread.run_sync(parts.close)
+
+    app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.include_router(user_routes(parts))
+    app.include_router(catalogue_routes(parts))
+    _add_operation_routes(app, parts)
+    _add_error_handlers(app)
+    app.add_middleware(Guard, settings=settings, keys=keys, metrics=parts.metrics)
+    return app
+
+
+def _add_operation_routes(app: FastAPI, parts: Parts) -> None:
+    @app.get("/healthz", tags=["operation"])
+    async def healthz() -> dict[str, str]:
+        """The process is alive."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["operation"], response_class=Response)
+    def metrics() -> Response:
+        """Counters in the format of Prometheus."""
+        return Response(parts.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(WEB / "index.html")
+
+    @app.get("/dashboard", include_in_schema=False)
+    async def dashboard() -> FileResponse:
+        return FileResponse(WEB / "dashboard.html")
+
+    app.mount("/static", StaticFiles(directory=WEB), name="static")
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(IgcfError)
+    async def refuse(_: Request, error: Exception) -> JSONResponse:
+        status = status_of(error) if isinstance(error, IgcfError) else 500
+        return JSONResponse(problem(error), status, headers_of(status))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": str(error)}
+        where = ".".join(str(part)[:80] for part in first["loc"])
+        return JSONResponse(problem(RequestError(f"{where}: {first['msg']}")), 422)
+
+    @app.exception_handler(HTTPException)
+    async def plain(_: Request, error: Exception) -> JSONResponse:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
+        detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "InternalError", "message": "the server made a mistake; see its log"}, 500)

@@ -1,0 +1,43 @@
+"""A belief as bytes, and the standardised surprise of a reaction."""
+
+import numpy as np
+
+from igcf.model import Model
+from igcf.online import Belief
+
+NEUTRAL_DRIFT = 1.0
+"""Drift of a user whose reactions surprise exactly as much as the model expects."""
+DRIFT_RATE = 0.1
+LARGEST_SURPRISE = 100.0
+
+
+def encode_belief(belief: Belief) -> bytes:
+    """Mean and upper triangle of the covariance as little-endian float64: (d + d (d + 1) / 2) * 8 bytes."""
+    upper = belief.cov[np.triu_indices(len(belief.mean))]
+    return np.concatenate([belief.mean, upper]).astype("<f8").tobytes()
+
+
+def decode_belief(content: bytes, dim: int) -> Belief | None:
+    """What `encode_belief` wrote, or None when the bytes do not fit `dim`."""
+    numbers = np.frombuffer(content, dtype="<f8")
+    if len(numbers) != dim + dim * (dim + 1) // 2 or not np.isfinite(numbers).all():
+        return None
+    cov = np.zeros((dim, dim))
+    cov[np.triu_indices(dim)] = numbers[dim:]
+    cov += np.triu(cov, 1).T
+    return Belief(numbers[:dim].astype(np.float64), cov)
+
+
+def learned(model: Model, belief: Belief, row: int, value: float) -> tuple[Belief, float]:
+    """The belief after one reaction, and its surprise: (reward - mean)^2 / (std^2 + noise), expected to be 1."""
+    X, rewards, noise = model.observations(np.array([row]), np.array([value]))
+    mean, std = belief.moments(X[0, :1])
+    surprise = float((rewards[0, 0] - mean[0]) ** 2 / (std[0] ** 2 + noise[0, 0]))
+    for x, reward, noise_var in zip(X[0], rewards[0], noise[0], strict=True):
+        belief = belief.updated(x, float(reward), float(noise_var))
+    return belief, surprise
+
+
+def drifted(drift: float, surprise: float) -> float:
+    """Moving average of the surprise: well above 1 means that the taste is not what the belief says."""
+    return (1 - DRIFT_RATE) * drift + DRIFT_RATE * min(surprise, LARGEST_SURPRISE)

@@ -1,0 +1,57 @@
+"""What the service refuses, and the HTTP status that says so."""
+
+from igcf.errors import (
+    ConfigError,
+    DataError,
+    FeedbackError,
+    IgcfError,
+    ModelError,
+    NoItemsLeftError,
+    StoreError,
+    UnknownItemError,
+)
+
+
+class RequestError(IgcfError):
+    """A request that does not follow the schema."""
+
+
+class UnknownEventError(IgcfError):
+    """A reaction that is not in the log of this user."""
+
+
+class KeyRequiredError(IgcfError):
+    """No key was sent, or one that is not known."""
+
+
+class AdminRequiredError(IgcfError):
+    """The key is known but may not do this."""
+
+
+class OverloadedError(IgcfError):
+    """More work than this server does at a time."""
+
+
+class ServiceUnavailableError(StoreError):
+    """The client could not reach the service."""
+
+
+STATUS: dict[type[IgcfError], int] = {
+    RequestError: 422,
+    ConfigError: 422,
+    DataError: 422,
+    FeedbackError: 422,
+    ModelError: 422,
+    UnknownItemError: 404,
+    UnknownEventError: 404,
+    NoItemsLeftError: 409,
+    KeyRequiredError: 401,
+    AdminRequiredError: 403,
+    OverloadedError: 503,
+    StoreError: 503,
+}
+
+
+def status_of(error: IgcfError) -> int:
+    """The HTTP status of an error or of the nearest class above it."""
+    return next((STATUS[each] for each in type(error).__mro__ if each in STATUS), 400)

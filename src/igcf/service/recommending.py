@@ -1,0 +1,114 @@
+"""Answers: choose items for a user, say why each is shown, and log the answer."""
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import BoolArray
+from igcf.errors import ConfigError
+from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy, top_k
+from igcf.service.audit import Answer
+from igcf.service.catalogue import Served
+from igcf.service.parts import Parts
+
+DRAWS = 100
+"""Draws from the belief by which the propensity of a sampled answer is estimated."""
+
+
+def recommend(
+    parts: Parts,
+    user_id: str,
+    *,
+    k: int,
+    exclude: Sequence[str] = (),
+    candidates: Sequence[str] | None = None,
+    policy: str | None = None,
+    nu: float | None = None,
+) -> dict[str, Any]:
+    """The answer to `POST /v1/users/{user}/recommendations`."""
+    served = parts.slot.current  # once: the whole answer comes from this model
+    name, chosen_policy = chosen(parts, policy, nu)
+    with parts.sessions.open(served, user_id) as user:
+        picks = user.session.recommend(k, exclude, candidates, chosen_policy)
+        revision = user.revision
+        propensities = [1.0] * k
+        if isinstance(chosen_policy, Thompson):
+            available = user.session.available(k, exclude, candidates)
+            propensities = thompson_propensities(user.session, picks, available, rng=np.random.default_rng())
+    items = [_item(served, pick, k, share) for pick, share in zip(picks, propensities, strict=True)]
+    answer = Answer(
+        recommendation_id=uuid.uuid4().hex,
+        user_id=user_id,
+        model=served.model_id,
+        revision=revision,
+        policy=json.dumps(name),
+        propensity="estimated" if isinstance(chosen_policy, Thompson) else "exact",
+        items=[{each: item[each] for each in LOGGED} for item in items],
+        time=time.time(),
+    )
+    parts.audit.add(answer)
+    parts.metrics.count_shown(item["reason"] for item in items)
+    return {
+        "user": user_id,
+        "model": answer.model,
+        "revision": answer.revision,
+        "recommendation_id": answer.recommendation_id,
+        "policy": name,
+        "propensity": answer.propensity,
+        "items": items,
+    }
+
+
+LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+
+
+def chosen(parts: Parts, policy: str | None, nu: float | None) -> tuple[dict[str, Any], Policy]:
+    """The policy of a request, as it is told and as it works."""
+    settings = parts.settings
+    name = policy or settings.policy
+    if nu is not None and name != "ucb":
+        raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
+    if nu is not None and not 0 <= nu <= settings.max_nu:
+        raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
+    nu = settings.nu if nu is None else nu
+    return {"name": name} | ({"nu": nu} if name == "ucb" else {}), named_policy(name, nu=nu)
+
+
+def _item(served: Served, pick: Recommendation, k: int, propensity: float) -> dict[str, Any]:
+    row = served.model.item_row(pick.item_id)
+    return {
+        "item": pick.item_id,
+        "score": pick.score,
+        "mean": pick.mean,
+        "std": pick.std,
+        "rank": pick.rank,
+        "mean_rank": pick.mean_rank,
+        "reason": "please" if pick.mean_rank <= k else "learn",
+        "propensity": propensity,
+        "popularity_rank": int(served.popularity[row]),
+        "title": served.title(row),
+        "categories": served.categories(row),
+    }
+
+
+def thompson_propensities(
+    session: Session,
+    picks: Sequence[Recommendation],
+    available: BoolArray,
+    *,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> list[float]:
+    """How often each pick is in the slate when the draw is repeated; the draw that was made counts as one."""
+    belief: Belief = session.belief
+    size, axes = np.linalg.eigh(belief.cov)
+    noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
+    users = belief.mean + noise @ axes.T  # (draws, d)
+    scores = (users.astype(np.float32) @ session.model.item_vectors.T).astype(np.float64)
+    slates = top_k(scores, np.broadcast_to(available, scores.shape), len(picks), rng=rng)
+    rows = [session.model.item_row(pick.item_id) for pick in picks]
+    return [(int(np.count_nonzero(slates == row)) + 1) / (draws + 1) for row in rows]

@@ -1,0 +1,142 @@
+"""The users who are being served: sessions kept in memory, bounded, brought up to date from the store."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from igcf.errors import FeedbackError
+from igcf.model import Model
+from igcf.online import Session
+from igcf.online.session import Reaction
+from igcf.service.beliefs import decode_belief
+from igcf.service.catalogue import Served
+from igcf.service.settings import ServiceSettings
+from igcf.service.store import Event, Store, UserRow, in_force
+
+CATCH_UP = 16
+"""Reactions that a session learns one by one; beyond that it is loaded anew."""
+
+
+@dataclass
+class HotUser:
+    """A session in memory and the revision that it has reached."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    session: Session | None = None
+    born: str = ""
+    revision: int = 0
+
+
+@dataclass(frozen=True)
+class OpenUser:
+    """A session to be used while it is held."""
+
+    session: Session
+    revision: int
+
+
+def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
+    """The reactions that this model can learn from; a log may name items and values of older models."""
+    return [
+        (event.item_id, event.value)
+        for event in events
+        if event.item_id is not None and model.known_row(event.item_id) is not None and _fits(model, event.value)
+    ]
+
+
+def _fits(model: Model, value: float | None) -> bool:
+    try:
+        model.reward.checked(value)
+    except FeedbackError:
+        return False
+    return True
+
+
+def load_session(served: Served, user: UserRow, events: Sequence[Event]) -> Session:
+    """The session of a user: from the stored belief when it belongs to this model, otherwise from the log."""
+    history = usable(served.model, in_force(events))
+    belief = None
+    if user.belief is not None and user.belief_model == served.model_id:
+        belief = decode_belief(user.belief, served.model.dim)
+    return served.recommender.session(history, belief=belief, rng=np.random.default_rng())
+
+
+class Sessions:
+    """The most recently seen users; the least recently seen one makes room."""
+
+    def __init__(self, store: Store, settings: ServiceSettings, count: Callable[[bool], None]) -> None:
+        self._store = store
+        self._settings = settings
+        self._count = count
+        self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    @contextmanager
+    def open(self, served: Served, user_id: str) -> Iterator[OpenUser]:
+        """Hold the session of a user at the store's newest revision; nobody else uses it meanwhile."""
+        born, revision = self._store.version(user_id)
+        if revision == 0:
+            yield OpenUser(served.recommender.session(rng=np.random.default_rng()), 0)
+            return
+        hot = self._hot(served, user_id)
+        with hot.lock:
+            session = self._up_to_date(served, user_id, hot, born, revision)
+            yield OpenUser(session, hot.revision)
+
+    def learned(self, served: Served, user: UserRow, reactions: Sequence[Reaction]) -> None:
+        """Let the session of `user`, if it is in memory, follow reactions that the store has acknowledged."""
+        with self._lock:
+            hot = self._users.get((served.model_id, user.user_id))
+        if hot is None:
+            return
+        with hot.lock:
+            if hot.session is not None and (hot.born, hot.revision) == (user.born, user.revision):
+                for item_id, value in reactions:
+                    hot.session.observe(item_id, value)
+                hot.revision += len(reactions)
+
+    def forget(self, user_id: str) -> None:
+        """Drop a user from memory."""
+        with self._lock:
+            for key in [key for key in self._users if key[1] == user_id]:
+                del self._users[key]
+
+    def keep_only(self, served: Served) -> None:
+        """Drop the sessions of other models."""
+        with self._lock:
+            for key in [key for key in self._users if key[0] != served.model_id]:
+                del self._users[key]
+
+    def _hot(self, served: Served, user_id: str) -> HotUser:
+        settings, key = self._settings, (served.model_id, user_id)
+        most = max(1, min(settings.hot_users, settings.hot_megabytes * 1_000_000 // served.bytes_per_user()))
+        with self._lock:
+            hot = self._users.setdefault(key, HotUser())
+            self._users.move_to_end(key)
+            while len(self._users) > most:
+                self._users.popitem(last=False)
+        return hot
+
+    def _up_to_date(self, served: Served, user_id: str, hot: HotUser, born: str, revision: int) -> Session:
+        is_same = hot.session is not None and hot.born == born
+        self._count(is_same and hot.revision >= revision)
+        if is_same and hot.session is not None:
+            if hot.revision >= revision:
+                return hot.session
+            news = self._store.events(user_id, after=hot.revision, until=revision)
+            if len(news) <= CATCH_UP and all(event.retracts is None for event in news):
+                for item_id, value in usable(served.model, news):
+                    hot.session.observe(item_id, value)
+                hot.revision = revision
+                return hot.session
+        user = self._store.user(user_id)
+        session = load_session(served, user, self._store.events(user_id, until=user.revision))
+        hot.session, hot.born, hot.revision = session, user.born, user.revision
+        return session

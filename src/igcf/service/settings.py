@@ -1,0 +1,69 @@
+"""Frozen, validated settings of the service; `igcf serve` fills them, worker processes receive them as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from igcf.errors import ConfigError
+from igcf.online.policies import named_policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """What one server process is allowed to do."""
+
+    store: str = "igcf.db"
+    """A SQLite file or a database URL."""
+    policy: str = "ucb"
+    """How items are chosen when a request does not say."""
+    nu: float = 0.5
+    """Exploration of `ucb` when a request does not say."""
+    forgetting: float = 1.0
+    """Weight that earlier reactions keep with every new one; 1 never forgets."""
+    max_nu: float = 10.0
+    max_k: int = 100
+    max_list: int = 10_000
+    """Entries of `exclude` and of `candidates`."""
+    max_batch: int = 1_000
+    """Reactions in one batch."""
+    max_body: int = 2_000_000
+    """Bytes of a request body."""
+    body_timeout_s: float = 10.0
+    """A request whose body takes longer to arrive is dropped."""
+    max_in_flight: int = 64
+    """Requests in work at a time, per process; more are answered 503 with Retry-After."""
+    threads: int = 4
+    """Requests computed at a time, per process; the others wait in line."""
+    hot_users: int = 5_000
+    """Users whose scores are kept in memory, per process."""
+    hot_megabytes: int = 256
+    """Memory for those users; whichever of the two limits is met first counts."""
+    audit_queue: int = 10_000
+    """Answers that may wait to be written to the audit log, per process."""
+    api_key_file: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    models_root: str | None = None
+    """Folder that models may be loaded from by `POST /v1/model`; None: the parent of the first model's folder."""
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, naming the field, what was found and what was expected."""
+        named_policy(self.policy, nu=self.nu)
+        counts = "max_k max_list max_batch max_body max_in_flight threads hot_users hot_megabytes audit_queue"
+        for name in counts.split():
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.forgetting <= 1:
+            raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
+        if not 0 <= self.nu <= self.max_nu < float("inf"):
+            raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
+
+    def to_json(self) -> str:
+        """The settings as one line; holds the path of the key file, never a key."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ServiceSettings":
+        """The settings that `to_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        return cls(**fields | {"cors_origins": tuple(fields["cors_origins"])})

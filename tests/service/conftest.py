@@ -1,0 +1,87 @@
+"""Real stores, a small real model, and an application over both."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from igcf.model import Model, Reward
+from igcf.service.app import create_app
+from igcf.service.parts import Parts, open_parts
+from igcf.service.settings import ServiceSettings
+from tests.service.postgres import Cluster
+
+
+def small_model(n_items: int = 200, dim: int = 8, *, seed: int = 0) -> Model:
+    """Random vectors, stars as values, titles that contain HTML."""
+    rng = np.random.default_rng(seed)
+    return Model(
+        item_vectors=rng.normal(size=(n_items, dim)) / np.sqrt(dim),
+        prior_mean=rng.normal(size=dim) * 0.3,
+        prior_cov=np.diag(rng.uniform(0.5, 1.5, dim)),
+        noise_var=0.2,
+        item_ids=[f"item-{i}" for i in range(n_items)],
+        titles=[f"Title <b>{i}</b>" for i in range(n_items)],
+        categories=[["even"] if i % 2 == 0 else ["odd", "other"] for i in range(n_items)],
+        reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
+        metadata={"dataset": "toy"},
+    )
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "first"
+    small_model().save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def second_folder(model_folder: Path) -> Path:
+    folder = model_folder.parent / "second"
+    small_model(180, 6, seed=1).save(folder)
+    return folder
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "store.db")
+    cluster: Cluster = request.getfixturevalue("cluster")
+    return cluster.new_database()
+
+
+OpenParts = Callable[..., Parts]
+
+
+@pytest.fixture
+def open_service(store_url: str, model_folder: Path) -> Iterator[OpenParts]:
+    """Opens services on the same store; all are closed after the test."""
+    opened: list[Parts] = []
+
+    def opener(folder: Path = model_folder, **settings: object) -> Parts:
+        parts = open_parts(folder, ServiceSettings(store=store_url, **settings))  # type: ignore[arg-type]
+        opened.append(parts)
+        return parts
+
+    yield opener
+    for parts in opened:
+        parts.close()
+
+
+@pytest.fixture
+def parts(open_service: OpenParts) -> Parts:
+    return open_service()
+
+
+@pytest.fixture
+def client(parts: Parts) -> TestClient:
+    return TestClient(create_app(parts))
