@@ -1,0 +1,55 @@
+"""`igcf theory`: the guarantees, simulated."""
+
+import json
+from pathlib import Path
+
+import click
+
+from igcf.cli.output import console, emit_json
+from igcf.errors import ConfigError
+
+
+@click.command()
+@click.option("--dim", default=8, show_default=True, help="Size d of user and item vectors.")
+@click.option("--n-items", default=500, show_default=True, help="Size N of the catalogue.")
+@click.option("--rounds", default=400, show_default=True, help="Rounds T per user.")
+@click.option("--n-users", default=200, show_default=True, help="Simulated users per curve.")
+@click.option("--delta", default=0.05, show_default=True, help="Failure probability of the confidence bound.")
+@click.option("--noise-var", default=0.25, show_default=True, help="Variance of the noise on a reward.")
+@click.option("--cov-low", default=0.1, show_default=True, help="Smallest eigenvalue of the population covariance.")
+@click.option("--cov-high", default=1.0, show_default=True, help="Largest eigenvalue of the population covariance.")
+@click.option("--mean-norm", default=1.0, show_default=True, help="Norm m of the population mean.")
+@click.option("--radius", default=1.5, show_default=True, help="Largest norm a of an item vector.")
+@click.option("--seed", default=0, show_default=True, help="Makes everything repeatable.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Also write theory-*.svg and theory.json into this folder."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def theory(out: Path | None, as_json: bool, **options: float) -> None:
+    """Check the confidence bound, the regret bound and the estimated prior by simulation."""
+    from rich.progress import Progress
+
+    from igcf.theory.report import PARTS, run_theory
+    from igcf.theory.settings import TheorySettings
+    from igcf.theory.tables import as_text
+
+    settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
+    if out is not None and out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file; expected a folder, or a name that does not exist yet")
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("theory", total=len(PARTS))
+
+        def step(name: str) -> None:
+            progress.update(task, description=name.replace("_", " "), completed=list(PARTS).index(name))
+
+        document = run_theory(settings, step=step)
+    if out is not None:
+        from igcf.theory.plots import draw_figures
+
+        paths = draw_figures(document, out)
+        (out / "theory.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        console.print(f"{len(paths)} figures and theory.json written to {out}")
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo(as_text(document))

@@ -1,0 +1,158 @@
+"""Bayesian regret by simulation: many users at once, the product's beliefs and policies, any prior."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.errors import ConfigError
+from igcf.online import Belief, Policy, ScoringEngine, top_k
+from igcf.theory.bounds import mutual_information
+from igcf.theory.meta_prior import fitted_slope
+from igcf.theory.world import World, check_count
+
+FIT_FROM = 0.1
+"""Exponents are fitted from this share of the rounds on, so that the first guesses do not count."""
+FIT_POINTS = 30
+
+
+@dataclass(frozen=True)
+class UniformChoice:
+    """Recommends by lot."""
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Random numbers."""
+        return rng.random(available.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Users and the noise of their rounds; shared between simulations, so that differences are paired."""
+
+    vectors: FloatArray
+    """(users, d)"""
+    noise: FloatArray
+    """(users, rounds)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What happened to a crowd."""
+
+    regret: FloatArray
+    """(users, rounds), per round, against the best item of the round's candidates"""
+    shown: IntArray
+    """(users, rounds)"""
+    information: FloatArray
+    """(users,) sum of the mutual information of what was shown, in the learner's eyes"""
+
+    @property
+    def total(self) -> FloatArray:
+        """Regret of each user over all rounds."""
+        return np.asarray(self.regret.sum(axis=1))
+
+    @property
+    def curve(self) -> FloatArray:
+        """(rounds,) cumulated regret, mean over users."""
+        return np.asarray(self.regret.mean(axis=0).cumsum())
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """Regret ~ T^value, with a 95 % bootstrap interval over users."""
+
+    value: float
+    low: float
+    high: float
+
+
+def draw_crowd(world: World, n_users: int, rounds: int, rng: np.random.Generator) -> Crowd:
+    """Users from the population, and noise."""
+    check_count("n_users", n_users)
+    check_count("rounds", rounds)
+    noise = rng.normal(0.0, np.sqrt(world.noise_var), (n_users, rounds))
+    return Crowd(world.draw_users(n_users, rng), noise)
+
+
+def simulate_regret(
+    world: World,
+    policy: Policy,
+    crowd: Crowd,
+    *,
+    prior: Belief | Sequence[Belief] | None = None,
+    repeats: bool = True,
+    rng: np.random.Generator,
+) -> Run:
+    """Let `policy` meet the crowd.
+
+    Args:
+        world: the truth.
+        policy: chooses one item per round.
+        crowd: users and noise.
+        prior: what the learner believes at first: one belief, or one per user; the correct one by default.
+        repeats: whether an item may be shown again; otherwise the candidates shrink, as in a recommender.
+        rng: the policy's draws and ties.
+    """
+    n_users, rounds = crowd.noise.shape
+    if not repeats and rounds > len(world.items):
+        raise ConfigError(f"{rounds} rounds without repeats need as many items, there are {len(world.items)}")
+    engine = _engine(world, prior, n_users)
+    truth = crowd.vectors @ world.items.T
+    available: BoolArray = np.ones(truth.shape, dtype=np.bool_)
+    best = truth.max(axis=1)
+    everyone = np.arange(n_users)
+    run = Run(np.empty((n_users, rounds)), np.empty((n_users, rounds), dtype=np.int32), np.zeros(n_users))
+    for t in range(rounds):
+        if not repeats:
+            best = np.where(available, truth, -np.inf).max(axis=1)
+        chosen = top_k(policy.scores(engine, available, rng=rng), available, 1, rng=rng)[:, 0]
+        signal = truth[everyone, chosen]
+        run.regret[:, t], run.shown[:, t] = best - signal, chosen
+        run.information[:] += mutual_information(engine.variances[everyone, chosen], world.noise_var)
+        engine.observe(chosen, signal + crowd.noise[:, t])
+        available[everyone, chosen] = repeats
+    return run
+
+
+def sufficient_rounds(world: World, shown: IntArray) -> IntArray:
+    """The tau of def:tau per user: the first t with lambda_min(V_t) >= lambda_Sigma_A d / 2; rounds + 1 if never.
+
+    lambda_min(V_t) never falls, so each user's t is found by bisection.
+    """
+    vectors = world.items[shown]  # (users, rounds, d)
+    n_users, rounds, d = vectors.shape
+    threshold = world.items_low * d / 2.0
+    low, high = np.zeros(n_users, dtype=np.int64), np.full(n_users, rounds + 1, dtype=np.int64)
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        past = vectors * (np.arange(rounds) < middle[:, None])[..., None]
+        enough = np.linalg.eigvalsh(np.einsum("utd,ute->ude", past, vectors))[:, 0] >= threshold
+        enough &= middle <= rounds
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def fit_exponent(run: Run, rng: np.random.Generator, n_bootstrap: int = 200) -> Exponent:
+    """The exponent of the mean regret in T over the last nine tenths of the rounds."""
+    rounds = run.regret.shape[1]
+    if rounds < 20:
+        raise ConfigError(f"an exponent needs at least 20 rounds, got {rounds}")
+    times = np.unique(np.geomspace(rounds * FIT_FROM, rounds, FIT_POINTS).astype(int))
+    curves = run.regret.cumsum(axis=1)[:, times - 1]
+    n_users = len(curves)
+    weights = rng.multinomial(n_users, np.full(n_users, 1.0 / n_users), n_bootstrap) / n_users
+    slopes = [fitted_slope(times, curve) for curve in weights @ curves]
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    return Exponent(fitted_slope(times, curves.mean(axis=0)), float(low), float(high))
+
+
+def _engine(world: World, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
+    if prior is None or isinstance(prior, Belief):
+        return ScoringEngine(world.model(prior), n_users, dtype=np.float64)
+    if len(prior) != n_users:
+        raise ConfigError(f"got {len(prior)} priors for {n_users} users; expected one for each")
+    engine = ScoringEngine(world.model(), n_users, dtype=np.float64)
+    for user, belief in enumerate(prior):
+        engine.set_belief(belief, user)
+    return engine

@@ -1,0 +1,174 @@
+"""Linear-Gaussian worlds that satisfy the assumptions of the theory (sec:thm, ass:bound), to simulate in."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from igcf.arrays import FloatArray
+from igcf.errors import ConfigError
+from igcf.model import Model
+from igcf.online import Belief
+
+SINGULAR = 1e-12
+"""A covariance whose smallest eigenvalue is below this part of its largest counts as singular."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """The constants of ass:bound and of the catalogue; every bound is a function of these."""
+
+    dim: int
+    n_items: int
+    noise_var: float
+    """sigma_noise squared."""
+    radius: float
+    """a: no item vector is longer."""
+    mean_norm: float
+    """m: the population mean is no longer."""
+    cov_low: float
+    """Smallest eigenvalue of the population covariance."""
+    cov_high: float
+    """lambda-bar, its largest."""
+    items_low: float
+    """lambda_Sigma_A: smallest eigenvalue of the covariance of the item vectors."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the theorems do not speak about."""
+        check_count("dim", self.dim)
+        check_count("n_items", self.n_items)
+        check_positive("noise_var", self.noise_var)
+        check_positive("radius", self.radius)
+        check_positive("items_low", self.items_low)
+        if not 0 <= self.mean_norm < np.inf:
+            raise ConfigError(f"mean_norm must be zero or more, got {self.mean_norm}")
+        check_positive("cov_high", self.cov_high)
+        if not SINGULAR * self.cov_high < self.cov_low <= self.cov_high:
+            raise ConfigError(
+                f"the eigenvalues of the covariance must satisfy 0 < cov_low <= cov_high, got {self.cov_low:g} and "
+                f"{self.cov_high:g}; a singular covariance has no regret bound"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A catalogue and a population: user ~ N(mean, cov), reward = item . user + N(0, noise_var)."""
+
+    items: FloatArray
+    """(N, d)"""
+    mean: FloatArray
+    cov: FloatArray
+    noise_var: float
+    radius: float
+    items_low: float
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit, infinite numbers and a covariance that is none or singular."""
+        d = self.items.shape[-1]
+        if self.items.ndim != 2 or self.mean.shape != (d,) or self.cov.shape != (d, d):
+            raise ConfigError(
+                f"items {self.items.shape}, mean {self.mean.shape} and cov {self.cov.shape} do not fit; "
+                "expected (N, d), (d,) and (d, d)"
+            )
+        if not all(np.isfinite(part).all() for part in (self.items, self.mean, self.cov)):
+            raise ConfigError("items, mean and cov must be finite numbers")
+        if not np.allclose(self.cov, self.cov.T, rtol=1e-8, atol=0.0):
+            raise ConfigError("cov is not symmetric; a covariance is")
+        longest = float(np.linalg.norm(self.items, axis=1).max())
+        if longest > self.radius * (1 + 1e-6):
+            raise ConfigError(f"the longest item vector has norm {longest:g}, more than radius {self.radius:g}")
+        self.assumptions  # noqa: B018  checks noise and eigenvalues
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """The constants of this world, as small as they may be."""
+        low, *_, high = np.linalg.eigvalsh(self.cov)[[0, -1]]
+        return Assumptions(
+            dim=self.items.shape[1],
+            n_items=self.items.shape[0],
+            noise_var=self.noise_var,
+            radius=self.radius,
+            mean_norm=float(np.linalg.norm(self.mean)),
+            cov_low=float(low),
+            cov_high=float(high),
+            items_low=self.items_low,
+        )
+
+    @property
+    def prior(self) -> Belief:
+        """The correct prior."""
+        return Belief(self.mean, self.cov)
+
+    def draw_users(self, n_users: int, rng: np.random.Generator) -> FloatArray:
+        """(n_users, d) independent draws from the population."""
+        return self.mean + rng.standard_normal((n_users, len(self.mean))) @ np.linalg.cholesky(self.cov).T
+
+    def model(self, prior: Belief | None = None) -> Model:
+        """The artifact of a learner that knows the items and believes `prior`; the correct one by default."""
+        prior = prior or self.prior
+        return Model(
+            item_vectors=self.items,
+            item_ids=[str(row) for row in range(len(self.items))],
+            prior_mean=prior.mean,
+            prior_cov=prior.cov,
+            noise_var=self.noise_var,
+        )
+
+
+def draw_world(assumed: Assumptions, rng: np.random.Generator) -> World:
+    """A world with exactly these constants: eigenvalues evenly spaced in logarithm, random axes, truncated items.
+
+    Items are N(0, s I) cut off at norm `radius`, as ass:bound wants, with s such that the covariance that remains has
+    the eigenvalue `items_low`.
+    """
+    d = assumed.dim
+    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    size = np.geomspace(assumed.cov_low, assumed.cov_high, d) if d > 1 else np.array([assumed.cov_high])
+    cov = (axes * size) @ axes.T
+    direction = rng.standard_normal(d)
+    mean = direction * (assumed.mean_norm / np.linalg.norm(direction))
+    items = _truncated_items(assumed, rng)
+    return World(items, mean, (cov + cov.T) / 2, assumed.noise_var, assumed.radius, assumed.items_low)
+
+
+def truncated_variance(scale: float, radius: float, dim: int) -> float:
+    """Variance per axis of N(0, scale I) cut off at norm `radius`."""
+    cut = radius**2 / scale
+    return float(scale * chi2.cdf(cut, dim + 2) / chi2.cdf(cut, dim))
+
+
+def _truncated_items(assumed: Assumptions, rng: np.random.Generator) -> FloatArray:
+    d, a = assumed.dim, assumed.radius
+    most = a**2 / (d + 2)  # variance per axis of the uniform distribution in the ball, the limit of wide Gaussians
+    if assumed.items_low >= 0.95 * most:
+        raise ConfigError(
+            f"items_low {assumed.items_low:g} is too large for vectors no longer than {a:g} in {d} dimensions; "
+            f"expected less than {0.95 * most:g}"
+        )
+    low, high = assumed.items_low, assumed.items_low * 1e3
+    for _ in range(100):  # truncated_variance grows with the scale
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if truncated_variance(middle, a, d) < assumed.items_low else (low, middle)
+    direction = rng.standard_normal((assumed.n_items, d))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    share = rng.random((assumed.n_items, 1)) * chi2.cdf(a**2 / low, d)  # the norm by inversion, no rejection
+    items = direction * np.sqrt(low * chi2.ppf(share, d))
+    return np.asarray(items, dtype=np.float32).astype(np.float64)  # what a model stores
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse zero, negative, infinite and NaN."""
+    if not 0 < value < np.inf:
+        raise ConfigError(f"{name} must be positive and finite, got {value!r}")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse what is no probability."""
+    if not 0 < delta < 1:
+        raise ConfigError(f"delta must lie strictly between 0 and 1, got {delta!r}")
