@@ -11,7 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from igcf.data.frames import first_rows, interactions_from_frame
+from igcf.data.columns import first_rows
+from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,27 +9,12 @@ import numpy.typing as npt
 import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.data.columns import Columns, check_columns, checked_times, checked_values, encode_ids, time_column_of
+from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The names of the columns that are read; all others are ignored."""
-
-    user: str = "user"
-    item: str = "item"
-    value: str = "value"
-    timestamp: str | None = None
-    """None: the column `timestamp` when there is one, otherwise no times."""
-
-    def required(self) -> tuple[str, ...]:
-        """The columns that must exist."""
-        names = (self.user, self.item, self.value)
-        return names if self.timestamp is None else (*names, self.timestamp)
 
 
 def log_frame(
@@ -50,10 +34,11 @@ def log_frame(
 
 
 def _series(name: str, part: Sequence[object] | npt.NDArray[np.generic]) -> pl.Series:
+    entries = part.tolist() if isinstance(part, np.ndarray) and part.dtype == object else part
     try:
-        return pl.Series(name, part)
+        return pl.Series(name, entries)
     except (TypeError, pl.exceptions.PolarsError):  # a mix of strings and numbers
-        return pl.Series(name, [None if entry is None else str(entry) for entry in part])
+        return pl.Series(name, [None if entry is None else str(entry) for entry in entries])
 
 
 def read_csv(path: Path, columns: Columns | None = None, *, separator: str = ",") -> Interactions:
@@ -118,11 +103,11 @@ def interactions_from_frame(
     check_columns(frame, columns, source)
     if frame.is_empty():
         raise DataError(f"{source} has no rows; expected one row per reaction")
-    user_ids, user_idx = _encode(frame[columns.user], columns.user, source)
-    item_ids, item_idx = _encode(frame[columns.item], columns.item, source)
-    values = _checked_values(frame[columns.value], columns.value, source)
+    user_ids, user_idx = encode_ids(frame[columns.user], columns.user, source)
+    item_ids, item_idx = encode_ids(frame[columns.item], columns.item, source)
+    values = checked_values(frame[columns.value], columns.value, source)
     time_column = time_column_of(frame, columns)
-    timestamps = None if time_column is None else _checked_times(frame[time_column], time_column, source)
+    timestamps = None if time_column is None else checked_times(frame[time_column], time_column, source)
     log = Interactions(user_ids, item_ids, user_idx, item_idx, values, timestamps, name=name)
     keep = _latest(log)
     if keep is None:
@@ -132,137 +117,6 @@ def interactions_from_frame(
         user_ids, item_ids, kept.user_idx, kept.item_idx, kept.values, kept.timestamps,
         name=name, n_duplicates=len(log) - len(kept),
     )  # fmt: skip
-
-
-def check_columns(frame: pl.DataFrame, columns: Columns, source: str) -> None:
-    """Raise where a named column is missing."""
-    missing = [name for name in columns.required() if name not in frame.columns]
-    if missing:
-        raise DataError(
-            f"{source} has no column {_quoted(missing)}; found {_quoted(frame.columns)}; "
-            "name the columns to use with user=, item=, value=, timestamp="
-        )
-
-
-def time_column_of(frame: pl.DataFrame, columns: Columns) -> str | None:
-    """The column that holds the times."""
-    return columns.timestamp or ("timestamp" if "timestamp" in frame.columns else None)
-
-
-def id_text(column: pl.Series) -> pl.Series:
-    """Ids as text: whole floats lose their `.0`, empty text becomes null."""
-    return _without_fraction(column).cast(pl.String).replace("", None)
-
-
-def number(column: pl.Series) -> pl.Series:
-    """Values as float32; null where the text is no number."""
-    values = column.cast(pl.Float32, strict=False)
-    if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
-        values = column.str.strip_chars().cast(pl.Float32, strict=False)
-    return values
-
-
-def seconds(column: pl.Series) -> pl.Series:
-    """Times as integers: numbers as they are, dates as seconds since 1970; microseconds where there are fractions."""
-    if column.dtype == pl.String:
-        whole = column.cast(pl.Int64, strict=False)
-        if whole.null_count() == column.null_count():
-            return whole
-        numeric = column.cast(pl.Float64, strict=False)
-        column = numeric if numeric.null_count() == column.null_count() else _dates(column)
-    if column.dtype.is_temporal():
-        column = column.cast(pl.Datetime("us")).cast(pl.Int64)
-        return column if (column % 1_000_000 != 0).any() else column // 1_000_000
-    if column.dtype.is_float() and (column % 1 != 0).any():
-        column = (column * 1e6).round()
-    return column.cast(pl.Int64, strict=False)
-
-
-def _without_fraction(column: pl.Series) -> pl.Series:
-    """Whole floats as integers; anything else as it is."""
-    return column.cast(pl.Int64, strict=False) if column.dtype.is_float() and not (column % 1 != 0).any() else column
-
-
-def _dates(text: pl.Series) -> pl.Series:
-    try:
-        return text.str.to_datetime(strict=False, time_unit="us")
-    except pl.exceptions.PolarsError:  # no date format fits the first entries
-        return pl.Series(text.name, [None] * len(text), dtype=pl.Datetime("us"))
-
-
-def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
-    """The first row numbers where `mask` holds; row 1 is the first one after the header."""
-    rows = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)[:limit]
-    return [int(row) + 1 for row in rows]
-
-
-def _encode(column: pl.Series, name: str, source: str) -> tuple[tuple[str, ...], IntArray]:
-    """Ids in numeric order where all are whole numbers, otherwise in lexicographic order; and the row of each entry."""
-    ids = _whole_numbers(column)
-    if ids is None:
-        ids = id_text(column)
-    missing = ids.is_null()
-    if missing.any():
-        raise DataError(
-            f"{source}: column {name!r} has {missing.sum()} rows without an id, first in row {first_rows(missing)[0]}"
-        )
-    if ids.dtype == pl.String:
-        unique = ids.unique().sort()
-        codes = ids.cast(pl.Enum(unique)).to_physical().cast(pl.Int32).to_numpy()
-        return tuple(unique.to_list()), codes
-    return _encode_numbers(ids.to_numpy())
-
-
-def _encode_numbers(ids: npt.NDArray[np.int64]) -> tuple[tuple[str, ...], IntArray]:
-    low, high = int(ids.min()), int(ids.max())
-    if high - low > 10 * len(ids) + 1000:  # a table of the whole range would be mostly empty
-        unique = pl.Series(ids).unique().sort().to_numpy()
-        return tuple(map(str, unique.tolist())), np.searchsorted(unique, ids).astype(np.int32)
-    present = np.zeros(high - low + 1, dtype=np.bool_)
-    present[ids - low] = True
-    row_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return tuple(map(str, (np.flatnonzero(present) + low).tolist())), row_of[ids - low]
-
-
-def _whole_numbers(column: pl.Series) -> pl.Series | None:
-    """The ids as integers if every one is written as `str` would write it: `007` and `7` are different ids."""
-    column = _without_fraction(column)
-    if column.dtype.is_integer():
-        return column.cast(pl.Int64, strict=False)
-    if column.dtype != pl.String:
-        return None
-    numbers = column.cast(pl.Int64, strict=False)
-    if numbers.null_count() > column.null_count():
-        return None
-    padded = column.str.starts_with("0") & (column.str.len_bytes() > 1)
-    signed = column.str.starts_with("+") | column.str.starts_with("-0")
-    return None if (padded | signed).any() else numbers
-
-
-def _checked_values(column: pl.Series, name: str, source: str) -> npt.NDArray[np.float32]:
-    values = number(column)
-    bad = values.is_null() | ~values.is_finite().fill_null(False)
-    if bad.any():
-        row = first_rows(bad)[0]
-        raise DataError(
-            f"{source}: column {name!r} has {bad.sum()} rows that are not finite numbers, "
-            f"first {column[row - 1]!r} in row {row}"
-        )
-    return values.to_numpy()
-
-
-def _checked_times(column: pl.Series, name: str, source: str) -> npt.NDArray[np.int64] | None:
-    if column.null_count() == len(column):
-        return None
-    times = seconds(column)
-    bad = times.is_null() & column.is_not_null()
-    if bad.any():
-        row = first_rows(bad)[0]
-        raise DataError(
-            f"{source}: column {name!r} has {bad.sum()} rows that are neither numbers nor dates, "
-            f"first {column[row - 1]!r} in row {row}"
-        )
-    return times.fill_null(MISSING_TIME).to_numpy()
 
 
 def _latest(log: Interactions) -> BoolArray | None:
@@ -320,10 +174,6 @@ def _check_separator(path: Path, header: list[str], separator: str) -> None:
             f"{path} has one column, {header[0]!r}, when split at {separator!r}; "
             f"the header holds {SEPARATORS[other]}, so try separator={other!r}"
         )
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 def _first_line(error: Exception) -> str:

@@ -95,7 +95,8 @@ class Interactions:
 
         `timestamp` names the column of times; without it a column called `timestamp` is used when there is one.
         """
-        from igcf.data.frames import Columns, read_csv
+        from igcf.data.columns import Columns
+        from igcf.data.frames import read_csv
 
         return read_csv(Path(path), Columns(user, item, value, timestamp), separator=separator)
 
@@ -110,7 +111,8 @@ class Interactions:
         timestamp: str | None = None,
     ) -> "Interactions":
         """Read a Parquet file, or a folder of them, with named columns; `timestamp` as in `from_csv`."""
-        from igcf.data.frames import Columns, read_parquet
+        from igcf.data.columns import Columns
+        from igcf.data.frames import read_parquet
 
         return read_parquet(Path(path), Columns(user, item, value, timestamp))
 

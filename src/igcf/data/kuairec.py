@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from igcf.data.frames import Columns, csv_frame, interactions_from_frame
+from igcf.data.columns import Columns
+from igcf.data.frames import csv_frame, interactions_from_frame
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 

@@ -9,7 +9,7 @@ from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
 if TYPE_CHECKING:
-    from igcf.data.frames import Columns
+    from igcf.data.columns import Columns
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 

@@ -1,0 +1,115 @@
+"""`igcf data`: what is known and present, download, check."""
+
+from pathlib import Path
+
+import click
+
+from igcf.cli.output import console, emit_json
+
+DATA_DIR = click.option(
+    "--data-dir",
+    envvar="IGCF_DATA_DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where named data sets lie; default: IGCF_DATA_DIR or the user's cache folder.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+
+
+@click.group()
+def data() -> None:
+    """List, fetch and validate interaction logs."""
+
+
+@data.command("list")
+@DATA_DIR
+@AS_JSON
+def list_datasets(data_dir: Path | None, as_json: bool) -> None:
+    """Show the data sets that igcf knows and which of them are present."""
+    from igcf.data import DATASETS, default_data_dir, find_dataset
+
+    folder = data_dir or default_data_dir()
+    found = {name: find_dataset(info, folder) for name, info in DATASETS.items()}
+    if as_json:
+        rows = [
+            {
+                "name": info.name,
+                "description": info.description,
+                "present": found[info.name] is not None or not info.files,
+                "path": None if found[info.name] is None else str(found[info.name]),
+                "url": info.url,
+                "withdrawn": info.withdrawn,
+                "satisfied": info.satisfied,
+                "split": info.default_split,
+                "licence": info.licence,
+            }
+            for info in DATASETS.values()
+        ]
+        emit_json({"data_dir": str(folder), "datasets": rows})
+        return
+    for info in DATASETS.values():
+        place = "built in" if not info.files else str(found[info.name] or "not present")
+        click.echo(f"{info.name:<10} {place}\n           {info.description}\n           licence: {info.licence}")
+    click.echo(f"\ndata folder: {folder}")
+
+
+@data.command()
+@click.argument("name")
+@DATA_DIR
+@AS_JSON
+def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
+    """Download the owner's archive of data set NAME, resume it after a cut, and check it."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from igcf.data import dataset_info
+    from igcf.data.download import fetch as download
+
+    info = dataset_info(name)
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress("{task.description}", *columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+        path = download(info, data_dir, lambda have, total: bar.update(task, completed=have, total=total))
+    document = {"name": name, "path": str(path), "bytes": path.stat().st_size, "checksum": info.checksum}
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo(f"{name}: {path} ({document['bytes']:,} bytes, {info.checksum or 'not checked'})")
+        click.echo(f"licence: {info.licence}")
+
+
+@data.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--user", default="user", show_default=True, help="Column of the user ids.")
+@click.option("--item", default="item", show_default=True, help="Column of the item ids.")
+@click.option("--value", default="value", show_default=True, help="Column of the values.")
+@click.option("--timestamp", default=None, help="Column of the times; default: `timestamp` where it exists.")
+@click.option("--separator", default=None, help="Between the columns; default: a tab for .tsv, otherwise a comma.")
+@AS_JSON
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    path: Path,
+    user: str,
+    item: str,
+    value: str,
+    timestamp: str | None,
+    separator: str | None,
+    as_json: bool,
+) -> None:
+    """Check the log at PATH and report every defect with its count and its first rows.
+
+    Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
+    """
+    from igcf.data.columns import Columns
+    from igcf.data.validate import validate as check
+
+    report = check(path, Columns(user, item, value, timestamp), separator=separator)
+    if as_json:
+        emit_json(report.as_dict())
+    else:
+        click.echo(f"{path}: {report.n_rows:,} rows, {report.n_users:,} users, {report.n_items:,} items")
+        for defect in report.defects:
+            where = f" (first in row {', '.join(map(str, defect.rows))})" if defect.rows else ""
+            click.echo(f"{defect.level:<8} {defect.kind:<20} {defect.count:>9,}  {defect.message}{where}")
+        click.echo("usable" if report.is_usable else "not usable: put the errors right first")
+    if not report.is_usable:
+        ctx.exit(1)

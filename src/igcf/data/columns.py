@@ -1,0 +1,167 @@
+"""Columns of a table become ids, values and times; what cannot is refused with its row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from igcf.arrays import BoolArray, IntArray
+from igcf.data.interactions import MISSING_TIME
+from igcf.errors import DataError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns that are read; all others are ignored."""
+
+    user: str = "user"
+    item: str = "item"
+    value: str = "value"
+    timestamp: str | None = None
+    """None: the column `timestamp` when there is one, otherwise no times."""
+
+    def required(self) -> tuple[str, ...]:
+        """The columns that must exist."""
+        names = (self.user, self.item, self.value)
+        return names if self.timestamp is None else (*names, self.timestamp)
+
+
+def check_columns(frame: pl.DataFrame, columns: Columns, source: str) -> None:
+    """Raise where a named column is missing."""
+    missing = [name for name in columns.required() if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"{source} has no column {_quoted(missing)}; found {_quoted(frame.columns)}; "
+            "name the columns to use with user=, item=, value=, timestamp="
+        )
+
+
+def time_column_of(frame: pl.DataFrame, columns: Columns) -> str | None:
+    """The column that holds the times."""
+    return columns.timestamp or ("timestamp" if "timestamp" in frame.columns else None)
+
+
+def id_text(column: pl.Series) -> pl.Series:
+    """Ids as text: whole floats lose their `.0`, empty text becomes null."""
+    return _without_fraction(column).cast(pl.String).replace("", None)
+
+
+def number(column: pl.Series) -> pl.Series:
+    """Values as float32; null where the text is no number."""
+    values = column.cast(pl.Float32, strict=False)
+    if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
+        values = column.str.strip_chars().cast(pl.Float32, strict=False)
+    return values
+
+
+def seconds(column: pl.Series) -> pl.Series:
+    """Times as integers: numbers as they are, dates as seconds since 1970; microseconds where there are fractions."""
+    if column.dtype == pl.String:
+        whole = column.cast(pl.Int64, strict=False)
+        if whole.null_count() == column.null_count():
+            return whole
+        numbers, dates = column.cast(pl.Float64, strict=False), _dates(column)
+        column = numbers if numbers.null_count() <= dates.null_count() else dates
+    if column.dtype.is_temporal():
+        column = column.cast(pl.Datetime("us")).cast(pl.Int64)
+        return column if (column % 1_000_000 != 0).any() else column // 1_000_000
+    whole = _without_fraction(column)
+    return (whole * 1e6).round().cast(pl.Int64, strict=False) if whole.dtype.is_float() else whole.cast(pl.Int64)
+
+
+def _without_fraction(column: pl.Series) -> pl.Series:
+    """Whole floats as integers, NaN as null; anything else as it is."""
+    if not column.dtype.is_float():
+        return column
+    column = column.fill_nan(None)
+    return column if (column % 1 != 0).any() else column.cast(pl.Int64, strict=False)
+
+
+def _dates(text: pl.Series) -> pl.Series:
+    try:
+        return text.str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:  # no date format fits the first entries
+        return pl.Series(text.name, [None], dtype=pl.Datetime("us")).new_from_index(0, len(text))
+
+
+def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
+    """The first row numbers where `mask` holds; row 1 is the first one after the header."""
+    rows = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)[:limit]
+    return [int(row) + 1 for row in rows]
+
+
+def encode_ids(column: pl.Series, name: str, source: str) -> tuple[tuple[str, ...], IntArray]:
+    """Ids in numeric order where all are whole numbers, otherwise in lexicographic order; and the row of each entry."""
+    ids = _whole_numbers(column)
+    if ids is None:
+        ids = id_text(column)
+    missing = ids.is_null()
+    if missing.any():
+        raise DataError(
+            f"{source}: column {name!r} has {missing.sum()} rows without an id, first in row {first_rows(missing)[0]}"
+        )
+    if ids.dtype == pl.String:
+        unique = ids.unique().sort()
+        codes = ids.cast(pl.Enum(unique)).to_physical().cast(pl.Int32).to_numpy(writable=True)
+        return tuple(unique.to_list()), codes
+    return _encode_numbers(ids.to_numpy())
+
+
+def _encode_numbers(ids: npt.NDArray[np.int64]) -> tuple[tuple[str, ...], IntArray]:
+    low, high = int(ids.min()), int(ids.max())
+    if high - low > 10 * len(ids) + 1000:  # a table of the whole range would be mostly empty
+        unique = pl.Series(ids).unique().sort().to_numpy()
+        return tuple(map(str, unique.tolist())), np.searchsorted(unique, ids).astype(np.int32)
+    present = np.zeros(high - low + 1, dtype=np.bool_)
+    present[ids - low] = True
+    row_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return tuple(map(str, (np.flatnonzero(present) + low).tolist())), row_of[ids - low]
+
+
+def _whole_numbers(column: pl.Series) -> pl.Series | None:
+    """The ids as integers if every one is written as `str` would write it: `007` and `7` are different ids."""
+    column = _without_fraction(column)
+    if not column.dtype.is_integer() and column.dtype != pl.String:
+        return None
+    numbers = column.cast(pl.Int64, strict=False)
+    if numbers.null_count() > column.null_count():
+        return None
+    if column.dtype != pl.String:
+        return numbers
+    padded = column.str.starts_with("0") & (column.str.len_bytes() > 1)
+    signed = column.str.starts_with("+") | column.str.starts_with("-0")
+    return None if (padded | signed).any() else numbers
+
+
+def checked_values(column: pl.Series, name: str, source: str) -> npt.NDArray[np.float32]:
+    """The values; raises where one is no finite number."""
+    values = number(column)
+    bad = values.is_null() | ~values.is_finite().fill_null(False)
+    if bad.any():
+        row = first_rows(bad)[0]
+        raise DataError(
+            f"{source}: column {name!r} has {bad.sum()} rows that are not finite numbers, "
+            f"first {column[row - 1]!r} in row {row}"
+        )
+    return values.to_numpy(writable=True)
+
+
+def checked_times(column: pl.Series, name: str, source: str) -> npt.NDArray[np.int64] | None:
+    """The times, `MISSING_TIME` where there is none; None where no row has one; raises where one cannot be read."""
+    if column.null_count() == len(column):
+        return None
+    times = seconds(column)
+    bad = times.is_null() & column.is_not_null()
+    if bad.any():
+        row = first_rows(bad)[0]
+        raise DataError(
+            f"{source}: column {name!r} has {bad.sum()} rows that are neither numbers nor dates, "
+            f"first {column[row - 1]!r} in row {row}"
+        )
+    return times.fill_null(MISSING_TIME).to_numpy(writable=True)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,188 @@
+"""Check a log and say everything that is wrong with it at once: what, how often, in which rows."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column_of
+from igcf.data.frames import csv_frame, parquet_frame
+from igcf.errors import DataError
+
+SHOWN_ROWS = 5
+WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One kind of defect."""
+
+    kind: str
+    """Short and stable, for programs: `missing-column`, `null-id`, ..."""
+    level: Literal["error", "warning"]
+    """An error keeps the log from being read; a warning does not, but somebody should look."""
+    message: str
+    count: int
+    """Rows, or users or items where the message says so."""
+    rows: tuple[int, ...] = ()
+    """The first rows, counted from 1 after the header."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `validate` found."""
+
+    path: str
+    n_rows: int
+    n_users: int
+    n_items: int
+    defects: tuple[Defect, ...] = field(default=())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the log can be read: it has no errors."""
+        return not any(defect.level == "error" for defect in self.defects)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for `--json`."""
+        document = asdict(self)
+        return {
+            "path": document["path"],
+            "usable": self.is_usable,
+            "rows": self.n_rows,
+            "users": self.n_users,
+            "items": self.n_items,
+            "defects": [{**defect, "rows": list(defect["rows"])} for defect in document["defects"]],
+        }
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A column of ids: patterns are matched once per id instead of once per row."""
+
+    text: pl.Series
+    unique: pl.Series
+    codes: pl.Series
+    """Row of `unique`, null where the id is."""
+
+    @classmethod
+    def of(cls, column: pl.Series) -> "Ids":
+        """Number the ids of a column."""
+        text = id_text(column)
+        unique = text.unique().drop_nulls()
+        return cls(text, unique, text.cast(pl.Enum(unique)).to_physical().cast(pl.Int64))
+
+    def where(self, is_suspect: pl.Series) -> pl.Series:
+        """The rows whose id is marked in `is_suspect`, one entry per id."""
+        return is_suspect.gather(self.codes)
+
+
+def validate(path: str | Path, columns: Columns | None = None, *, separator: str | None = None) -> Report:
+    """Check the columns of a CSV or Parquet log; a file that cannot be opened is an error of its own.
+
+    Args:
+        path: a `.csv`, `.csv.gz`, `.tsv`, `.tsv.gz` or `.parquet` file, or a folder of Parquet files.
+        columns: the columns to check.
+        separator: between the columns of a text file; None: a tab for `.tsv`, otherwise a comma.
+    """
+    path, columns = Path(path), columns or Columns()
+    try:
+        frame = _frame(path, columns, separator)
+    except DataError as error:
+        return Report(str(path), 0, 0, 0, (Defect("unreadable", "error", str(error), 1),))
+    missing = [name for name in columns.required() if name not in frame.columns]
+    if missing:
+        found = ", ".join(repr(name) for name in frame.columns)
+        defects = [Defect("missing-column", "error", f"no column {name!r}; found {found}", 1) for name in missing]
+        return Report(str(path), 0, 0, 0, tuple(defects))
+    if frame.is_empty():
+        return Report(str(path), 0, 0, 0, (Defect("empty", "error", "there are no rows after the header", 0),))
+    users, items = Ids.of(frame[columns.user]), Ids.of(frame[columns.item])
+    defects = [
+        *_id_defects(users, columns.user),
+        *_id_defects(items, columns.item),
+        *_value_defects(frame[columns.value], columns.value),
+        *_time_defects(frame, columns),
+        *_pair_defects(users, items, columns),
+    ]
+    defects.sort(key=lambda defect: defect.level)  # errors first, otherwise in the order of the checks
+    return Report(str(path), len(frame), len(users.unique), len(items.unique), tuple(defects))
+
+
+def _frame(path: Path, columns: Columns, separator: str | None) -> pl.DataFrame:
+    name = path.name.lower()
+    if path.is_dir() or name.endswith((".parquet", ".pq")):
+        return parquet_frame(path, columns)
+    return csv_frame(path, columns, separator=separator or ("\t" if name.endswith((".tsv", ".tsv.gz")) else ","))
+
+
+def _row_defect(kind: str, level: Literal["error", "warning"], message: str, mask: pl.Series) -> Iterator[Defect]:
+    """A defect where `mask` holds in some row; none otherwise."""
+    mask = mask.fill_null(False)
+    if mask.any():
+        yield Defect(kind, level, message, int(mask.sum()), tuple(first_rows(mask, SHOWN_ROWS)))
+
+
+def _id_defects(ids: Ids, name: str) -> Iterator[Defect]:
+    yield from _row_defect("null-id", "error", f"{name!r} is empty", ids.text.is_null())
+    unique = ids.unique
+    is_number = unique.str.contains(WHOLE_NUMBER)
+    is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
+    is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
+    for kind, message, is_suspect in (
+        ("blank-in-id", "begins or ends with a blank", unique.str.contains(r"^\s|\s$")),
+        ("control-in-id", "holds a control character", unique.str.contains(r"[\x00-\x1f\x7f]")),
+        ("similar-ids", "differs from another id only in case or in blanks around it", is_twin),
+        ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
+    ):
+        if is_suspect.any():
+            yield from _row_defect(kind, "warning", f"{name!r} {message}", ids.where(is_suspect))
+
+
+def _value_defects(column: pl.Series, name: str) -> Iterator[Defect]:
+    values = number(column)
+    yield from _row_defect("null-value", "error", f"{name!r} is empty", column.is_null())
+    yield from _row_defect(
+        "not-a-number", "error", f"{name!r} is not a number", values.is_null() & column.is_not_null()
+    )
+    yield from _row_defect("nan", "error", f"{name!r} is NaN", values.is_nan())
+    yield from _row_defect("infinite", "error", f"{name!r} is infinite or too large", values.is_infinite())
+    finite = values.filter(values.is_finite().fill_null(False))
+    if len(finite) > 1 and finite.min() == finite.max():
+        yield Defect("constant-value", "warning", f"{name!r} is {finite[0]:g} in every row", len(finite))
+
+
+def _time_defects(frame: pl.DataFrame, columns: Columns) -> Iterator[Defect]:
+    name = time_column_of(frame, columns)
+    if name is None:
+        yield Defect("no-times", "warning", "no column of times; splits in time and taste drift need one", len(frame))
+        return
+    column = frame[name]
+    times = seconds(column)
+    unreadable = times.is_null() & column.is_not_null()
+    yield from _row_defect("bad-time", "error", f"{name!r} is neither a number nor a date", unreadable)
+    yield from _row_defect("missing-time", "warning", f"{name!r} is empty", column.is_null())
+    yield from _row_defect("negative-time", "warning", f"{name!r} is negative", times < 0)
+    backwards = times < times.forward_fill().shift(1)
+    yield from _row_defect("times-not-sorted", "warning", f"{name!r} is earlier than in the row before", backwards)
+    known = times.drop_nulls()
+    if len(known) > 1 and known.min() == known.max():
+        yield Defect("constant-time", "warning", f"{name!r} is the same in every row", len(known))
+
+
+def _pair_defects(users: Ids, items: Ids, columns: Columns) -> Iterator[Defect]:
+    pair = users.codes * len(items.unique) + items.codes
+    is_first = pair.is_first_distinct() & pair.is_not_null()
+    message = "the user has a reaction to the item in an earlier row; the latest one counts"
+    yield from _row_defect("duplicate-pair", "warning", message, ~is_first & pair.is_not_null())
+    for name, ids, key in ((columns.user, users, "user"), (columns.item, items, "item")):
+        counts = np.bincount(ids.codes.filter(is_first).to_numpy(), minlength=len(ids.unique))
+        lonely = np.flatnonzero(counts == 1)
+        if len(lonely):
+            is_lonely = ids.codes.is_in(pl.Series(lonely).implode()).fill_null(False)
+            message = f"{len(lonely)} of {len(ids.unique)} ids of {name!r} have one reaction only"
+            rows = tuple(first_rows(is_lonely, SHOWN_ROWS))
+            yield Defect(f"single-reaction-{key}", "warning", message, len(lonely), rows)
