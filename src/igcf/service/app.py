@@ -10,13 +10,17 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.auth import Keys
 from igcf.service.errors import RequestError, status_of
 from igcf.service.guard import Guard, headers_of, problem
+from igcf.service.models import Follower
 from igcf.service.parts import Parts
-from igcf.service.routes import catalogue_routes, user_routes
+from igcf.service.routes import admin_routes, catalogue_routes, user_routes
+from igcf.service.schemas import Ready
+from igcf.service.stats import readiness
 from igcf.version import __version__
 
 WEB = Path(__file__).parent / "web"
@@ -30,14 +34,25 @@ def create_app(parts: Parts) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
+        follower = Follower(parts)
         yield
+        await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(parts.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.include_router(user_routes(parts))
     app.include_router(catalogue_routes(parts))
+    app.include_router(admin_routes(parts))
     _add_operation_routes(app, parts)
     _add_error_handlers(app)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
+            expose_headers=["x-request-id", "retry-after"],
+        )
     app.add_middleware(Guard, settings=settings, keys=keys, metrics=parts.metrics)
     return app
 
@@ -47,6 +62,14 @@ def _add_operation_routes(app: FastAPI, parts: Parts) -> None:
     async def healthz() -> dict[str, str]:
         """The process is alive."""
         return {"status": "ok"}
+
+    @app.get("/readyz", tags=["operation"], response_model=Ready, responses={503: {"model": Ready}})
+    def readyz() -> JSONResponse:
+        """The store answers and the newest model is loaded."""
+        found = readiness(parts)
+        status = "not ready" if found else "ready"
+        answer = {"status": status, "model": parts.slot.current.model_id, "problems": found}
+        return JSONResponse(answer, 503 if found else 200, headers_of(503 if found else 200))
 
     @app.get("/metrics", tags=["operation"], response_class=Response)
     def metrics() -> Response:

@@ -127,7 +127,7 @@ class Guard:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")  # the pattern, so that user ids stay out of it
         self.metrics.requests.labels(route, scope["method"], str(status)).inc()
-        self.metrics.latency.labels(route).observe(seconds)
+        self.metrics.latency.labels(route, scope["method"]).observe(seconds)
         level = logging.DEBUG if route in ALWAYS_OPEN else logging.INFO
         if log.isEnabledFor(level):
             fields = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 2)}

@@ -20,7 +20,7 @@ class Metrics:
         self.requests = Counter(
             "igcf_requests", "Requests answered, by route and status.", ["route", "method", "status"], **own
         )
-        self.latency = Histogram("igcf_request_seconds", "Time to answer.", ["route"], buckets=BUCKETS, **own)
+        self.latency = Histogram("igcf_request_seconds", "Time to answer.", ["route", "method"], buckets=BUCKETS, **own)
         self.shown = Counter("igcf_shown_items", "Items shown, by why: to please or to learn.", ["reason"], **own)
         self.feedback = Counter(
             "igcf_feedback", "Reactions stored: satisfied, unsatisfied, none (shown, no reaction).", ["kind"], **own

@@ -40,15 +40,15 @@ class Parts:
         self.store.close()
 
 
-def open_parts(folder: Path, settings: ServiceSettings, *, generation: int | None = None) -> Parts:
+def open_parts(model: Path | Served, settings: ServiceSettings, *, generation: int | None = None) -> Parts:
     """Load the model, open the store (migrating it where needed) and start the audit log.
 
     Args:
-        folder: the model to serve first.
+        model: the model to serve first, or its folder.
         settings: limits and places.
         generation: models announced after this one are followed; None: those announced from now on.
     """
-    served = Served.from_folder(folder, settings)
+    served = model if isinstance(model, Served) else Served.from_folder(model, settings)
     store = Store(settings.store, connections=settings.threads + 3)
     metrics = Metrics()
     slot = ModelSlot(served, store.generation()[0] if generation is None else generation)

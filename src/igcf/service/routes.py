@@ -10,9 +10,11 @@ from fastapi.responses import JSONResponse
 from igcf.errors import IgcfError
 from igcf.service import reading
 from igcf.service import schemas as s
+from igcf.service.models import load_and_announce
 from igcf.service.parts import Parts
 from igcf.service.reacting import Receipt, forget, new_event, react, retract
 from igcf.service.recommending import recommend
+from igcf.service.stats import stats
 from igcf.service.store import NewEvent
 
 User = Annotated[s.PathId, Path(description="Any name for the user, without '/' and control characters.")]
@@ -118,6 +120,23 @@ def catalogue_routes(parts: Parts) -> APIRouter:
     def get_model() -> JSONResponse:
         """What is served."""
         return JSONResponse(reading.model_info(parts))
+
+    return router
+
+
+def admin_routes(parts: Parts) -> APIRouter:
+    """What needs the admin key."""
+    router = APIRouter(prefix="/v1", tags=["admin"])
+
+    @router.post("/model", response_model=s.ModelLoaded, responses=problems(403))
+    def post_model(ask: s.LoadModel) -> JSONResponse:
+        """Serve another model from now on, here and on all servers of this store; users keep their history."""
+        return JSONResponse(load_and_announce(parts, ask.folder))
+
+    @router.get("/stats", response_model=s.Stats, responses=problems(403))
+    def get_stats() -> JSONResponse:
+        """Figures for the dashboard."""
+        return JSONResponse(stats(parts))
 
     return router
 

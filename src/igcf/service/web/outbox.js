@@ -1,0 +1,91 @@
+// Reactions on their way to the server. Each is kept in the browser's storage until it is acknowledged, so that neither a
+// reload nor a server that is away loses one; the event_id makes sending it twice harmless.
+
+import { Away, Refused, api } from "./api.js";
+
+const PREFIX = "igcf.out.";
+const FIRST_RETRY_MS = 1_000;
+const LAST_RETRY_MS = 10_000;
+
+export class Outbox extends EventTarget {
+  constructor() {
+    super();
+    this.retryMs = FIRST_RETRY_MS;
+    this.timer = 0;
+    this.sending = null;
+    addEventListener("online", () => this.flush().catch(() => {}));
+  }
+
+  /** What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other. */
+  waiting(user) {
+    const names = Object.keys(localStorage).filter((name) => name.startsWith(PREFIX)).sort();
+    const letters = names.map((name) => ({ name, ...JSON.parse(localStorage.getItem(name)) }));
+    return user === undefined ? letters : letters.filter((letter) => letter.user === user);
+  }
+
+  /** Keep a reaction before anything else happens to it. */
+  add(letter) {
+    const name = `${PREFIX}${String(Date.now()).padStart(15, "0")}.${letter.kind === "undo" ? 1 : 0}.${letter.event_id}`;
+    localStorage.setItem(name, JSON.stringify(letter));
+    this.tell();
+  }
+
+  /** Take a reaction back: drop it where it was never sent, otherwise ask the server after it. */
+  undo(user, event_id) {
+    const unsent = this.waiting(user).find((each) => each.event_id === event_id && each.kind === "react" && !each.tried);
+    if (unsent) {
+      localStorage.removeItem(unsent.name);
+      this.tell();
+    } else {
+      this.add({ kind: "undo", user, event_id });
+    }
+  }
+
+  drop(user) {
+    for (const letter of this.waiting(user)) localStorage.removeItem(letter.name);
+    this.tell();
+  }
+
+  /** Send all that waits; resolves when nothing is left, rejects with Away when the server is. */
+  flush() {
+    this.sending ??= this.#sendAll().finally(() => { this.sending = null; });
+    return this.sending;
+  }
+
+  async #sendAll() {
+    clearTimeout(this.timer);
+    for (let next = this.waiting()[0]; next; next = this.waiting()[0]) {
+      try {
+        await this.#send(next);
+      } catch (error) {
+        if (error instanceof Refused && error.status !== 401) {
+          this.dispatchEvent(new CustomEvent("refused", { detail: error })); // sending it again would not help
+        } else {
+          this.timer = setTimeout(() => this.flush().catch(() => {}), this.retryMs);
+          this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
+          this.dispatchEvent(new CustomEvent(error instanceof Away ? "away" : "locked"));
+          throw error;
+        }
+      }
+      localStorage.removeItem(next.name);
+      this.tell();
+    }
+    this.retryMs = FIRST_RETRY_MS;
+    this.dispatchEvent(new CustomEvent("sent"));
+  }
+
+  async #send({ name, kind, user, event_id, item, value, recommendation_id }) {
+    if (kind === "undo") {
+      await api.retract(user, event_id).catch((error) => {
+        if (error.status !== 404) throw error; // already taken back
+      });
+      return;
+    }
+    localStorage.setItem(name, JSON.stringify({ kind, user, event_id, item, value, recommendation_id, tried: true }));
+    await api.react(user, { item, value, event_id, recommendation_id });
+  }
+
+  tell() {
+    this.dispatchEvent(new CustomEvent("change"));
+  }
+}
