@@ -1,19 +1,14 @@
 // Reactions on their way to the server. Each is kept in the browser's storage until it is acknowledged, so that neither a
 // reload nor a server that is away loses one; the event_id makes sending it twice harmless.
 
-import { Away, Refused, api } from "./api.js";
+import { Refused, api } from "./api.js";
 
 const PREFIX = "igcf.out.";
-const FIRST_RETRY_MS = 1_000;
-const LAST_RETRY_MS = 10_000;
 
 export class Outbox extends EventTarget {
   constructor() {
     super();
-    this.retryMs = FIRST_RETRY_MS;
-    this.timer = 0;
     this.sending = null;
-    addEventListener("online", () => this.flush().catch(() => {}));
   }
 
   /** What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other. */
@@ -46,32 +41,25 @@ export class Outbox extends EventTarget {
     this.tell();
   }
 
-  /** Send all that waits; resolves when nothing is left, rejects with Away when the server is. */
-  flush() {
-    this.sending ??= this.#sendAll().finally(() => { this.sending = null; });
-    return this.sending;
+  /** Send all that waits, one after the other; rejects when the server is away and keeps what is left. */
+  async flush() {
+    do {
+      this.sending ??= this.#sendAll().finally(() => { this.sending = null; });
+      await this.sending;
+    } while (this.waiting().length);
   }
 
   async #sendAll() {
-    clearTimeout(this.timer);
     for (let next = this.waiting()[0]; next; next = this.waiting()[0]) {
       try {
         await this.#send(next);
       } catch (error) {
-        if (error instanceof Refused && error.status !== 401) {
-          this.dispatchEvent(new CustomEvent("refused", { detail: error })); // sending it again would not help
-        } else {
-          this.timer = setTimeout(() => this.flush().catch(() => {}), this.retryMs);
-          this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
-          this.dispatchEvent(new CustomEvent(error instanceof Away ? "away" : "locked"));
-          throw error;
-        }
+        if (!(error instanceof Refused) || error.status === 401 || error.status >= 500) throw error;
+        this.dispatchEvent(new CustomEvent("refused", { detail: error })); // sending it again would not help
       }
       localStorage.removeItem(next.name);
       this.tell();
     }
-    this.retryMs = FIRST_RETRY_MS;
-    this.dispatchEvent(new CustomEvent("sent"));
   }
 
   async #send({ name, kind, user, event_id, item, value, recommendation_id }) {

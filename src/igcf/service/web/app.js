@@ -1,0 +1,205 @@
+// The visitor's page: connects the visit to what is on the screen.
+
+import { Away, api, setKey } from "./api.js";
+import { Deck } from "./deck.js";
+import { byId, el, svg } from "./dom.js";
+import { setUpKeys } from "./keys.js";
+import { CatalogueMap, areaOf } from "./map.js";
+import { curves, drawBets, drawCurve, drawPast, drawWhy } from "./panels.js";
+import { setUpTheme } from "./theme.js";
+import { isHit, isShare, plural, starValues, titleAndYear } from "./values.js";
+import { Visit } from "./visit.js";
+
+const MOST_ON_MAP = 4_000;
+const PAGE = 1_000;
+const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2L12 17.3l-5.6 2.9 1.1-6.2L3 9.6l6.2-.9z";
+
+const visit = new Visit();
+const map = new CatalogueMap(byId("map"));
+const deck = new Deck(byId("deck"), (side) => (side === "right" ? like() : dislike()));
+const catalogue = new Map();
+
+const stars = (n) => visit.model && visit.react(starValues(visit.model.reward)[n - 1]);
+const like = () => stars(5);
+const dislike = () => stars(1);
+const skip = () => visit.react(null);
+const undo = () => visit.undo();
+const help = () => byId("help-dialog").showModal();
+
+// Messages.
+let hideTimer = 0;
+function notice(text, { kind = "", action = null, ms = 0 } = {}) {
+  clearTimeout(hideTimer);
+  const button = byId("notice-action");
+  byId("notice").className = `notice ${kind}`;
+  byId("notice").hidden = !text;
+  byId("notice-text").textContent = text;
+  button.hidden = !action;
+  if (action) [button.textContent, button.onclick] = action;
+  if (ms) hideTimer = setTimeout(() => notice(""), ms);
+}
+
+function awayNotice() {
+  const n = visit.outbox.waiting().length;
+  const kept = n ? `${plural(n, "reaction")} ${n === 1 ? "is" : "are"} kept here and will be sent when it is back.` : "Trying again.";
+  notice(`The server cannot be reached. ${kept}`, { kind: "away", action: ["Try now", () => visit.retry()] });
+}
+
+// The stage.
+function showCard() {
+  const { card } = visit;
+  if (card) {
+    deck.show(card, visit.slate.length);
+    const [title, year] = titleAndYear(card);
+    const why = { please: "Shown to please.", learn: "Shown to learn." }[card.reason] ?? "";
+    byId("announce").textContent = `${title} ${year}. ${why}`;
+  } else if (visit.failures) {
+    deck.showEmpty("No card left", "The server cannot be reached. The next card comes when it is back.");
+  } else if (visit.isEmpty) {
+    deck.showEmpty("You have seen everything", "There is no further item in this catalogue. Undo, or come as a new visitor.");
+  } else {
+    deck.showEmpty("One moment", "The first card is on its way.");
+  }
+  showFacts();
+}
+
+function showFacts() {
+  const { rounds, model } = visit;
+  const isReady = Boolean(visit.card && model);
+  for (const button of document.querySelectorAll(".actions button, .stars button")) button.disabled = !isReady;
+  byId("undo").disabled = !rounds.length;
+  if (!model) return;
+  const hits = rounds.filter((round) => isHit(round.value, model.reward)).length;
+  const fact = (value, words) => el("span", null, el("b", null, value), ` ${words}`);
+  byId("facts").replaceChildren(
+    fact(rounds.length, rounds.length === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
+    ...(visit.beliefs ? [fact(`${Math.round(100 * areaOf(visit.beliefs.map.cov))} %`, "of the map still possible")] : []));
+  const waiting = new Set(visit.outbox.waiting(visit.user).map((letter) => letter.event_id));
+  drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id));
+}
+
+function showView() {
+  const { beliefs, why, rounds, model, card } = visit;
+  if (!model || !beliefs) return;
+  const { reward } = model;
+  drawBets(byId("bets"), beliefs.top, reward, visit.asked, (item) => visit.ask(item));
+  byId("bets-unit").textContent = isShare(reward) ? "chance that you like it" : "expected value";
+  if (why) drawWhy(byId("why"), why, card, reward);
+  byId("why-back").hidden = !visit.asked;
+  const marks = rounds.map(({ item, value }) => [item, value === null ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
+  map.setBelief(beliefs.map, new Map(marks), visit.asked ?? card?.item);
+  const area = `${Math.round(100 * areaOf(beliefs.map.cov))} %`;
+  byId("map-share").textContent = `${area} of everybody’s area`;
+  map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. The belief about you covers ${area} of the area that it covers for a stranger.`);
+  const sums = curves(rounds, beliefs.popular, reward);
+  drawCurve(byId("curve"), sums);
+  byId("curve-sum").textContent = rounds.length && sums.popular.length > 1 ? `${sums.ours.at(-1)} against ${sums.popular.at(-1).toFixed(1)}` : "";
+  showFacts();
+}
+
+async function loadCatalogue() {
+  if (catalogue.size) return;
+  try {
+    for (let offset = 0, total = 1; offset < Math.min(total, MOST_ON_MAP); offset += PAGE) {
+      const page = await api.items(offset, PAGE);
+      total = page.total;
+      for (const item of page.items) catalogue.set(item.item, item);
+    }
+  } catch (error) {
+    if (!(error instanceof Away)) throw error;
+    return;
+  }
+  map.setItems([...catalogue.values()]);
+  showView();
+}
+
+// What the visit tells.
+visit.addEventListener("begin", () => {
+  byId("visitor").textContent = visit.user;
+  byId("own-id").textContent = visit.user;
+  map.reset();
+  showCard();
+});
+visit.addEventListener("card", showCard);
+visit.addEventListener("undone", showCard);
+visit.addEventListener("view", showView);
+visit.addEventListener("reacted", ({ detail: { value, isHit: hit } }) => {
+  deck.throw(value === null ? "down" : hit ? "right" : "left");
+  showFacts();
+});
+visit.addEventListener("ready", () => {
+  showControls();
+  showFacts();
+  loadCatalogue();
+});
+visit.addEventListener("away", () => { awayNotice(); if (!visit.card) showCard(); });
+visit.addEventListener("back", () => notice("The server is back and has everything.", { ms: 4_000 }));
+visit.addEventListener("locked", () => byId("key-dialog").open || byId("key-dialog").showModal());
+visit.addEventListener("problem", ({ detail }) => notice(`Something went wrong: ${detail.message}`, { kind: "bad", ms: 12_000 }));
+visit.outbox.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
+visit.outbox.addEventListener("refused", ({ detail }) => notice(`The server did not take a reaction: ${detail.message}`, { kind: "bad", ms: 12_000 }));
+
+// Controls.
+function showControls() {
+  const { policy, limits } = visit.model;
+  const { policy: name = policy.name, nu = policy.nu ?? 0.5, slate } = visit.settings;
+  byId("policy").value = name;
+  byId("nu").max = Math.min(3, limits?.max_nu ?? 3);
+  byId("nu").value = nu;
+  byId("nu-value").value = Number(byId("nu").value).toFixed(2);
+  byId("nu").disabled = name !== "ucb";
+  byId("slate").value = slate;
+}
+
+byId("stars").append(...[1, 2, 3, 4, 5].map((n) => el("button", { type: "button", "aria-label": plural(n, "star"), onclick: () => stars(n) },
+  svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: STAR, "stroke-linejoin": "round" })))));
+byId("like").addEventListener("click", like);
+byId("dislike").addEventListener("click", dislike);
+byId("skip").addEventListener("click", skip);
+byId("undo").addEventListener("click", undo);
+byId("help").addEventListener("click", help);
+byId("why-back").addEventListener("click", () => visit.ask(null));
+byId("policy").addEventListener("change", (event) => { visit.choose({ policy: event.target.value }); showControls(); });
+byId("slate").addEventListener("change", (event) => visit.choose({ slate: Number(event.target.value) }));
+byId("nu").addEventListener("input", (event) => { byId("nu-value").value = Number(event.target.value).toFixed(2); });
+byId("nu").addEventListener("change", (event) => visit.choose({ nu: Number(event.target.value), policy: "ucb" }));
+byId("new-visitor").addEventListener("click", async () => {
+  await visit.newVisitor();
+  if (!visit.failures) notice("Welcome. Nothing is known about you yet.", { ms: 4_000 });
+});
+byId("load-user").addEventListener("click", () => byId("load-dialog").showModal());
+byId("load-dialog").addEventListener("close", async () => {
+  const name = byId("load-name").value.trim();
+  if (byId("load-dialog").returnValue !== "load" || !name) return;
+  await visit.load(name);
+  if (visit.failures || visit.user !== name) return;
+  notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
+});
+byId("forget").addEventListener("click", () => {
+  byId("forget-name").textContent = visit.user;
+  byId("forget-dialog").returnValue = "";
+  byId("forget-dialog").showModal();
+});
+byId("forget-dialog").addEventListener("close", async () => {
+  if (byId("forget-dialog").returnValue !== "forget") return;
+  const name = visit.user;
+  try {
+    await visit.forget();
+    notice(`Everything about ${name} is deleted. You are a new visitor.`, { ms: 8_000 });
+  } catch (error) {
+    notice(`Nothing was deleted: ${error instanceof Away ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });
+  }
+});
+byId("key-dialog").addEventListener("close", () => {
+  if (byId("key-dialog").returnValue === "use") setKey(byId("key").value.trim());
+  byId("key").value = "";
+  visit.retry();
+});
+for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close("closed"));
+
+setUpKeys({
+  ArrowRight: like, ArrowLeft: dislike, ArrowDown: skip, z: undo, "?": help,
+  1: () => stars(1), 2: () => stars(2), 3: () => stars(3), 4: () => stars(4), 5: () => stars(5),
+});
+setUpTheme(() => map.draw());
+visit.start();

@@ -1,0 +1,83 @@
+// The card on the stage: drawn, swiped, thrown.
+
+import { cover } from "./cover.js";
+import { el, isStill } from "./dom.js";
+import { titleAndYear } from "./values.js";
+
+const FAR_PX = 90; // a swipe shorter than this falls back
+const REASONS = { please: ["♥", "To please"], learn: ["✦", "To learn"] };
+
+export function badge(reason) {
+  if (!(reason in REASONS)) return null;
+  const [sign, words] = REASONS[reason];
+  return el("span", { class: `badge ${reason}` }, el("span", { "aria-hidden": "true" }, sign), words);
+}
+
+export class Deck {
+  /** `swiped` is called with "right" or "left". */
+  constructor(place, swiped) {
+    this.place = place;
+    this.swiped = swiped;
+    this.element = null;
+  }
+
+  show(card, left) {
+    this.element?.remove();
+    const [title, year] = titleAndYear(card);
+    this.element = el("article", { class: "card enter", "data-item": card.item, "aria-labelledby": "card-title" },
+      cover(card.item, card.categories),
+      el("div", { class: "top" }, badge(card.reason), left > 0 && el("span", { class: "badge" }, `${left} more in this slate`)),
+      el("span", { class: "stamp yes", "aria-hidden": "true" }, "YES"),
+      el("span", { class: "stamp no", "aria-hidden": "true" }, "NO"),
+      el("div", { class: "words" },
+        el("h2", { id: "card-title" }, title),
+        year && el("p", { class: "year" }, year),
+        card.categories?.length ? el("ul", { "aria-label": "Categories" }, card.categories.map((name) => el("li", null, name))) : null));
+    this.#followFinger(this.element);
+    this.place.append(this.element);
+  }
+
+  showEmpty(heading, words) {
+    this.element?.remove();
+    this.element = el("article", { class: "card empty" }, el("h2", null, heading), el("p", null, words));
+    this.place.append(this.element);
+  }
+
+  /** The card leaves; the next one may already lie beneath it. */
+  throw(direction) {
+    const leaving = this.element;
+    this.element = null;
+    if (!leaving || isStill()) return leaving?.remove();
+    leaving.removeAttribute("aria-labelledby");
+    leaving.setAttribute("aria-hidden", "true");
+    leaving.querySelector("#card-title")?.removeAttribute("id");
+    leaving.style.zIndex = 2;
+    leaving.style.transform = "";
+    leaving.classList.remove("enter");
+    leaving.classList.add("leave", direction);
+    setTimeout(() => leaving.remove(), 260);
+  }
+
+  #followFinger(card) {
+    let from = null;
+    const move = (x) => {
+      card.style.transform = x ? `translateX(${x}px) rotate(${x / 22}deg)` : "";
+      card.querySelector(".yes").style.opacity = Math.max(0, Math.min(1, x / FAR_PX));
+      card.querySelector(".no").style.opacity = Math.max(0, Math.min(1, -x / FAR_PX));
+    };
+    card.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      from = event.clientX;
+      card.setPointerCapture(event.pointerId);
+    });
+    card.addEventListener("pointermove", (event) => from !== null && move(event.clientX - from));
+    card.addEventListener("pointercancel", () => { from = null; move(0); });
+    card.addEventListener("pointerup", (event) => {
+      if (from === null) return;
+      const x = event.clientX - from;
+      from = null;
+      if (Math.abs(x) < FAR_PX) move(0);
+      else this.swiped(x > 0 ? "right" : "left");
+    });
+  }
+}

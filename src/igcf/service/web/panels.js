@@ -1,0 +1,130 @@
+// What it believes, in numbers and bars: the best bets, the reasons for a card, the learning curve, past reactions.
+
+import { cover } from "./cover.js";
+import { badge } from "./deck.js";
+import { el, svg } from "./dom.js";
+import { isHit, isShare, plural, rewardRange, rewardText, starsOf, titleAndYear } from "./values.js";
+
+const REASONS_SHOWN = 5;
+
+/** The top items; rows are kept and changed in place, so that bars move and the keyboard's focus stays. */
+export function drawBets(list, top, reward, asked, ask) {
+  while (list.children.length > top.length) list.lastChild.remove();
+  top.forEach((bet, i) => {
+    const row = list.children[i] ?? list.appendChild(betRow());
+    const button = row.firstChild;
+    button.onclick = () => ask(bet.item === asked ? null : bet.item);
+    button.setAttribute("aria-pressed", String(bet.item === asked));
+    const [title, year] = titleAndYear(bet);
+    const [name, gauge, value] = button.children;
+    name.textContent = year ? `${title} (${year})` : title;
+    name.title = name.textContent;
+    setGauge(gauge, bet, rewardRange(reward));
+    value.textContent = `${rewardText(bet.mean, reward).replace(" %", "")} ± ${rewardText(bet.std, reward)}`;
+  });
+}
+
+function betRow() {
+  const gauge = svg("svg", { class: "gauge", "aria-hidden": "true" },
+    svg("rect", { class: "rail", y: 6, height: 6, width: "100%", rx: 3 }),
+    svg("rect", { class: "fill", y: 6, height: 6, rx: 3 }),
+    svg("line", { class: "range", y1: 9, y2: 9 }),
+    svg("circle", { class: "dot", cy: 9, r: 4.5 }));
+  return el("li", null, el("button", { type: "button" },
+    el("span", { class: "name" }), gauge, el("span", { class: "value" })));
+}
+
+function setGauge(gauge, { mean, std }, [low, high]) {
+  const at = (value) => `${(100 * Math.min(1, Math.max(0, (value - low) / (high - low || 1)))).toFixed(2)}%`;
+  const [, fill, range, dot] = gauge.children;
+  fill.setAttribute("width", at(mean));
+  range.setAttribute("x1", at(mean - std));
+  range.setAttribute("x2", at(mean + std));
+  dot.setAttribute("cx", at(mean));
+}
+
+/** Why an item is expected to please: the population, plus what each past reaction adds; it sums to the expectation. */
+export function drawWhy(place, why, card, reward) {
+  const isCard = card?.item === why.item;
+  const parts = [...why.contributions].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
+  const rest = parts.slice(REASONS_SHOWN);
+  const rows = [["What people think of it", why.prior, "base"]];
+  for (const part of parts.slice(0, REASONS_SHOWN)) rows.push([`${deed(part.value, reward)} ${part.title ?? part.item}`, part.amount]);
+  if (rest.length) rows.push([plural(rest.length, "more reaction"), rest.reduce((sum, part) => sum + part.amount, 0)]);
+  const widest = Math.max(...rows.map(([, amount]) => Math.abs(amount)), 1e-9);
+  place.replaceChildren(
+    el("div", { class: "about" }, isCard ? badge(card.reason) : null, el("span", null, reasonText(why, isCard ? card : null, reward))),
+    el("table", { "aria-label": `Where the expectation for ${why.title ?? why.item} comes from` },
+      el("tbody", null,
+        rows.map(([name, amount, kind]) => el("tr", null,
+          el("th", { scope: "row", title: name }, name),
+          el("td", null, push(amount / widest, kind)),
+          el("td", { class: "number" }, rewardText(amount, reward, { sign: true })))),
+        el("tr", { class: "sum" }, el("th", { scope: "row" }, "Expected"), el("td"),
+          el("td", { class: "number" }, rewardText(why.mean, reward))))));
+}
+
+function reasonText(why, card, reward) {
+  const about = `${rewardText(why.mean, reward)} ± ${rewardText(why.std, reward)}`;
+  const expected = isShare(reward) ? `a chance of ${about} that you like it` : `expected ${about}`;
+  if (!card) return `${why.title ?? why.item}: ${expected}.`;
+  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation. It is unsure about this one (${expected}), and your answer teaches it much.`;
+  if (card.reason === "please") return `One of its best guesses: ${expected}.`;
+  return `${expected[0].toUpperCase()}${expected.slice(1)}.`;
+}
+
+function deed(value, reward) {
+  return value === null ? "skipped" : `${starsOf(value, reward)}★`;
+}
+
+function push(share, kind) {
+  const width = 50 * Math.min(1, Math.abs(share));
+  return svg("svg", { class: "push", "aria-hidden": "true" },
+    svg("rect", { class: kind ?? (share < 0 ? "minus" : "plus"), x: `${share < 0 ? 50 - width : 50}%`, y: 2, width: `${width}%`, height: 8, rx: 2 }),
+    svg("line", { class: "axis", x1: "50%", x2: "50%", y1: 0, y2: 12 }));
+}
+
+/** Hits so far, and the hits that the population's favourites would have had: known reactions, otherwise the chance as believed now. */
+export function curves(rounds, popular, reward) {
+  const values = new Map(rounds.map((round) => [round.item, round.value]));
+  const sums = (chances) => chances.reduce((all, each) => [...all, all.at(-1) + each], [0]);
+  return {
+    ours: sums(rounds.map((round) => Number(isHit(round.value, reward)))),
+    popular: sums((popular ?? []).map((each) => (values.has(each.item) ? Number(isHit(values.get(each.item), reward)) : each.chance))),
+  };
+}
+
+export function drawCurve(place, { ours, popular }) {
+  const W = 480, H = 250, left = 26, bottom = 24, top = 12, right = 14;
+  const rounds = Math.max(10, ours.length - 1), most = Math.max(4, ours.at(-1), popular.at(-1));
+  const x = (round) => left + (round / rounds) * (W - left - right);
+  const y = (hits) => H - bottom - (hits / most) * (H - bottom - top);
+  const line = (sums) => sums.map((hits, round) => `${round ? "L" : "M"}${x(round).toFixed(1)} ${y(hits).toFixed(1)}`).join("");
+  const ticks = (end) => { const step = Math.ceil(end / 4); return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step); };
+  const label = ours.length > 1
+    ? `After ${plural(ours.length - 1, "card")} it has ${plural(ours.at(-1), "hit")}; everybody’s favourites would have about ${popular.at(-1).toFixed(1)}.`
+    : "No reactions yet.";
+  place.replaceChildren(svg("svg", { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label },
+    ticks(most).map((hits) => [
+      svg("line", { class: "grid", x1: left, x2: W - right, y1: y(hits), y2: y(hits) }),
+      svg("text", { x: left - 6, y: y(hits) + 4, "text-anchor": "end" }, String(hits))]),
+    ticks(rounds).map((round) => svg("text", { x: x(round), y: H - 6, "text-anchor": "middle" }, String(round))),
+    svg("text", { x: W - right, y: H - 6, "text-anchor": "end" }, ""),
+    popular.length > 1 && svg("path", { class: "popular", d: line(popular) }),
+    svg("path", { class: "ours", d: line(ours) }),
+    svg("circle", { class: "end", cx: x(ours.length - 1), cy: y(ours.at(-1)), r: 5 })));
+}
+
+/** The past reactions, newest first. */
+export function drawPast(list, rounds, reward, categoriesOf, isWaiting) {
+  list.replaceChildren(...rounds.slice(-40).reverse().map((round) => {
+    const hit = round.value === null ? "" : isHit(round.value, reward) ? "good" : "bad";
+    const done = round.value === null ? "skipped" : plural(starsOf(round.value, reward), "star");
+    const state = isWaiting(round.event_id) ? "waiting" : "";
+    const words = `${round.title ?? round.item}: ${done}${state ? ", waiting to be sent" : ""}`;
+    return el("li", { class: `${hit} ${state}`, title: words },
+      cover(round.item, round.categories ?? categoriesOf(round.item)),
+      el("span", { "aria-hidden": "true" }, round.value === null ? "–" : `${starsOf(round.value, reward)}★`),
+      el("b", { class: "visually-hidden" }, words));
+  }));
+}

@@ -1,0 +1,230 @@
+// One visitor's visit: which card is shown, which come next, what was reacted to, what is believed. Draws nothing.
+
+import { Away, api } from "./api.js";
+import { Outbox } from "./outbox.js";
+import { isHit, randomName } from "./values.js";
+import { wait } from "./dom.js";
+
+const USER = "igcf.user";
+const SETTINGS = "igcf.settings";
+const RESERVE = 8; // cards kept for the moment when the server is slow or away
+const PATIENCE_MS = 200; // how long the next card may wait for the newest answer before one of the reserve is shown
+const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
+const TOP = 8;
+const LONGEST_BASELINE = 500;
+
+export class Visit extends EventTarget {
+  constructor() {
+    super();
+    this.outbox = new Outbox();
+    this.model = null;
+    this.user = localStorage.getItem(USER) ?? "";
+    this.settings = { slate: 1, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") };
+    this.failures = 0;
+    this.turn = this.look = 0;
+    this.#reset();
+    if (!this.user) this.#become(randomName("visitor-"));
+    addEventListener("online", () => this.retry());
+  }
+
+  /** Begin, or begin again with another user: the first card waits for nothing but itself. */
+  async start() {
+    this.#tell("begin");
+    const isFirst = await this.sync(true);
+    if (!isFirst) return;
+    this.next();
+    const user = this.user;
+    try {
+      const [model, state] = await Promise.all([this.model ?? api.model(), api.user(user)]);
+      if (user !== this.user) return;
+      this.model = model;
+      const here = new Set(this.rounds.map((round) => round.event_id));
+      this.rounds = [...state.history.filter((round) => !here.has(round.event_id)), ...this.rounds];
+      this.isKnown = state.known;
+      this.#tell("ready");
+      await this.refresh();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** React to the card on the stage; `value` is in the units of the log, null is a skip. */
+  async react(value) {
+    const { card, user } = this;
+    if (!card || this.isTurning || !this.model) return;
+    this.isTurning = true;
+    const event_id = randomName("page-", 20);
+    const { item, recommendation_id } = card;
+    this.outbox.add({ kind: "react", user, event_id, item, value, recommendation_id });
+    this.rounds.push({ event_id, item, value, title: card.title, categories: card.categories, card });
+    this.card = null;
+    this.#tell("reacted", { card, value, isHit: isHit(value, this.model.reward) });
+    const isLast = this.slate.length === 0;
+    const synced = this.sync(isLast);
+    if (isLast) await Promise.race([synced, wait(PATIENCE_MS)]);
+    this.isTurning = false;
+    if (user !== this.user) return;
+    this.next();
+    if (await synced) await this.refresh();
+  }
+
+  /** Take the last reaction back; its card returns to the stage. */
+  async undo() {
+    if (this.isTurning || !this.rounds.length) return;
+    const last = this.rounds.pop();
+    this.outbox.undo(this.user, last.event_id);
+    if (this.card) this.slate.unshift(this.card);
+    this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories };
+    this.#tell("undone", { card: this.card });
+    if (await this.sync(false)) await this.refresh();
+  }
+
+  /** Choose otherwise from now on; the cards that wait are chosen anew. */
+  async choose(settings) {
+    Object.assign(this.settings, settings);
+    localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
+    this.slate = [];
+    const { card } = this;
+    this.card = null; // so that it may be chosen again
+    if (!(await this.sync(true))) this.card ??= card;
+    else this.next();
+    await this.refresh();
+  }
+
+  /** Be somebody else. */
+  async load(user) {
+    this.#become(user);
+    this.#reset();
+    await this.start();
+  }
+
+  newVisitor() {
+    return this.load(randomName("visitor-"));
+  }
+
+  /** Delete everything about this user on the server; fails without a change when the server is away. */
+  async forget() {
+    await this.outbox.flush();
+    await api.forget(this.user);
+    await this.newVisitor();
+  }
+
+  /** Show the next card. */
+  next() {
+    this.card ??= this.slate.shift() ?? this.reserve.shift() ?? null;
+    this.asked = null;
+    this.#tell("card");
+  }
+
+  /** Ask about another item than the card. */
+  async ask(item) {
+    this.asked = item;
+    await this.refresh();
+  }
+
+  /** Send what waits and, if `isRefill`, fetch new cards; resolves to whether the server was there. */
+  async sync(isRefill) {
+    try {
+      await this.outbox.flush();
+      if (isRefill) await this.#refill();
+    } catch (error) {
+      this.#fail(error);
+      return false;
+    }
+    const wasAway = this.failures > 0;
+    this.failures = 0;
+    if (wasAway) this.#tell("back");
+    return true;
+  }
+
+  /** Try again now. */
+  async retry() {
+    clearTimeout(this.timer);
+    if (!this.model) return this.start();
+    if (!(await this.sync(true))) return;
+    if (!this.card && !this.isTurning) this.next();
+    await this.refresh();
+  }
+
+  /** Fetch what is believed now, and why the card (or the item asked about) is expected to please. */
+  async refresh() {
+    const look = ++this.look;
+    const item = this.asked ?? this.card?.item;
+    const { user } = this;
+    try {
+      const rounds = Math.min(this.rounds.length, LONGEST_BASELINE);
+      const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? api.explain(user, item) : null]);
+      if (look !== this.look || user !== this.user) return;
+      Object.assign(this, { beliefs, why });
+      this.#tell("view");
+    } catch (error) {
+      if (look === this.look) this.#fail(error);
+    }
+  }
+
+  async #refill() {
+    const turn = ++this.turn;
+    const { slate: k, policy, nu } = this.settings;
+    const busy = [this.card, ...this.slate].filter(Boolean).map((card) => card.item);
+    const unsent = this.outbox.waiting(this.user).map((letter) => letter.item).filter(Boolean);
+    const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
+    if (policy) ask.policy = policy;
+    if (nu !== undefined && (policy ?? "ucb") === "ucb") ask.nu = nu;
+    let answer = { items: [], reserve: [] };
+    while (ask.k) {
+      try {
+        answer = await api.recommend(this.user, ask);
+        break;
+      } catch (error) {
+        if (error.kind !== "NoItemsLeftError") throw error;
+        ask.k = Math.floor(ask.k / 2); // the end of the catalogue is near
+      }
+    }
+    if (turn !== this.turn) return; // overtaken by a newer question
+    const known = new Set([this.card?.item, ...this.rounds.map((round) => round.item)]);
+    const fresh = (cards) => (cards ?? [])
+      .filter((card) => !known.has(card.item))
+      .map((card) => ({ ...card, recommendation_id: answer.recommendation_id, policy: answer.policy }));
+    this.slate = fresh(answer.items);
+    this.reserve = fresh(answer.reserve);
+    this.isEmpty = !answer.items.length;
+  }
+
+  #fail(error) {
+    if (error instanceof Away) {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.retry(), RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)]);
+      this.failures += 1;
+      this.#tell("away");
+    } else if (error.status === 401) {
+      this.#tell("locked");
+    } else {
+      this.#tell("problem", error);
+    }
+  }
+
+  #become(user) {
+    this.user = user;
+    localStorage.setItem(USER, user);
+  }
+
+  #reset() {
+    this.turn += 1;
+    this.look += 1;
+    this.rounds = this.#unsentRounds();
+    this.slate = [];
+    this.reserve = [];
+    this.card = this.beliefs = this.why = this.asked = null;
+    this.isTurning = this.isEmpty = this.isKnown = false;
+  }
+
+  #unsentRounds() {
+    const letters = this.outbox.waiting(this.user);
+    const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
+    return letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
+  }
+
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+}
