@@ -5,6 +5,7 @@ As released, the network sees only the last item of each level (reference B.3); 
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class QNetwork(nn.Module):
         self.out, self.out_bias = glorot(dim, n_items + 1), nn.Parameter(torch.zeros(n_items + 1))
         n_live = n_blocks if attention else 0
         self.blocks = nn.ModuleList(AttentionBlock(dim, dropout, glorot) for _ in range(n_live))
-        self.register_buffer("level", torch.arange(LEVELS), persistent=False)
+        self.level = torch.arange(LEVELS)
 
     def forward(self, items: Tensor, levels: Tensor) -> Tensor:
         """Q(state, item) for every item, (batch, N + 1)."""
@@ -73,12 +74,11 @@ class QNetwork(nn.Module):
 class AttentionBlock(nn.Module):
     """One causal self-attention and one position-wise layer, with weights of their own for each level."""
 
-    def __init__(self, dim: int, dropout: float, glorot: "object") -> None:
+    def __init__(self, dim: int, dropout: float, make: Callable[..., nn.Parameter]) -> None:
         super().__init__()
-        make = glorot
         self.gain_1, self.gain_2 = (nn.Parameter(torch.ones(LEVELS, dim)) for _ in range(2))
         self.bias_1, self.bias_2 = (nn.Parameter(torch.zeros(LEVELS, dim)) for _ in range(2))
-        self.query, self.key, self.value, self.up, self.down = (make(LEVELS, dim, dim) for _ in range(5))  # type: ignore[operator]
+        self.query, self.key, self.value, self.up, self.down = (make(LEVELS, dim, dim) for _ in range(5))
         self.offsets = nn.Parameter(torch.zeros(5, LEVELS, 1, dim))
         self.drop = nn.Dropout(dropout)
 
@@ -101,7 +101,8 @@ class AttentionBlock(nn.Module):
         out = y + self.drop(inner @ self.down + self.offsets[4])
         keep = ids != 0
         keep[..., 0] = True  # the leading place stands for an empty level
-        return out * keep[..., None]
+        masked: Tensor = out * keep[..., None]
+        return masked
 
 
 def normalised(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:

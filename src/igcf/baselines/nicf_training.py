@@ -1,5 +1,6 @@
 """Q-learning of NICF: episodes of many training users in lock-step, replay, schedules, checkpoints (reference B.4)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,10 +29,10 @@ def discount(epoch: float) -> float:
     """gamma_e: a power law from 0 to 0.8."""
 
     def f(x: float) -> float:
-        return 2 / (1 + (50 + x) ** 0.2)
+        return 2.0 / (1.0 + math.pow(50.0 + x, 0.2))
 
     x = max(RELEASED_EPOCHS - epoch, 0) + 1
-    return min(0.8, (f(x) - f(RELEASED_EPOCHS)) / (f(0) - f(RELEASED_EPOCHS)))
+    return float(min(0.8, (f(x) - f(RELEASED_EPOCHS)) / (f(0) - f(RELEASED_EPOCHS))))
 
 
 def rating_levels(values: Float32Array, reward: Reward) -> npt.NDArray[np.int64]:
@@ -90,7 +91,8 @@ def batch_loss(
         reward = (levels[row, now] >= SATISFIED_LEVEL).float()
         not_done = (now < items.shape[1] - 1).float()
         target = reward + not_done * gamma * value.amax(1)
-    return (network(items, before)[row, items[row, now]] - target).square().mean()
+    loss: Tensor = (network(items, before)[row, items[row, now]] - target).square().mean()
+    return loss
 
 
 def play_sessions(
@@ -172,7 +174,7 @@ def train_nicf(
             items, levels, t = episodes.sample(BATCH, rng)
             loss = batch_loss(network, items, levels, t, discount(epoch), mask_target=mask_target)
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         if not torch.isfinite(loss):
             raise TrainingDivergedError(f"the loss of nicf is {loss.item()} at epoch {number}; lower learning_rate")

@@ -4,6 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from igcf.baselines.graph_models import (
+    IGCF_DEFAULTS,
+    PAPER_DEFAULTS,
+    fit_igcf,
+    fit_igcf_paper,
+    play_igcf,
+    play_igcf_paper,
+)
 from igcf.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
 from igcf.baselines.pca import fit_pca_gp
 from igcf.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
@@ -23,9 +31,15 @@ NICF_DEFAULTS = {
     "steps": 3,
     "learning_rate": 1e-3,
     "mask_target": False,
-    "patience": 6,
+    "patience": 4,
     "check_every": 50,
 }
+WITHOUT: dict[str, Settings] = {
+    "- meta": {"meta": False},
+    "- exploration": {"nu": 0.0},
+    "- meta & exploration": {"meta": False, "nu": 0.0},
+}
+"""The rows of the paper's ablation table that change the online phase."""
 
 
 def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
@@ -75,6 +89,24 @@ _ALL = (
         {"dim": 48, "noise_var": 0.09, "nu": 0.0},
         online=frozenset({"nu"}),
         grid={"dim": (24, 48, 96), "noise_var": (0.03, 0.06, 0.09, 0.13, 0.2), "nu": (0.0, 0.3)},
+    ),
+    Method(
+        "igcf-paper",
+        fit_igcf_paper,
+        play_igcf_paper,
+        PAPER_DEFAULTS,
+        online=frozenset({"meta", "gamma", "nu", "noise_var"}),
+        grid={"epochs": (1, 2), "gamma": (0.01, 0.1, 1.0, 10.0), "nu": (0.1, 0.5, 1.0), "noise_var": (1.0, 4.0)},
+        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
+    ),
+    Method(
+        "igcf",
+        fit_igcf,
+        play_igcf,
+        IGCF_DEFAULTS,
+        online=frozenset({"meta", "nu", "forgetting"}),
+        grid={"layers": (0, 2), "nu": (0.0, 0.1, 0.3), "forgetting": (1.0,)},
+        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}},
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

@@ -1,0 +1,135 @@
+"""`igcf`, the best configuration that the project knows, and `igcf-paper`, the paper as written."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.baselines.task import Settings, Task
+from igcf.data.interactions import Interactions
+from igcf.model import Model
+from igcf.online import ModelLearner, Ucb
+
+IGCF_FIT = ("dim", "graph", "layers", "edges", "missing")
+IGCF_DEFAULTS = {
+    "dim": 64,
+    "graph": "lightgcn",
+    "layers": 2,
+    "edges": "observed",
+    "missing": "zero",
+    "meta": True,
+    "nu": 0.0,
+    "forgetting": 1.0,
+}
+PAPER_DEFAULTS = {
+    "dim": 64,
+    "layers": 3,
+    "edges": "observed",
+    "learning_rate": 5.0,
+    "batch_size": 200,
+    "epochs": 1,
+    "reward": None,
+    "meta": True,
+    "gamma": 1.0,
+    "nu": 0.5,
+    "noise_var": 1.0,
+}
+
+
+def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
+    """Pretrain with the project's defaults; what they leave open is chosen on the validation users."""
+    from igcf.pretrain import pretrain  # torch
+
+    chosen = {name: settings[name] for name in IGCF_FIT}
+    return pretrain(
+        task.train,
+        validation=whole(task.validation),
+        satisfied=task.satisfied,
+        seed=int(rng.integers(2**31)),
+        **chosen,
+    )
+
+
+def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
+    """Observed pairs, squared error, plain SGD over batches in the order of time, LightGCN (reference P.3)."""
+    from igcf.pretrain import pretrain  # torch
+
+    return pretrain(
+        in_time(task.train),
+        missing="ignore",
+        reward=task.reward_of(settings["reward"]).kind,
+        satisfied=task.satisfied,
+        graph="lightgcn",
+        dim=settings["dim"],
+        layers=settings["layers"],
+        edges=settings["edges"],
+        optimiser="sgd",
+        learning_rate=settings["learning_rate"],
+        schedule="constant",
+        batch_size=settings["batch_size"],
+        epochs=settings["epochs"],
+        shuffle=False,
+        start="zeros",
+        kl_weight=0.0,
+        noise_std=0.5**0.5,  # the loss is then the mean squared error
+        gamma=0.0,
+        tune=False,
+        holdout=0.0,
+        seed=int(rng.integers(2**31)),
+    )
+
+
+def play_igcf(model: Model, settings: Settings) -> ModelLearner:
+    """The model as pretrained, or without what pretraining knows about the population."""
+    if not settings["meta"]:
+        model = with_prior(model, np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim), model.noise_var)
+    return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+
+
+def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
+    """eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`."""
+    identity = np.eye(model.dim)
+    mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
+    if not settings["meta"]:
+        mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
+    return ModelLearner(with_prior(model, mean, cov, settings["noise_var"]), Ucb(settings["nu"]))
+
+
+def with_prior(model: Model, mean: FloatArray, cov: FloatArray, noise_var: Any) -> Model:
+    """The same items met by another population."""
+    return Model(
+        item_vectors=model.item_vectors,
+        item_variances=model.item_variances,
+        item_ids=model.item_ids,
+        prior_mean=mean,
+        prior_cov=cov,
+        noise_var=noise_var,
+        reward=model.reward,
+        evidence=model.evidence,
+        metadata=model.metadata,
+    )
+
+
+def prior_std_of(model: Model) -> float:
+    """sigma_0 of the pretraining."""
+    return float(model.metadata.get("settings", {}).get("prior_std", 1.0))
+
+
+def in_time(log: Interactions) -> Interactions:
+    """The log in the order of time, where it has times."""
+    return log if log.timestamps is None else log.subset(np.argsort(log.timestamps, kind="stable"))
+
+
+def whole(periods: tuple[Interactions, ...]) -> Interactions | None:
+    """The periods of the same users as one log."""
+    if not periods or not periods[0].n_users:
+        return None
+    times = [period.timestamps for period in periods]
+    return replace(
+        periods[0],
+        user_idx=np.concatenate([period.user_idx for period in periods]),
+        item_idx=np.concatenate([period.item_idx for period in periods]),
+        values=np.concatenate([period.values for period in periods]),
+        timestamps=None if times[0] is None else np.concatenate([each for each in times if each is not None]),
+    )

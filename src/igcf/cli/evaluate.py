@@ -1,0 +1,215 @@
+"""`igcf evaluate`: methods side by side on users whose reactions are known."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from igcf.cli.output import console, emit_json
+from igcf.errors import IgcfError
+
+if TYPE_CHECKING:
+    from igcf.evaluate.results import Results
+    from igcf.evaluate.run import Step
+
+DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
+FORMATS = ("table", "markdown", "latex")
+COMMON: tuple[Callable[[Any], Any], ...] = (
+    click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR)."),
+    click.option("--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Number of seeds."),
+    click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed."),
+    click.option("--tune", is_flag=True, help="First choose the settings on validation users, by grid search."),
+    click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable."),
+    click.option("--jobs", default=None, type=click.IntRange(min=1), help="Processes at a time [default: cores]."),
+    click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
+    click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
+    click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that `evaluate` and `reproduce` share."""
+    for option in reversed(COMMON):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
+@click.option(
+    "--protocol",
+    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation")),
+    default="cold-start",
+    show_default=True,
+)
+@click.option("--methods", default=None, help=f"Names, joined by commas, or `all`. [default: {DEFAULT_METHODS}]")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
+@click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
+@click.option("--slate", type=click.IntRange(min=1), help="Items per round.")
+@click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
+@click.option("--split", type=click.Choice(("time", "users", "auto")), help="How training users are chosen.")
+@click.option("--min-reactions", type=click.IntRange(min=1), help="Least number of reactions of a test user.")
+@common_options
+def evaluate(
+    dataset: str,
+    protocol: str,
+    methods: str | None,
+    rounds: int | None,
+    users: int,
+    slate: int | None,
+    satisfied: float | None,
+    split: str | None,
+    min_reactions: int | None,
+    **common: Any,
+) -> None:
+    """Compare methods on users whose reactions are known.
+
+    A run that was interrupted goes on where it stopped when it is started again.
+
+    \b
+    Examples:
+      igcf evaluate --dataset ml-1m --methods pop,icf-ucb,pca-gp,igcf
+      igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
+      igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
+    """
+    from igcf.baselines import METHODS
+    from igcf.data import load_dataset
+    from igcf.evaluate import setup_for
+
+    if methods is None:
+        methods = "igcf" if protocol == "ablation" else DEFAULT_METHODS
+    names = list(METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
+    data = load_dataset(dataset, common["data_dir"])
+    setup = setup_for(
+        data,
+        protocol,  # type: ignore[arg-type]
+        rounds=rounds,
+        slate=slate,
+        satisfied=satisfied,
+        split=split,  # type: ignore[arg-type]
+        n_users=users,
+        min_reactions=min_reactions,
+    )
+    results = run_experiment(data, setup, names, **common)
+    if common["out"]:
+        write_report(results, data, common["out"])
+    if common["as_json"]:
+        emit_json(results.as_dict())
+    else:
+        print_tables(results, common["style"])
+
+
+def run_experiment(
+    data: Any,
+    setup: Any,
+    names: list[str],
+    *,
+    seed: int,
+    seeds: int,
+    tune: bool,
+    changes: tuple[str, ...],
+    jobs: int | None,
+    out: Path | None,
+    fresh: bool,
+    **_: Any,
+) -> "Results":
+    """Run with progress on stderr; finished jobs are kept in the report's folder or in the cache."""
+    from tempfile import TemporaryDirectory
+
+    from igcf.evaluate import evaluate as run
+    from igcf.evaluate.chosen import parse_changes
+
+    settings = parse_changes(changes)
+    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display() as watch:
+        return run(
+            data,
+            setup,
+            names,
+            seeds=range(seed, seed + seeds),
+            settings=settings,
+            tuned=tune,
+            folder=Path(temporary) if fresh else out / "jobs" if out else cache_folder(),
+            processes=jobs or os.cpu_count() or 1,
+            watch=watch,
+            command=command_line(),
+        )
+
+
+def cache_folder() -> Path:
+    """Where finished jobs are kept without --out: `IGCF_CACHE_DIR` or the user's cache folder."""
+    from platformdirs import user_cache_path
+
+    configured = os.environ.get("IGCF_CACHE_DIR")
+    return (Path(configured) if configured else user_cache_path("igcf")) / "jobs"
+
+
+def command_line() -> str:
+    """The command as it was called, to be written beside the numbers."""
+    return shlex.join(["igcf", *sys.argv[1:]])
+
+
+def write_report(results: "Results", data: Any, folder: Path) -> None:
+    """Write the HTML page, JSON, Markdown, LaTeX and what was shown."""
+    from igcf.evaluate.report import write_results
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_results(results, data, folder)
+    except OSError as error:
+        raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
+    console.print(f"wrote {folder / 'report.html'}", highlight=False)
+
+
+def print_tables(results: "Results", style: str) -> None:
+    """The tables of an experiment on stdout."""
+    from igcf.evaluate.tables import results_tables
+
+    print_all(results_tables(results), style)
+
+
+def print_all(tables: list[Any], style: str) -> None:
+    """Tables on stdout, in the chosen style."""
+    from igcf.evaluate.tables import as_latex, as_markdown, as_rich
+
+    for table in tables:
+        if style == "table":
+            terminal = Console()
+            width = None if terminal.is_terminal else 240  # a pipe must not cut columns
+            Console(width=width).print(as_rich(table))
+        else:
+            click.echo(as_markdown(table) if style == "markdown" else as_latex(table))
+
+
+@contextmanager
+def progress_display() -> "Iterator[Callable[[Step], None]]":
+    """A bar on a terminal, one line per finished job elsewhere; both on stderr."""
+    if not console.is_terminal:
+        yield lambda step: click.echo(f"[{step.done}/{step.total}] {_told(step)}", err=True)
+        return
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def watch(step: "Step") -> None:
+            progress.update(task, total=step.total, completed=step.done, description=_told(step))
+
+        yield watch
+
+
+def _told(step: "Step") -> str:
+    users = "" if step.job.users == "test" else " on validation users"
+    return f"{step.job.method}, seed {step.job.seed}{users}" + (" (kept from before)" if step.was_kept else "")

@@ -1,0 +1,66 @@
+"""`igcf reproduce`: the paper's tables beside ours."""
+
+from typing import Any
+
+import click
+
+from igcf.cli.evaluate import common_options, print_all, run_experiment, write_report
+from igcf.cli.output import console, emit_json
+from igcf.errors import DataError
+
+TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
+
+
+@click.command()
+@click.argument("table", required=False, type=click.Choice(TABLE_NAMES))
+@click.option("--dataset", default=None, help="One of the table's data sets. [default: all that are found]")
+@click.option("--methods", default=None, help="Some of the rows only, joined by commas.")
+@click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
+@common_options
+def reproduce(table: str | None, dataset: str | None, methods: str | None, users: int, **common: Any) -> None:
+    """Run a table of the paper and print ours beside it; all tables without a name.
+
+    \b
+    Examples:
+      igcf reproduce cold-start --dataset ml-1m
+      igcf reproduce top-k --dataset ml-1m --methods pop,icf-ucb,igcf --seeds 10
+      igcf reproduce --json
+    """
+    from igcf.data import load_dataset
+    from igcf.evaluate import setup_for
+    from igcf.evaluate.reproduce import methods_of, side_by_side, side_by_side_tables
+
+    documents = []
+    for name, data_name in wanted(table, dataset, common["data_dir"]):
+        data = load_dataset(data_name, common["data_dir"])
+        setup = setup_for(data, name, n_users=users)  # type: ignore[arg-type]
+        rows = [each.strip() for each in methods.split(",")] if methods else list(methods_of(name))  # type: ignore[arg-type]
+        out = common["out"] / f"{name}-{data_name}" if common["out"] else None
+        results = run_experiment(data, setup, rows, **{**common, "out": out})
+        if out:
+            write_report(results, data, out)
+        if common["as_json"]:
+            documents.append(results.as_dict() | {"paper": side_by_side(results)})
+        else:
+            print_all(side_by_side_tables(results), common["style"])
+    if common["as_json"]:
+        emit_json({"tables": documents} if len(documents) != 1 else documents[0])
+
+
+def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:
+    """The pairs of table and data set to run: all of the paper's that are asked for and found."""
+    from igcf.data import dataset_info, find_dataset
+    from igcf.evaluate.reproduce import TABLES
+
+    if dataset is not None:
+        dataset_info(dataset)
+        return [(name, dataset) for name in ([table] if table else TABLES) if table or dataset in TABLES[name]]  # type: ignore[index]
+    pairs = [(name, each) for name, sets in TABLES.items() if table in (None, name) for each in sets]
+    found: list[tuple[str, str]] = [
+        (name, each) for name, each in pairs if find_dataset(dataset_info(each), data_dir) is not None
+    ]
+    for missing in sorted({each for _, each in pairs} - {each for _, each in found}):
+        console.print(f"{missing} is not there and left out; see igcf data list", highlight=False)
+    if not found:
+        raise DataError("none of the table's data sets was found; see igcf data list, or set IGCF_DATA_DIR")
+    return found

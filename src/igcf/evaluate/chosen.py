@@ -1,0 +1,59 @@
+"""The settings that were found on validation users, kept as data beside the code with the command that found them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from igcf.baselines import method_named
+from igcf.errors import ConfigError
+
+FALLBACK = "cold-start"
+"""A protocol without settings of its own takes those of this one."""
+
+
+@cache
+def _read(dataset: str) -> dict[str, Any]:
+    file = files("igcf.evaluate").joinpath("settings", f"{dataset}.json")
+    return dict(json.loads(file.read_text())) if file.is_file() else {}
+
+
+def chosen_settings(dataset: str, protocol: str, method: str) -> dict[str, Any]:
+    """The settings of a method on a data set: what was found on its validation users, otherwise the defaults."""
+    known = _read(dataset)
+    for name in (protocol, FALLBACK):
+        entry = known.get(name, {}).get(method)
+        if entry is not None:
+            return method_named(method).settings(entry["settings"])
+    return method_named(method).settings()
+
+
+def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """`METHOD:NAME=VALUE` texts as settings by method; values are JSON, or plain words."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in changes:
+        method, colon, rest = text.partition(":")
+        name, equals, value = rest.partition("=")
+        if not (colon and equals and name):
+            raise ConfigError(f"cannot read {text!r}; expected METHOD:NAME=VALUE, for instance icf-ucb:penalty=20")
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = value
+        method_named(method).settings({name: parsed})
+        found.setdefault(method, {})[name] = parsed
+    return found
+
+
+def settings_document(dataset: str, protocol: str, tuning: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The contents of `settings/<dataset>.json` with what a tuning found put in."""
+    document: dict[str, Any] = json.loads(json.dumps(_read(dataset)))
+    for found in tuning:
+        if found["tried"]:
+            document.setdefault(protocol, {})[found["method"]] = {
+                "settings": found["settings"],
+                "validation": found["score"],
+                "command": found["command"],
+            }
+    return document

@@ -1,0 +1,100 @@
+"""The figures of the report, as SVG text; matplotlib is imported only here."""
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from igcf.evaluate.protocols import Session, primary_metric
+from igcf.evaluate.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NORMAL_95 = 1.96
+SIZE = (8.5, 4.6)
+
+
+def figures(results: Results) -> dict[str, str]:
+    """Caption -> SVG."""
+    found = {}
+    for session in results.sessions:
+        shape = "" if session.slate == 1 else f", {session.slate} items per round"
+        main = primary_metric(session)
+        name = "Cumulative precision" if main == "precision" else f"Cumulative nDCG{session.slate}"
+        is_ablation = results.setup.protocol == "ablation"
+        bars = "Ablation" if is_ablation else "By method"
+        plots: dict[str, Callable[[Axes], None]] = {
+            f"{name} over rounds{shape} (bands: 95 % confidence over users)": _curves(results, session, main),
+            f"Cumulative recall over rounds{shape}": _curves(results, session, "recall"),
+            f"{bars}: {name.lower()} after {session.rounds} rounds{shape}": _bars(results, session, main),
+        }
+        if any(len(row.outcome.spread) for row in results.rows):
+            plots[f"Posterior uncertainty over rounds{shape} (mean standard deviation of an item)"] = _spread(
+                results, session
+            )
+        found.update({caption: _svg(draw) for caption, draw in plots.items()})
+    return found
+
+
+def _curves(results: Results, session: Session, curve: str) -> "Callable[[Axes], None]":
+    def draw(axes: "Axes") -> None:
+        rounds = np.arange(1, session.rounds + 1)
+        for method in results.methods:
+            users = np.concatenate([row.curves[curve] for row in results.of(method, session)])
+            users = users[~np.isnan(users).any(axis=1)]
+            mean = users.mean(axis=0)
+            half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
+            (line,) = axes.plot(rounds, mean, label=method, linewidth=1.6)
+            axes.fill_between(rounds, mean - half, mean + half, color=line.get_color(), alpha=0.15, linewidth=0)
+        axes.set_xlabel("round")
+        axes.set_ylabel(curve)
+        axes.legend(fontsize=8)
+
+    return draw
+
+
+def _bars(results: Results, session: Session, curve: str) -> "Callable[[Axes], None]":
+    def draw(axes: "Axes") -> None:
+        place = np.arange(len(results.methods))
+        means, halves = [], []
+        for method in results.methods:
+            last = np.concatenate([row.curves[curve][:, -1] for row in results.of(method, session)])
+            means.append(last.mean())
+            halves.append(NORMAL_95 * last.std() / np.sqrt(len(last)))
+        axes.barh(place, means, xerr=halves, color="#4878a8", error_kw={"linewidth": 1})
+        axes.set_yticks(place, results.methods)
+        axes.invert_yaxis()
+        axes.set_xlabel(curve)
+
+    return draw
+
+
+def _spread(results: Results, session: Session) -> "Callable[[Axes], None]":
+    def draw(axes: "Axes") -> None:
+        for method in results.methods:
+            runs = [row.outcome.spread for row in results.of(method, session) if len(row.outcome.spread)]
+            if runs:
+                mean = np.mean(runs, axis=0)
+                axes.plot(np.arange(1, len(mean) + 1), mean / mean[0], label=method)
+        axes.set_xlabel("round")
+        axes.set_ylabel("relative to the first round")
+        axes.legend(fontsize=8)
+
+    return draw
+
+
+def _svg(draw: "Callable[[Axes], None]") -> str:
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    options: Any = {"svg.hashsalt": "igcf", "svg.fonttype": "path", "axes.grid": True, "grid.alpha": 0.3}
+    with matplotlib.rc_context(options):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        draw(figure.subplots())
+        out = io.StringIO()
+        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    text = out.getvalue()
+    return text[text.index("<svg") :]

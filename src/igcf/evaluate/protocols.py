@@ -1,0 +1,175 @@
+"""The experiments of the paper: who is tested, what is fed back, for how long, and what is reported (reference P)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.baselines import Task
+from igcf.data import DATASETS, Interactions, cold_start, taste_drift
+from igcf.errors import ConfigError
+from igcf.model import Reward
+
+Protocol = Literal["cold-start", "taste-drift", "top-k", "ablation"]
+PROTOCOLS: tuple[Protocol, ...] = ("cold-start", "taste-drift", "top-k", "ablation")
+CUTOFFS = (10, 20, 40, 60, 120)
+MIN_REACTIONS = 120
+
+
+@dataclass(frozen=True)
+class Session:
+    """How long a user is met, and how many items are shown in a round."""
+
+    rounds: int
+    slate: int
+
+
+SESSIONS: dict[Protocol, tuple[Session, ...]] = {
+    "cold-start": (Session(120, 1),),
+    "taste-drift": (Session(120, 1),),
+    "top-k": (Session(40, 3), Session(20, 5)),
+    "ablation": (Session(60, 1), Session(20, 3)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """An experiment on one log, up to the seed: plain values only, so that it can be hashed and written down."""
+
+    dataset: str
+    protocol: Protocol
+    sessions: tuple[Session, ...]
+    satisfied: float
+    split: Literal["time", "users", "auto"] = "auto"
+    by_activity: bool = True
+    n_users: int = 200
+    n_validation: int = 200
+    min_reactions: int = MIN_REACTIONS
+    reward: Literal["raw", "satisfied"] = "raw"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An experiment with its users: what may be learned from, and the truth about those who are met."""
+
+    task: Task
+    truth: tuple[Float32Array, ...]
+    """(users, items) values, one table per period; NaN where there is no reaction"""
+    user_ids: tuple[str, ...]
+
+    @property
+    def n_satisfied(self) -> IntArray:
+        """How many items satisfy each user, over all periods."""
+        return np.asarray(np.sum([(table >= self.task.satisfied).sum(axis=1) for table in self.truth], axis=0))
+
+    @property
+    def item_shares(self) -> FloatArray:
+        """The share of the training users who reacted to each item."""
+        counts = np.bincount(self.task.train.item_idx, minlength=self.task.train.n_items)
+        return counts / max(self.task.train.n_users, 1)
+
+
+def setup_for(
+    data: Interactions,
+    protocol: Protocol,
+    *,
+    rounds: int | None = None,
+    slate: int | None = None,
+    satisfied: float | None = None,
+    split: Literal["time", "users", "auto"] | None = None,
+    n_users: int = 200,
+    min_reactions: int | None = None,
+) -> Setup:
+    """The experiment as the paper runs it on this data set, with changes.
+
+    A log that igcf does not know by name counts a reaction in the upper quarter of its range as a success, is split
+    in time where it has times, and tests the most active cold users.
+    """
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
+    sessions = _sessions(protocol, rounds, slate)
+    shown = max(session.rounds * session.slate for session in sessions)
+    if shown > data.n_items:
+        raise ConfigError(
+            f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower --rounds or --slate"
+        )
+    info = DATASETS.get(data.name)
+    if satisfied is None:
+        satisfied = info.satisfied if info else Reward.from_log(data.values, "raw").threshold
+    if min_reactions is None:
+        min_reactions = MIN_REACTIONS if info else min(MIN_REACTIONS, sessions[0].rounds)
+    return Setup(
+        dataset=data.name,
+        protocol=protocol,
+        sessions=sessions,
+        satisfied=satisfied,
+        split=split or (info.default_split if info else "auto"),
+        by_activity=info.by_activity if info else True,
+        n_users=n_users,
+        min_reactions=min_reactions,
+        reward="satisfied" if data.name == "kuairec" else "raw",  # watch ratios are no ratings (reference P.2)
+    )
+
+
+def _sessions(protocol: Protocol, rounds: int | None, slate: int | None) -> tuple[Session, ...]:
+    for name, value in (("rounds", rounds), ("slate", slate)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} must be at least 1, got {value}")
+    sessions = SESSIONS[protocol]
+    if slate is not None:
+        sessions = tuple(session for session in sessions if session.slate == slate) or (
+            Session(sessions[0].rounds, slate),
+        )
+    if rounds is not None:
+        sessions = tuple(Session(rounds, session.slate) for session in sessions)
+    return sessions
+
+
+def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", "validation"] = "test") -> Case:
+    """Split the log; `users` says whether the test users are met or, for tuning, the validation users."""
+    if setup.protocol == "taste-drift":
+        drift = taste_drift(
+            data, n_test=setup.n_users, n_validation=setup.n_validation, min_reactions=setup.min_reactions
+        )
+        train = drift.train
+        validation: tuple[Interactions, ...] = (drift.validation_before, drift.validation_after)
+        test: tuple[Interactions, ...] = (drift.test_before, drift.test_after)
+    else:
+        cold = cold_start(
+            data,
+            split=setup.split,
+            n_test=setup.n_users,
+            n_validation=setup.n_validation,
+            min_reactions=setup.min_reactions,
+            by_activity=setup.by_activity,
+            rng=np.random.default_rng(seed),
+        )
+        train, validation, test = cold.train, (cold.validation,), (cold.test,)
+    met = test if users == "test" else validation
+    first = setup.sessions[0]
+    task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward)
+    return Case(task, tuple(log.dense() for log in met), met[0].user_ids)
+
+
+def cutoffs(setup: Setup, session: Session) -> tuple[int, ...]:
+    """The rounds T at which figures are reported: the paper's, and the last one."""
+    if setup.protocol == "taste-drift":  # 60, 80, 100, 120 of 120
+        return tuple(sorted({max(1, session.rounds * part // 6) for part in (3, 4, 5, 6)}))
+    return tuple(sorted({*(t for t in CUTOFFS if t < session.rounds and t != 60), session.rounds}))
+
+
+def primary_metric(session: Session) -> str:
+    """What methods are compared and tuned by."""
+    return "precision" if session.slate == 1 else "ndcg"
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Refuse an empty or repeated choice of methods."""
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"name each method once, got {', '.join(names) or 'none'}")

@@ -1,0 +1,89 @@
+"""The paper's tables beside ours."""
+
+from typing import Any
+
+from igcf.evaluate.paper import printed
+from igcf.evaluate.protocols import PROTOCOLS, Protocol
+from igcf.evaluate.results import Results, summary
+from igcf.evaluate.tables import Table
+
+PAPER_METHODS = ("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "nicf", "pca-gp", "igcf-paper", "igcf")
+TABLES: dict[Protocol, tuple[str, ...]] = {
+    "cold-start": ("kuairec", "ml-1m", "eachmovie"),
+    "taste-drift": ("kuairec", "ml-1m"),
+    "top-k": ("kuairec", "ml-1m", "eachmovie"),
+    "ablation": ("kuairec",),
+}
+"""The paper's tables and the data sets in each."""
+assert set(TABLES) == set(PROTOCOLS)  # noqa: S101
+
+
+def methods_of(table: Protocol) -> tuple[str, ...]:
+    """The rows of a table, with the reference models that the paper leaves out."""
+    if table == "ablation":
+        return ("igcf-paper",)
+    return tuple(name for name in PAPER_METHODS if table != "top-k" or name != "nicf")
+
+
+def side_by_side(results: Results) -> list[dict[str, Any]]:
+    """One entry per method and metric: ours (mean over seeds, best seed), the paper's, and the difference."""
+    theirs = printed(results.setup.protocol, results.setup.dataset)
+    found = []
+    for session in results.sessions:
+        for method in results.methods:
+            each = summary(results, method, session)
+            for metric in ("precision", "recall", "ndcg"):
+                if (metric == "ndcg") != (session.slate > 1):
+                    continue
+                for t, spread in each[metric].items():
+                    name = f"{metric}@{t}" if metric != "ndcg" else f"ndcg_{session.slate}@{t}"
+                    paper = theirs.get(method, {}).get(name)
+                    found.append(
+                        {
+                            "method": method,
+                            "metric": name,
+                            "ours": spread["mean"],
+                            "std": spread["std"],
+                            "best": each["best"][metric][t],
+                            "paper": paper,
+                            "difference": None if paper is None else spread["mean"] - paper,
+                        }
+                    )
+    return found
+
+
+def side_by_side_tables(results: Results) -> list[Table]:
+    """One table per kind of metric: ours, the paper's in the same cell group, and the difference."""
+    entries = side_by_side(results)
+    tables = []
+    for kind in ("precision", "recall", "ndcg"):
+        metrics = list(dict.fromkeys(each["metric"] for each in entries if each["metric"].startswith(kind)))
+        if results.setup.protocol in ("top-k", "ablation"):
+            printed_names = {
+                name for row in printed(results.setup.protocol, results.setup.dataset).values() for name in row
+            }
+            metrics = [name for name in metrics if not printed_names or name in printed_names]
+        if not metrics:
+            continue
+        lookup = {(each["method"], each["metric"]): each for each in entries}
+        digits = 4 if kind == "recall" else 2
+        rows = []
+        for method in results.methods:
+            cells: list[str] = []
+            for metric in metrics:
+                each = lookup[method, metric]
+                cells += [
+                    f"{each['ours']:.{digits}f}",
+                    "" if each["paper"] is None else f"{each['paper']:.{digits}f}",
+                    "" if each["paper"] is None else f"{each['difference']:+.{digits}f}",
+                ]
+            rows.append((method, *cells))
+        setup = results.setup
+        tables.append(
+            Table(
+                title=f"{setup.dataset}, {setup.protocol}, {kind}: ours, the paper's, difference",
+                header=("method", *(part for metric in metrics for part in (metric, "paper", "+/-"))),
+                rows=tuple(rows),
+            )
+        )
+    return tables

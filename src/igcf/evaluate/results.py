@@ -1,0 +1,221 @@
+"""From what was shown to figures: one row per method, seed and session; summaries over seeds; comparisons."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.baselines import METHODS
+from igcf.evaluate import metrics
+from igcf.evaluate.jobs import Outcome
+from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_metric
+from igcf.evaluate.significance import Comparison, compare, corrected, per_user
+
+Figures = dict[str, float]
+"""One number per T, which is the key as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """The figures of one method, seed and session; `outcome` is what they were counted from."""
+
+    outcome: Outcome
+    precision: Figures
+    share: Figures
+    """Precision divided by the number of items shown"""
+    recall: Figures
+    ndcg: Figures
+    after_drift: Figures
+    """Satisfied items in the second half of the rounds alone; empty without drift"""
+    coverage: float
+    novelty: float
+    curves: Mapping[str, FloatArray]
+    """(users, rounds) cumulative precision, recall and, for slates, ndcg"""
+
+    @property
+    def method(self) -> str:
+        """The name of the row."""
+        return self.outcome.label
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row of the JSON document."""
+        each = self.outcome
+        return {
+            "method": self.method,
+            "seed": each.seed,
+            "slate": each.session.slate,
+            "rounds": each.session.rounds,
+            "users": len(each.user_ids),
+            "precision": self.precision,
+            "share": self.share,
+            "recall": self.recall,
+            "ndcg": self.ndcg,
+            "after_drift": self.after_drift,
+            "coverage": self.coverage,
+            "novelty": self.novelty,
+            "config": dict(each.settings),
+            "seconds": each.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Everything that an experiment found."""
+
+    setup: Setup
+    n_users: int
+    n_items: int
+    rows: tuple[Row, ...]
+    comparisons: tuple[Comparison, ...]
+    command: str = ""
+    tuning: tuple[Mapping[str, Any], ...] = field(default=())
+    """What was tried on validation users and what was chosen, by method"""
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The sessions of the experiment."""
+        return self.setup.sessions
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the rows, in their order."""
+        return tuple(dict.fromkeys(row.method for row in self.rows))
+
+    def of(self, method: str, session: Session) -> list[Row]:
+        """The rows of one method and session, one per seed."""
+        return [row for row in self.rows if row.method == method and row.outcome.session == session]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON document of `igcf evaluate --json`."""
+        return {
+            "dataset": self.setup.dataset,
+            "protocol": self.setup.protocol,
+            "users": self.n_users,
+            "items": self.n_items,
+            "rounds": max(session.rounds for session in self.sessions),
+            "rows": [row.as_dict() for row in self.rows],
+            "summary": [summary(self, method, session) for session in self.sessions for method in self.methods],
+            "comparisons": [asdict(each) for each in self.comparisons],
+            "tuning": [dict(each) for each in self.tuning],
+            "setup": self.setup.as_dict(),
+            "command": self.command,
+        }
+
+
+def row_of(outcome: Outcome, setup: Setup) -> Row:
+    """Count what was shown."""
+    satisfied = outcome.shown.values >= setup.satisfied
+    session = outcome.session
+    at = cutoffs(setup, session)
+    curves = {
+        "precision": metrics.cumulative_precision(satisfied),
+        "recall": metrics.cumulative_recall(satisfied, outcome.n_satisfied),
+    }
+    if session.slate > 1:
+        curves["ndcg"] = metrics.cumulative_ndcg(satisfied)
+
+    def figures(curve: FloatArray | None, *, offset: int = 0) -> Figures:
+        if curve is None:
+            return {}
+        return {str(t): _mean(curve[:, t - 1 - offset]) for t in at if t > offset}
+
+    precision = figures(curves["precision"])
+    half = session.rounds // 2
+    return Row(
+        outcome=outcome,
+        precision=precision,
+        share={t: value / (int(t) * session.slate) for t, value in precision.items()},
+        recall=figures(curves["recall"]),
+        ndcg=figures(curves.get("ndcg")),
+        after_drift=figures(metrics.after_drift(satisfied), offset=half) if setup.protocol == "taste-drift" else {},
+        coverage=metrics.coverage(outcome.shown.rows, len(outcome.item_shares)),
+        novelty=metrics.novelty(outcome.shown.rows, outcome.item_shares),
+        curves=curves,
+    )
+
+
+def collect(
+    setup: Setup, outcomes: Iterable[Outcome], *, command: str = "", tuning: Sequence[Mapping[str, Any]] = ()
+) -> Results:
+    """Figures and comparisons of all outcomes."""
+    rows = tuple(row_of(outcome, setup) for outcome in outcomes)
+    first = rows[0].outcome
+    return Results(
+        setup=setup,
+        n_users=len(first.user_ids),
+        n_items=len(first.item_shares),
+        rows=rows,
+        comparisons=tuple(comparisons(setup, rows)),
+        command=command,
+        tuning=tuple(tuning),
+    )
+
+
+def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
+    """Mean and standard deviation over seeds, and the seed that ended best (the paper's rule)."""
+    rows = results.of(method, session)
+    last = str(session.rounds)
+    best = max(rows, key=lambda row: getattr(row, primary_metric(session))[last])
+    found: dict[str, Any] = {"method": method, "slate": session.slate, "seeds": [row.outcome.seed for row in rows]}
+    for name in ("precision", "recall", "ndcg", "after_drift"):
+        by_seed = [getattr(row, name) for row in rows]
+        found[name] = {t: spread_of([each[t] for each in by_seed]) for t in by_seed[0]}
+    found["best"] = {"seed": best.outcome.seed, "precision": best.precision, "recall": best.recall, "ndcg": best.ndcg}
+    return found
+
+
+def spread_of(values: Sequence[float]) -> dict[str, float]:
+    """Mean and standard deviation (0 for a single value)."""
+    return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+
+
+def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
+    """Our models against the best baseline at every T, all others against it at the last; one family.
+
+    In an ablation every variant is compared with the full model.
+    """
+    found = []
+    for session in setup.sessions:
+        here = [row for row in rows if row.outcome.session == session]
+        curve = primary_metric(session)
+        labels = list(dict.fromkeys(row.method for row in here))
+        for t in cutoffs(setup, session):
+            scores = {label: _user_scores([row for row in here if row.method == label], curve, t) for label in labels}
+            reference = _reference(setup, here, labels, curve, t)
+            if reference is None:
+                continue
+            for label in labels:
+                is_ours = label.startswith("igcf")
+                if label == reference or not (is_ours or t == session.rounds):
+                    continue
+                users = sorted(scores[label].keys() & scores[reference].keys())
+                ours, theirs = (np.array([scores[name][user] for user in users]) for name in (label, reference))
+                metric = f"{curve}@{t}" if session.slate == 1 else f"{curve}_{session.slate}@{t}"
+                found.append(compare(label, reference, metric, ours, theirs))
+    return corrected(found)
+
+
+def _reference(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve: str, t: int) -> str | None:
+    if setup.protocol == "ablation":
+        return labels[0]
+    baselines = [label for label in labels if label in METHODS and not label.startswith("igcf")]
+    if not baselines or len(labels) < 2:
+        return None
+
+    def mean(label: str) -> float:
+        return float(np.mean([row.curves[curve][:, t - 1].mean() for row in rows if row.method == label]))
+
+    return max(baselines, key=mean)
+
+
+def _user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
+    return per_user(
+        [dict(zip(row.outcome.user_ids, row.curves[curve][:, t - 1].tolist(), strict=True)) for row in rows]
+    )
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0

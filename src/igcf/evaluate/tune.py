@@ -1,0 +1,90 @@
+"""Choose settings on validation users: the grid of a method, one job per fit, resumable like any other jobs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from igcf.baselines import Method, method_named
+from igcf.data import Interactions
+from igcf.evaluate.jobs import Job, Outcome, Play
+from igcf.evaluate.protocols import Setup, primary_metric
+from igcf.evaluate.results import row_of
+from igcf.evaluate.run import Watcher, run_jobs
+
+
+def grid_points(method: Method, start: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination of the grid, the other settings as in `start`; `start` itself comes first."""
+    names = list(method.grid)
+    points = [dict(start)] + [
+        {**start, **dict(zip(names, values, strict=True))} for values in product(*method.grid.values())
+    ]
+    return [point for number, point in enumerate(points) if point not in points[:number]]
+
+
+def grid_jobs(method: Method, setup: Setup, seed: int, points: Sequence[Mapping[str, Any]]) -> list[Job]:
+    """Jobs that cover all points: those that differ in online settings only share a fit."""
+    groups: dict[str, list[Play]] = {}
+    for number, point in enumerate(points):
+        fit_settings = {name: value for name, value in point.items() if name not in method.online}
+        groups.setdefault(repr(sorted(fit_settings.items())), []).append(Play(str(number), point))
+    one_session = replace(setup, sessions=setup.sessions[:1])
+    return [Job(method.name, one_session, seed, tuple(plays), users="validation") for plays in groups.values()]
+
+
+def tune(
+    data: Interactions,
+    setup: Setup,
+    starts: Mapping[str, Mapping[str, Any]],
+    *,
+    seed: int,
+    folder: Path | None,
+    processes: int,
+    watch: Watcher | None = None,
+    command: str = "",
+) -> list[dict[str, Any]]:
+    """Try the grid of each method on the validation users of one split.
+
+    Args:
+        data: the log.
+        setup: the experiment; its first session decides.
+        starts: the methods and the settings around which they are tuned.
+        seed: of the split and the fits.
+        folder: where finished jobs are kept.
+        processes: jobs at a time.
+        watch: called after every job.
+        command: written down with what was found.
+
+    Returns:
+        For each method its best settings, their score, and all points with theirs, best first.
+    """
+    jobs, points = [], {}
+    for name, start in starts.items():
+        method = method_named(name)
+        points[name] = grid_points(method, start)
+        if len(points[name]) > 1:
+            jobs += grid_jobs(method, setup, seed, points[name])
+    outcomes = [each for job in run_jobs(data, jobs, folder=folder, processes=processes, watch=watch) for each in job]
+    found = []
+    for name in starts:
+        scores = {int(each.label): score_of(each, setup) for each in outcomes if each.method == name}
+        ranked = sorted(scores, key=lambda number: -scores[number])
+        best = points[name][ranked[0]] if ranked else points[name][0]
+        found.append(
+            {
+                "method": name,
+                "settings": best,
+                "score": scores[ranked[0]] if ranked else None,
+                "command": command,
+                "tried": [{"settings": points[name][number], "score": scores[number]} for number in ranked],
+            }
+        )
+    return found
+
+
+def score_of(outcome: Outcome, setup: Setup) -> float:
+    """The primary metric after the last round."""
+    row = row_of(outcome, setup)
+    figures = getattr(row, primary_metric(outcome.session))
+    return float(figures[str(outcome.session.rounds)])
