@@ -18,7 +18,12 @@ from igcf.errors import DataError
 
 TRIPLE = ("eachmovie_triple", "eachmovie_triple.gz")
 VOTES = ("Vote.txt", "vote.txt")
-DATE_FORMATS = ("%Y-%m-%d %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%m/%d/%y %H:%M:%S", "%m/%d/%y")
+DATE_FORMATS = (
+    "%m/%d/%y %H:%M:%S",
+    "%m/%d/%y",
+    "%m/%d/%Y %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S",
+)  # %Y would take 96 for the year 96
 
 
 def read_eachmovie(path: Path) -> Interactions:

@@ -1,8 +1,10 @@
 """MovieLens 100K and 1M as GroupLens distributes them: the zip archive or the unpacked folder."""
 
-import io
 import zipfile
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import TypeAlias
 
 import polars as pl
 
@@ -11,50 +13,64 @@ from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
 COLUMNS = ("user", "item", "value", "timestamp")
+Movie: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""Id, title, genres."""
 
 
 def read_movielens_100k(path: Path) -> Interactions:
     """Read `ml-100k.zip` or the folder `ml-100k`; titles and genres from `u.item` and `u.genre`."""
-    log = _read_ratings(_content(path, "u.data"), "\t", f"{path}: u.data", "ml-100k")
-    genres = [line.split("|")[0] for line in _content(path, "u.genre").decode("latin-1").splitlines() if line]
-    titles: dict[str, str] = {}
-    categories: dict[str, tuple[str, ...]] = {}
-    for line in _content(path, "u.item").decode("latin-1").splitlines():
+    log = _read_ratings(_content(path, "u.data"), f"{path}: u.data", "ml-100k")
+    genres = [line.split("|")[0] for line in _lines(path, "u.genre")]
+
+    def movie(line: str) -> Movie:
         item_id, title, *rest = line.split("|")
-        titles[item_id] = title
-        flags = rest[-len(genres) :]
-        categories[item_id] = tuple(genre for genre, flag in zip(genres, flags, strict=True) if flag == "1")
-    return _with_movies(log, titles, categories)
+        flags = zip(genres, rest[-len(genres) :], strict=True)
+        return item_id, title, tuple(genre for genre, flag in flags if flag == "1")
+
+    return _with_movies(log, path, "u.item", movie)
 
 
 def read_movielens_1m(path: Path) -> Interactions:
     """Read `ml-1m.zip` or the folder `ml-1m`; titles and genres from `movies.dat`."""
     ratings = _content(path, "ratings.dat").replace(b"::", b"\t")
-    log = _read_ratings(ratings, "\t", f"{path}: ratings.dat", "ml-1m")
-    titles: dict[str, str] = {}
-    categories: dict[str, tuple[str, ...]] = {}
-    for line in _content(path, "movies.dat").decode("latin-1").splitlines():
+    log = _read_ratings(ratings, f"{path}: ratings.dat", "ml-1m")
+
+    def movie(line: str) -> Movie:
         item_id, title, genres = line.split("::")
-        titles[item_id] = title
-        categories[item_id] = tuple(genres.split("|"))
-    return _with_movies(log, titles, categories)
+        return item_id, title, tuple(genres.split("|"))
+
+    return _with_movies(log, path, "movies.dat", movie)
 
 
-def _read_ratings(content: bytes, separator: str, source: str, name: str) -> Interactions:
+def _read_ratings(content: bytes, source: str, name: str) -> Interactions:
     try:
         frame = pl.read_csv(
-            io.BytesIO(content), separator=separator, has_header=False, new_columns=COLUMNS, infer_schema=False
+            BytesIO(content), separator="\t", has_header=False, new_columns=COLUMNS, infer_schema=False, quote_char=None
         )
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{source} cannot be read: expected user, item, rating, timestamp in each row") from error
     return interactions_from_frame(frame, name=name, source=source)
 
 
-def _with_movies(log: Interactions, titles: dict[str, str], categories: dict[str, tuple[str, ...]]) -> Interactions:
+def _with_movies(log: Interactions, path: Path, file_name: str, parse: Callable[[str], Movie]) -> Interactions:
+    titles: dict[str, str] = {}
+    categories: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(_lines(path, file_name), start=1):
+        try:
+            item_id, titles[item_id], categories[item_id] = parse(line)
+        except ValueError as error:
+            raise DataError(
+                f"{path}: {file_name}: row {number} is no film with its title and genres: {line!r}"
+            ) from error
     return log.with_catalogue(
         tuple(titles.get(item_id, item_id) for item_id in log.item_ids),
         tuple(categories.get(item_id, ()) for item_id in log.item_ids),
     )
+
+
+def _lines(path: Path, file_name: str) -> list[str]:
+    lines = _content(path, file_name).decode("latin-1").split("\n")  # splitlines would also split at \x85
+    return [line.rstrip("\r") for line in lines if line.strip()]
 
 
 def _content(path: Path, file_name: str) -> bytes:

@@ -1,0 +1,156 @@
+"""Against a real server on this machine."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from igcf.data import DATASETS, DatasetInfo
+from igcf.data.download import BLOCK, fetch
+from igcf.errors import DownloadError
+
+CONTENT = np.random.default_rng(0).bytes(3 * BLOCK + 17)
+
+
+class ArchiveServer(ThreadingHTTPServer):
+    """Serves CONTENT; `cut_after` bytes it hangs up once, `ranges` tells what was asked for."""
+
+    cut_after: int | None = None
+    knows_ranges = True
+    status = 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), ArchiveHandler)
+        self.ranges: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/archive.zip"
+
+
+class ArchiveHandler(BaseHTTPRequestHandler):
+    server: ArchiveServer
+
+    def do_GET(self) -> None:
+        server, asked = self.server, self.headers.get("Range")
+        server.ranges.append(asked)
+        if server.status != 200:
+            self.send_error(server.status)
+            return
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and server.knows_ranges else 0
+        if start >= len(CONTENT):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        cut, server.cut_after = server.cut_after, None
+        self.wfile.write(CONTENT[start : start + cut if cut is not None else None])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ArchiveServer]:
+    with ArchiveServer() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def archive(url: str, checksum: str | None = None) -> DatasetInfo:
+    checksum = checksum or f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+    return DatasetInfo("toy", "a toy", url, checksum, ("toy.zip", "toy"), 4.0, "free", "time")
+
+
+def test_an_archive_is_downloaded_once(server: ArchiveServer, tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    path = fetch(archive(server.url), tmp_path / "new", lambda have, total: seen.append((have, total)))
+    assert path == tmp_path / "new" / "toy.zip"
+    assert path.read_bytes() == CONTENT
+    assert [have for have, _ in seen] == sorted(have for have, _ in seen)
+    assert seen[0] == (0, len(CONTENT))
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert fetch(archive(server.url), tmp_path / "new") == path
+    assert len(server.ranges) == 1
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["toy.zip"]
+
+
+def test_a_cut_download_is_continued_where_it_stopped(server: ArchiveServer, tmp_path: Path) -> None:
+    server.cut_after = BLOCK + 5
+    with pytest.raises(DownloadError, match="bytes are kept and will be continued"):
+        fetch(archive(server.url), tmp_path)
+    assert not (tmp_path / "toy.zip").exists()
+    kept = (tmp_path / "toy.zip.part").stat().st_size
+    assert 0 < kept <= BLOCK + 5
+    seen: list[int] = []
+    assert fetch(archive(server.url), tmp_path, lambda have, _: seen.append(have)).read_bytes() == CONTENT
+    assert server.ranges == [None, f"bytes={kept}-"]
+    assert seen[0] == kept
+    assert not (tmp_path / "toy.zip.part").exists()
+
+
+def test_a_server_that_cannot_continue_sends_all_of_it_again(server: ArchiveServer, tmp_path: Path) -> None:
+    (tmp_path / "toy.zip.part").write_bytes(CONTENT[:1000])
+    server.knows_ranges = False
+    assert fetch(archive(server.url), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_part_that_is_whole_only_needs_its_name(server: ArchiveServer, tmp_path: Path) -> None:
+    (tmp_path / "toy.zip.part").write_bytes(CONTENT)
+    assert fetch(archive(server.url), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_part_longer_than_the_archive_is_started_anew(server: ArchiveServer, tmp_path: Path) -> None:
+    (tmp_path / "toy.zip.part").write_bytes(CONTENT + b"more")
+    assert fetch(archive(server.url), tmp_path).read_bytes() == CONTENT
+    assert server.ranges[-1] is None
+
+
+def test_a_wrong_checksum_leaves_nothing(server: ArchiveServer, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="another checksum than md5:00 and was thrown away"):
+        fetch(archive(server.url, "md5:00"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_copy_is_reported_and_left_alone(server: ArchiveServer, tmp_path: Path) -> None:
+    (tmp_path / "toy.zip").write_bytes(b"mine")
+    with pytest.raises(DownloadError, match="is there, but its checksum"):
+        fetch(archive(server.url), tmp_path)
+    assert (tmp_path / "toy.zip").read_bytes() == b"mine"
+
+
+def test_the_servers_refusal_is_passed_on(server: ArchiveServer, tmp_path: Path) -> None:
+    server.status = 404
+    with pytest.raises(DownloadError, match="answered 404 Not Found"):
+        fetch(archive(server.url), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_network_one_sentence_says_so(tmp_path: Path) -> None:
+    with ArchiveServer() as stopped:
+        url = stopped.url
+    with pytest.raises(DownloadError, match=r"toy: no connection to http://127.* or put toy\.zip into") as caught:
+        fetch(archive(url), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(server: ArchiveServer, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DownloadError, match="cannot write"):
+        fetch(archive(server.url), tmp_path / "file")
+
+
+def test_withdrawn_and_built_in_data_sets_are_not_downloaded(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="eachmovie was withdrawn by its owner"):
+        fetch(DATASETS["eachmovie"], tmp_path)
+    with pytest.raises(DownloadError, match="synthetic is built in"):
+        fetch(DATASETS["synthetic"], tmp_path)
