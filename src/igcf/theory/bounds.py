@@ -47,7 +47,8 @@ def gamma_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> fl
     check_delta(delta)
     if not 0 <= lambda_t < np.inf:
         raise ConfigError(f"lambda_t must be zero or more, got {lambda_t!r}")
-    ratio = lambda_t / np.log1p(lambda_t / noise_var) if lambda_t > 0 else noise_var  # its limit at 0
+    log_term = np.log1p(lambda_t / noise_var)
+    ratio = lambda_t / log_term if log_term > 0 else noise_var  # its limit at 0
     return float(4.0 * np.sqrt(ratio * np.log(2.0 * n_items / delta)))
 
 

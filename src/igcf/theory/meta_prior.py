@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
@@ -123,7 +124,7 @@ def simulate_shrunken(
     return rows
 
 
-def fitted_slope(x: Sequence[float] | FloatArray, y: Sequence[float] | FloatArray) -> float:
+def fitted_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """The exponent p of y ~ x^p, by least squares in logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 

@@ -61,8 +61,18 @@ def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
             below = [max(value - rate["low"], 0.0) for value, rate in zip(values, rates, strict=True)]
             above = [max(rate["high"] - value, 0.0) for value, rate in zip(values, rates, strict=True)]
             places = [delta * 1.08 ** (shift - 1) for delta in deltas]
-            axes.errorbar(places, values, [below, above], fmt="o", ms=4, capsize=2, label=bound)
+            axes.errorbar(
+                places,
+                values,
+                [below, above],
+                fmt="o",
+                ms=4,
+                capsize=2,
+                label={"information": "theorem"}.get(bound, bound),
+            )
         axes.set(xscale="log", yscale="log", ylim=(floor / 2, 1.2), xlabel="delta", title=f"d = {dim}, N = {n_items}")
+        axes.set_xticks(deltas, [f"{delta:g}" for delta in deltas])
+        axes.set_xticks([], minor=True)
     figure.axes[0].set_ylabel("users with any item outside")
     figure.axes[0].legend(fontsize=7)
 

@@ -142,9 +142,14 @@ def fit_exponent(run: Run, rng: np.random.Generator, n_bootstrap: int = 200) -> 
     curves = run.regret.cumsum(axis=1)[:, times - 1]
     n_users = len(curves)
     weights = rng.multinomial(n_users, np.full(n_users, 1.0 / n_users), n_bootstrap) / n_users
-    slopes = [fitted_slope(times, curve) for curve in weights @ curves]
+    slopes = [_slope(times, curve) for curve in weights @ curves]
     low, high = np.quantile(slopes, [0.025, 0.975])
-    return Exponent(fitted_slope(times, curves.mean(axis=0)), float(low), float(high))
+    return Exponent(_slope(times, curves.mean(axis=0)), float(low), float(high))
+
+
+def _slope(times: IntArray, curve: FloatArray) -> float:
+    positive = curve > 0  # a policy that was never wrong has no regret, and that does not grow
+    return fitted_slope(times[positive], curve[positive]) if positive.sum() > 1 else 0.0
 
 
 def _engine(world: World, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
