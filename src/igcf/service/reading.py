@@ -1,10 +1,13 @@
 """Answers that change nothing: users, beliefs, explanations, the catalogue, the model."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from igcf.arrays import FloatArray
 from igcf.online import Belief
 from igcf.service.catalogue import Served
 from igcf.service.parts import Parts
@@ -45,7 +48,7 @@ def user_state(parts: Parts, user_id: str, *, with_cov: bool) -> dict[str, Any]:
     }
 
 
-def beliefs(parts: Parts, user_id: str, *, top: int, with_seen: bool) -> dict[str, Any]:
+def beliefs(parts: Parts, user_id: str, *, top: int, with_seen: bool, popular: int = 0) -> dict[str, Any]:
     """The answer to `GET /v1/users/{user}/beliefs`."""
     served = parts.slot.current
     with parts.sessions.open(served, user_id) as user:
@@ -73,8 +76,27 @@ def beliefs(parts: Parts, user_id: str, *, top: int, with_seen: bool) -> dict[st
             }
             for row in rows
         ],
+        "popular": [
+            {"item": item_id, "title": served.title(row), "chance": chance, "seen": item_id in seen}
+            for row, item_id, chance in _popular_chances(served, means, stds, popular)
+        ],
         "map": {"mean": centre, "cov": cov},
     }
+
+
+def _popular_chances(
+    served: Served, means: FloatArray, stds: FloatArray, count: int
+) -> Iterator[tuple[int, str, float]]:
+    """Row, id and probability of success of the population's favourites; a normal tail where the reward is a value."""
+    reward = served.model.reward
+    line = float(reward.of(reward.threshold))
+    for row in served.popular_rows[:count].tolist():
+        if reward.kind in ("satisfied", "exposed"):
+            chance = min(max(float(means[row]), 0.0), 1.0)
+        else:
+            spread = math.sqrt(stds[row] ** 2 + served.model.item_noise[row])
+            chance = 0.5 * math.erfc((line - means[row]) / spread / math.sqrt(2))
+        yield row, served.model.item_ids[row], chance
 
 
 def explanation(parts: Parts, user_id: str, item_id: str) -> dict[str, Any]:

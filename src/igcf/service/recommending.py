@@ -10,7 +10,7 @@ import numpy as np
 
 from igcf.arrays import BoolArray
 from igcf.errors import ConfigError
-from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy, top_k
+from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
 from igcf.service.audit import Answer
 from igcf.service.catalogue import Served
 from igcf.service.parts import Parts
@@ -28,12 +28,19 @@ def recommend(
     candidates: Sequence[str] | None = None,
     policy: str | None = None,
     nu: float | None = None,
+    reserve: int = 0,
 ) -> dict[str, Any]:
-    """The answer to `POST /v1/users/{user}/recommendations`."""
+    """The answer to `POST /v1/users/{user}/recommendations`.
+
+    `reserve` asks for up to so many items that would come next. They are neither logged nor counted as shown: a caller
+    keeps them for the moment when this server is out of reach.
+    """
     served = parts.slot.current  # once: the whole answer comes from this model
     name, chosen_policy = chosen(parts, policy, nu)
     with parts.sessions.open(served, user_id) as user:
-        picks = user.session.recommend(k, exclude, candidates, chosen_policy)
+        left = int(np.count_nonzero(user.session.available(k, exclude, candidates))) if reserve else k
+        picks = user.session.recommend(min(k + reserve, left), exclude, candidates, chosen_policy)
+        picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
         propensities = [1.0] * k
         if isinstance(chosen_policy, Thompson):
@@ -51,7 +58,8 @@ def recommend(
         time=time.time(),
     )
     parts.audit.add(answer)
-    parts.metrics.count_shown(item["reason"] for item in items)
+    learning = sum(item["reason"] == "learn" for item in items)
+    parts.metrics.count_shown(pleasing=k - learning, learning=learning)
     return {
         "user": user_id,
         "model": answer.model,
@@ -60,6 +68,7 @@ def recommend(
         "policy": name,
         "propensity": answer.propensity,
         "items": items,
+        "reserve": [_item(served, pick, k, None) for pick in next_picks],
     }
 
 
@@ -78,7 +87,7 @@ def chosen(parts: Parts, policy: str | None, nu: float | None) -> tuple[dict[str
     return {"name": name} | ({"nu": nu} if name == "ucb" else {}), named_policy(name, nu=nu)
 
 
-def _item(served: Served, pick: Recommendation, k: int, propensity: float) -> dict[str, Any]:
+def _item(served: Served, pick: Recommendation, k: int, propensity: float | None) -> dict[str, Any]:
     row = served.model.item_row(pick.item_id)
     return {
         "item": pick.item_id,
@@ -107,8 +116,11 @@ def thompson_propensities(
     belief: Belief = session.belief
     size, axes = np.linalg.eigh(belief.cov)
     noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    users = belief.mean + noise @ axes.T  # (draws, d)
-    scores = (users.astype(np.float32) @ session.model.item_vectors.T).astype(np.float64)
-    slates = top_k(scores, np.broadcast_to(available, scores.shape), len(picks), rng=rng)
+    users = (belief.mean + noise @ axes.T).astype(np.float32)  # (draws, d)
+    scores = users @ session.model.item_vectors[available[0]].T
+    last_in = np.partition(scores, -len(picks), axis=1)[:, -len(picks)]  # the lowest score that is in the slate
     rows = [session.model.item_row(pick.item_id) for pick in picks]
-    return [(int(np.count_nonzero(slates == row)) + 1) / (draws + 1) for row in rows]
+    is_in = (
+        users @ session.model.item_vectors[rows].T >= last_in[:, None] - 1e-6
+    )  # (draws, k); products may round apart
+    return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]

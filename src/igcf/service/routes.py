@@ -44,6 +44,7 @@ def user_routes(parts: Parts) -> APIRouter:
             candidates=ask.candidates,
             policy=ask.policy,
             nu=ask.nu,
+            reserve=ask.reserve,
         )
         return JSONResponse(answer)
 
@@ -81,9 +82,10 @@ def user_routes(parts: Parts) -> APIRouter:
         user: User,
         top: Annotated[int, Query(ge=1, le=1000)] = 10,
         seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
+        popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
     ) -> JSONResponse:
         """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
-        return JSONResponse(reading.beliefs(parts, user, top=top, with_seen=seen))
+        return JSONResponse(reading.beliefs(parts, user, top=top, with_seen=seen, popular=popular))
 
     @router.get("/users/{user}/explanations/{item:path}", response_model=s.Explained, responses=problems(404))
     def get_explanation(user: User, item: ItemPath) -> JSONResponse:

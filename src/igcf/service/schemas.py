@@ -51,6 +51,7 @@ class RecommendAsk(Schema):
     k: int = Field(5, ge=1, le=LIMITS.max_k, description="How many items.", strict=True)
     exclude: list[Id] = Field([], max_length=LIMITS.max_list, description="Items not to show now.")
     candidates: list[Id] | None = Field(None, max_length=LIMITS.max_list, description="Choose among these only.")
+    reserve: int = Field(0, ge=0, le=20, description="Further items to keep, not shown now.", strict=True)
     policy: PolicyName | None = Field(None, description="Instead of the server's own.")
     nu: float | None = Field(None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std.")
 
@@ -72,7 +73,7 @@ class RecommendedItem(BaseModel):
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
     reason: Reason = Field(description="`learn`: the mean alone would not have put it in this answer.")
-    propensity: float = Field(description="Probability of being in this answer.")
+    propensity: float | None = Field(description="Probability of being in this answer; null in the reserve.")
     popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
     title: str | None
     categories: list[str]
@@ -88,6 +89,7 @@ class Recommended(BaseModel):
     policy: PolicyUsed
     propensity: Literal["exact", "estimated"] = Field(description="`estimated`: by repeating the draw.")
     items: list[RecommendedItem]
+    reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
 
 
 class Feedback(Schema):
@@ -205,6 +207,15 @@ class BelievedItem(BaseModel):
     seen: bool
 
 
+class PopularItem(BaseModel):
+    """One of the population's favourites, and what this user would think of it."""
+
+    item: str
+    title: str | None
+    chance: float = Field(description="Probability that it satisfies the user, as believed now.")
+    seen: bool
+
+
 class Ellipse(BaseModel):
     """A belief on the map; the population is the unit circle around the origin."""
 
@@ -220,6 +231,7 @@ class Beliefs(BaseModel):
     revision: int
     drift: float
     top: list[BelievedItem]
+    popular: list[PopularItem] = Field(description="The first items of the population's order.")
     map: Ellipse
 
 
