@@ -96,8 +96,9 @@ def test_an_empty_log_is_refused() -> None:
         Interactions.from_arrays([], [], [])
 
 
-def test_missing_times_sort_before_all_others() -> None:
-    log = Interactions.from_arrays(["a", "b"], ["x", "y"], [1.0, 2.0], [None, -5])  # type: ignore[list-item]
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_times_sort_before_all_others(missing: object) -> None:
+    log = Interactions.from_arrays(["a", "b"], ["x", "y"], [1.0, 2.0], np.array([missing, -5.0]))
     assert log.timestamps is not None
     assert log.timestamps.tolist() == [MISSING_TIME, -5]
 

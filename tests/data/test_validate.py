@@ -5,7 +5,7 @@ import pytest
 
 from igcf.data import synthetic_catalogue
 from igcf.data.columns import Columns
-from igcf.data.validate import Defect, Report, validate
+from igcf.data.validate import LEVELS, Defect, Report, validate
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
 
@@ -103,6 +103,17 @@ def test_parquet_is_checked_like_csv(tmp_path: Path) -> None:
     report = validate(tmp_path / "log.parquet")
     assert only(report, "null-id").rows == (3,)
     assert only(report, "nan").rows == (2,)
+
+
+def test_a_log_without_any_id_is_reported(tmp_path: Path) -> None:
+    report = check(tmp_path, "user,item,value\n,1,2\n,2,3\n")
+    assert only(report, "null-id").count == 2
+    assert (report.n_rows, report.n_users) == (2, 0)
+
+
+def test_every_kind_of_defect_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    assert [kind for kind in LEVELS if f"`{kind}`" not in page] == []
 
 
 def test_tabs_and_other_separators(tmp_path: Path) -> None:

@@ -38,9 +38,12 @@ def check_columns(frame: pl.DataFrame, columns: Columns, source: str) -> None:
         )
 
 
-def time_column_of(frame: pl.DataFrame, columns: Columns) -> str | None:
-    """The column that holds the times."""
-    return columns.timestamp or ("timestamp" if "timestamp" in frame.columns else None)
+def time_column(frame: pl.DataFrame, columns: Columns) -> pl.Series | None:
+    """The column that holds the times, NaN as null."""
+    name = columns.timestamp or "timestamp"
+    if name not in frame.columns:
+        return None
+    return frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
 
 
 def id_text(column: pl.Series) -> pl.Series:
@@ -92,7 +95,7 @@ def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
     return [int(row) + 1 for row in rows]
 
 
-def encode_ids(column: pl.Series, name: str, source: str) -> tuple[tuple[str, ...], IntArray]:
+def encode_ids(column: pl.Series, source: str) -> tuple[tuple[str, ...], IntArray]:
     """Ids in numeric order where all are whole numbers, otherwise in lexicographic order; and the row of each entry."""
     ids = _whole_numbers(column)
     if ids is None:
@@ -100,7 +103,8 @@ def encode_ids(column: pl.Series, name: str, source: str) -> tuple[tuple[str, ..
     missing = ids.is_null()
     if missing.any():
         raise DataError(
-            f"{source}: column {name!r} has {missing.sum()} rows without an id, first in row {first_rows(missing)[0]}"
+            f"{source}: column {column.name!r} has {missing.sum()} rows without an id, "
+            f"first in row {first_rows(missing)[0]}"
         )
     if ids.dtype == pl.String:
         unique = ids.unique().sort()
@@ -135,20 +139,20 @@ def _whole_numbers(column: pl.Series) -> pl.Series | None:
     return None if (padded | signed).any() else numbers
 
 
-def checked_values(column: pl.Series, name: str, source: str) -> npt.NDArray[np.float32]:
+def checked_values(column: pl.Series, source: str) -> npt.NDArray[np.float32]:
     """The values; raises where one is no finite number."""
     values = number(column)
     bad = values.is_null() | ~values.is_finite().fill_null(False)
     if bad.any():
         row = first_rows(bad)[0]
         raise DataError(
-            f"{source}: column {name!r} has {bad.sum()} rows that are not finite numbers, "
+            f"{source}: column {column.name!r} has {bad.sum()} rows that are not finite numbers, "
             f"first {column[row - 1]!r} in row {row}"
         )
     return values.to_numpy(writable=True)
 
 
-def checked_times(column: pl.Series, name: str, source: str) -> npt.NDArray[np.int64] | None:
+def checked_times(column: pl.Series, source: str) -> npt.NDArray[np.int64] | None:
     """The times, `MISSING_TIME` where there is none; None where no row has one; raises where one cannot be read."""
     if column.null_count() == len(column):
         return None
@@ -157,7 +161,7 @@ def checked_times(column: pl.Series, name: str, source: str) -> npt.NDArray[np.i
     if bad.any():
         row = first_rows(bad)[0]
         raise DataError(
-            f"{source}: column {name!r} has {bad.sum()} rows that are neither numbers nor dates, "
+            f"{source}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
             f"first {column[row - 1]!r} in row {row}"
         )
     return times.fill_null(MISSING_TIME).to_numpy(writable=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.data.columns import Columns, check_columns, checked_times, checked_values, encode_ids, time_column_of
+from igcf.data.columns import Columns, check_columns, checked_times, checked_values, encode_ids, time_column
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
@@ -103,11 +103,11 @@ def interactions_from_frame(
     check_columns(frame, columns, source)
     if frame.is_empty():
         raise DataError(f"{source} has no rows; expected one row per reaction")
-    user_ids, user_idx = encode_ids(frame[columns.user], columns.user, source)
-    item_ids, item_idx = encode_ids(frame[columns.item], columns.item, source)
-    values = checked_values(frame[columns.value], columns.value, source)
-    time_column = time_column_of(frame, columns)
-    timestamps = None if time_column is None else checked_times(frame[time_column], time_column, source)
+    user_ids, user_idx = encode_ids(frame[columns.user], source)
+    item_ids, item_idx = encode_ids(frame[columns.item], source)
+    values = checked_values(frame[columns.value], source)
+    times = time_column(frame, columns)
+    timestamps = None if times is None else checked_times(times, source)
     log = Interactions(user_ids, item_ids, user_idx, item_idx, values, timestamps, name=name)
     keep = _latest(log)
     if keep is None:

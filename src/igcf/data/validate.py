@@ -1,18 +1,45 @@
 """Check a log and say everything that is wrong with it at once: what, how often, in which rows."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column_of
+from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column
 from igcf.data.frames import csv_frame, parquet_frame
 from igcf.errors import DataError
 
 SHOWN_ROWS = 5
+Level = Literal["error", "warning"]
+LEVELS: dict[str, Level] = {
+    "unreadable": "error",
+    "missing-column": "error",
+    "empty": "error",
+    "null-id": "error",
+    "null-value": "error",
+    "not-a-number": "error",
+    "nan": "error",
+    "infinite": "error",
+    "bad-time": "error",
+    "blank-in-id": "warning",
+    "control-in-id": "warning",
+    "similar-ids": "warning",
+    "mixed-ids": "warning",
+    "constant-value": "warning",
+    "no-times": "warning",
+    "missing-time": "warning",
+    "negative-time": "warning",
+    "times-not-sorted": "warning",
+    "constant-time": "warning",
+    "duplicate-pair": "warning",
+    "single-reaction-user": "warning",
+    "single-reaction-item": "warning",
+}
+"""Every kind of defect. An error keeps the log from being read; a warning does not, but somebody should look."""
+
 WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
 
 
@@ -21,14 +48,17 @@ class Defect:
     """One kind of defect."""
 
     kind: str
-    """Short and stable, for programs: `missing-column`, `null-id`, ..."""
-    level: Literal["error", "warning"]
-    """An error keeps the log from being read; a warning does not, but somebody should look."""
+    """One of `LEVELS`: short and stable, for programs."""
     message: str
     count: int
     """Rows, or users or items where the message says so."""
     rows: tuple[int, ...] = ()
     """The first rows, counted from 1 after the header."""
+
+    @property
+    def level(self) -> Level:
+        """Whether it keeps the log from being read."""
+        return LEVELS[self.kind]
 
 
 @dataclass(frozen=True)
@@ -39,7 +69,7 @@ class Report:
     n_rows: int
     n_users: int
     n_items: int
-    defects: tuple[Defect, ...] = field(default=())
+    defects: tuple[Defect, ...] = ()
 
     @property
     def is_usable(self) -> bool:
@@ -48,14 +78,22 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for `--json`."""
-        document = asdict(self)
         return {
-            "path": document["path"],
+            "path": self.path,
             "usable": self.is_usable,
             "rows": self.n_rows,
             "users": self.n_users,
             "items": self.n_items,
-            "defects": [{**defect, "rows": list(defect["rows"])} for defect in document["defects"]],
+            "defects": [
+                {
+                    "kind": defect.kind,
+                    "level": defect.level,
+                    "message": defect.message,
+                    "count": defect.count,
+                    "rows": list(defect.rows),
+                }
+                for defect in self.defects
+            ],
         }
 
 
@@ -92,14 +130,14 @@ def validate(path: str | Path, columns: Columns | None = None, *, separator: str
     try:
         frame = _frame(path, columns, separator)
     except DataError as error:
-        return Report(str(path), 0, 0, 0, (Defect("unreadable", "error", str(error), 1),))
+        return Report(str(path), 0, 0, 0, (Defect("unreadable", str(error), 1),))
     missing = [name for name in columns.required() if name not in frame.columns]
     if missing:
         found = ", ".join(repr(name) for name in frame.columns)
-        defects = [Defect("missing-column", "error", f"no column {name!r}; found {found}", 1) for name in missing]
+        defects = [Defect("missing-column", f"no column {name!r}; found {found}", 1) for name in missing]
         return Report(str(path), 0, 0, 0, tuple(defects))
     if frame.is_empty():
-        return Report(str(path), 0, 0, 0, (Defect("empty", "error", "there are no rows after the header", 0),))
+        return Report(str(path), 0, 0, 0, (Defect("empty", "there are no rows after the header", 0),))
     users, items = Ids.of(frame[columns.user]), Ids.of(frame[columns.item])
     defects = [
         *_id_defects(users, columns.user),
@@ -119,15 +157,15 @@ def _frame(path: Path, columns: Columns, separator: str | None) -> pl.DataFrame:
     return csv_frame(path, columns, separator=separator or ("\t" if name.endswith((".tsv", ".tsv.gz")) else ","))
 
 
-def _row_defect(kind: str, level: Literal["error", "warning"], message: str, mask: pl.Series) -> Iterator[Defect]:
+def _row_defect(kind: str, message: str, mask: pl.Series) -> Iterator[Defect]:
     """A defect where `mask` holds in some row; none otherwise."""
     mask = mask.fill_null(False)
     if mask.any():
-        yield Defect(kind, level, message, int(mask.sum()), tuple(first_rows(mask, SHOWN_ROWS)))
+        yield Defect(kind, message, int(mask.sum()), tuple(first_rows(mask, SHOWN_ROWS)))
 
 
 def _id_defects(ids: Ids, name: str) -> Iterator[Defect]:
-    yield from _row_defect("null-id", "error", f"{name!r} is empty", ids.text.is_null())
+    yield from _row_defect("null-id", f"{name!r} is empty", ids.text.is_null())
     unique = ids.unique
     is_number = unique.str.contains(WHOLE_NUMBER)
     is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
@@ -139,45 +177,42 @@ def _id_defects(ids: Ids, name: str) -> Iterator[Defect]:
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
     ):
         if is_suspect.any():
-            yield from _row_defect(kind, "warning", f"{name!r} {message}", ids.where(is_suspect))
+            yield from _row_defect(kind, f"{name!r} {message}", ids.where(is_suspect))
 
 
 def _value_defects(column: pl.Series, name: str) -> Iterator[Defect]:
     values = number(column)
-    yield from _row_defect("null-value", "error", f"{name!r} is empty", column.is_null())
-    yield from _row_defect(
-        "not-a-number", "error", f"{name!r} is not a number", values.is_null() & column.is_not_null()
-    )
-    yield from _row_defect("nan", "error", f"{name!r} is NaN", values.is_nan())
-    yield from _row_defect("infinite", "error", f"{name!r} is infinite or too large", values.is_infinite())
+    yield from _row_defect("null-value", f"{name!r} is empty", column.is_null())
+    yield from _row_defect("not-a-number", f"{name!r} is not a number", values.is_null() & column.is_not_null())
+    yield from _row_defect("nan", f"{name!r} is NaN", values.is_nan())
+    yield from _row_defect("infinite", f"{name!r} is infinite or too large", values.is_infinite())
     finite = values.filter(values.is_finite().fill_null(False))
     if len(finite) > 1 and finite.min() == finite.max():
-        yield Defect("constant-value", "warning", f"{name!r} is {finite[0]:g} in every row", len(finite))
+        yield Defect("constant-value", f"{name!r} is {finite[0]:g} in every row", len(finite))
 
 
 def _time_defects(frame: pl.DataFrame, columns: Columns) -> Iterator[Defect]:
-    name = time_column_of(frame, columns)
-    if name is None:
-        yield Defect("no-times", "warning", "no column of times; splits in time and taste drift need one", len(frame))
+    column = time_column(frame, columns)
+    if column is None:
+        yield Defect("no-times", "no column of times; splits in time and taste drift need one", len(frame))
         return
-    column = frame[name]
-    times = seconds(column)
+    name, times = column.name, seconds(column)
     unreadable = times.is_null() & column.is_not_null()
-    yield from _row_defect("bad-time", "error", f"{name!r} is neither a number nor a date", unreadable)
-    yield from _row_defect("missing-time", "warning", f"{name!r} is empty", column.is_null())
-    yield from _row_defect("negative-time", "warning", f"{name!r} is negative", times < 0)
+    yield from _row_defect("bad-time", f"{name!r} is neither a number nor a date", unreadable)
+    yield from _row_defect("missing-time", f"{name!r} is empty", column.is_null())
+    yield from _row_defect("negative-time", f"{name!r} is negative", times < 0)
     backwards = times < times.forward_fill().shift(1)
-    yield from _row_defect("times-not-sorted", "warning", f"{name!r} is earlier than in the row before", backwards)
+    yield from _row_defect("times-not-sorted", f"{name!r} is earlier than in the row before", backwards)
     known = times.drop_nulls()
     if len(known) > 1 and known.min() == known.max():
-        yield Defect("constant-time", "warning", f"{name!r} is the same in every row", len(known))
+        yield Defect("constant-time", f"{name!r} is the same in every row", len(known))
 
 
 def _pair_defects(users: Ids, items: Ids, columns: Columns) -> Iterator[Defect]:
     pair = users.codes * len(items.unique) + items.codes
     is_first = pair.is_first_distinct() & pair.is_not_null()
     message = "the user has a reaction to the item in an earlier row; the latest one counts"
-    yield from _row_defect("duplicate-pair", "warning", message, ~is_first & pair.is_not_null())
+    yield from _row_defect("duplicate-pair", message, ~is_first & pair.is_not_null())
     for name, ids, key in ((columns.user, users, "user"), (columns.item, items, "item")):
         counts = np.bincount(ids.codes.filter(is_first).to_numpy(), minlength=len(ids.unique))
         lonely = np.flatnonzero(counts == 1)
@@ -185,4 +220,4 @@ def _pair_defects(users: Ids, items: Ids, columns: Columns) -> Iterator[Defect]:
             is_lonely = ids.codes.is_in(pl.Series(lonely).implode()).fill_null(False)
             message = f"{len(lonely)} of {len(ids.unique)} ids of {name!r} have one reaction only"
             rows = tuple(first_rows(is_lonely, SHOWN_ROWS))
-            yield Defect(f"single-reaction-{key}", "warning", message, len(lonely), rows)
+            yield Defect(f"single-reaction-{key}", message, len(lonely), rows)
