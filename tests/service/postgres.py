@@ -22,12 +22,12 @@ class Cluster:
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=200"
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-o", options, "start")
 
-    def new_database(self) -> str:
-        """The URL of an empty database."""
-        name = f"t{uuid.uuid4().hex}"
-        with psycopg.connect(f"postgresql://postgres@/postgres?host={self.folder}", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return f"postgresql://postgres@/{name}?host={self.folder}"
+    def new_store(self) -> str:
+        """The URL of an empty schema."""
+        url, name = f"postgresql://postgres@/postgres?host={self.folder}", f"t{uuid.uuid4().hex}"
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+        return f"{url}&options=-csearch_path%3D{name}"
 
     def close(self) -> None:
         """Stop the cluster and delete its files."""

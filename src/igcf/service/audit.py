@@ -2,7 +2,6 @@
 
 import json
 import logging
-import queue
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,6 @@ from igcf.service.store import FORGET_GRACE_S, Store, user_hash
 
 BATCH = 500
 PAUSE_S = 0.2
-FULL_WAIT_S = 2.0
 
 log = logging.getLogger("igcf.service")
 
@@ -39,69 +37,55 @@ class Answer:
 
 
 class AuditLog:
-    """A bounded queue and its writer; what is still queued is lost in a crash, and only then."""
+    """A bounded list and its writer; what is still in the list is lost in a crash, and only then.
+
+    The writer wakes by the clock: waking it for every answer would cost more than the answer.
+    """
 
     def __init__(self, store: Store, *, size: int) -> None:
         self._store = store
-        self._queue: queue.Queue[Answer | None] = queue.Queue(maxsize=size)
-        self._flushed = threading.Condition()
-        self._added = self._written = 0
+        self._size = size
+        self._answers: list[Answer] = []
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="igcf-audit", daemon=True)
         self._thread.start()
 
     def add(self, answer: Answer) -> None:
-        """Queue an answer; refuses when the store has not kept up for some time."""
-        try:
-            self._queue.put(answer, timeout=FULL_WAIT_S)
-        except queue.Full as error:
-            raise OverloadedError("the audit log cannot keep up; try again later") from error
+        """Take an answer; refuses when the store does not keep up."""
+        with self._lock:
+            if len(self._answers) >= self._size:
+                raise OverloadedError("the audit log cannot keep up; try again later")
+            self._answers.append(answer)
 
     @property
     def waiting(self) -> int:
         """Answers not yet written."""
-        return self._queue.qsize()
+        return len(self._answers)
 
-    def flush(self, timeout_s: float = 10.0) -> None:
-        """Wait until everything queued so far is written."""
-        deadline = time.monotonic() + timeout_s
-        while self._queue.unfinished_tasks and time.monotonic() < deadline:
-            time.sleep(0.005)
+    def flush(self) -> None:
+        """Write everything taken so far; what cannot be written stays."""
+        with self._writing:
+            while batch := self._answers[:BATCH]:
+                self._write(batch)
+                with self._lock:
+                    del self._answers[: len(batch)]
 
     def close(self) -> None:
-        """Write what is queued and stop."""
-        self._queue.put(None)
+        """Write what is left and stop."""
+        self._stop.set()
         self._thread.join(timeout=15)
 
     def _run(self) -> None:
-        is_open = True
-        while is_open:
-            batch, is_open = self._next_batch()
-            while batch:
-                try:
-                    self._write(batch)
-                    break
-                except StoreError as error:
-                    log.error("audit log not written", extra={"reason": str(error), "answers": len(batch)})
-                    if not is_open:
-                        break
-                    time.sleep(1.0)
-            for _ in range(len(batch) + (not is_open)):
-                self._queue.task_done()
-
-    def _next_batch(self) -> tuple[list[Answer], bool]:
-        batch: list[Answer] = []
-        answer = self._queue.get()
-        deadline = time.monotonic() + PAUSE_S
-        while answer is not None:
-            batch.append(answer)
-            left = deadline - time.monotonic()
-            if len(batch) >= BATCH or left <= 0:
-                return batch, True
+        is_stopping = False
+        while not is_stopping:
+            is_stopping = self._stop.wait(PAUSE_S)
             try:
-                answer = self._queue.get(timeout=left)
-            except queue.Empty:
-                return batch, True
-        return batch, False
+                self.flush()
+            except StoreError as error:
+                log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
+                self._stop.wait(1.0)
 
     def _write(self, batch: list[Answer]) -> None:
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}

@@ -1,7 +1,10 @@
 """A belief as bytes, and the standardised surprise of a reaction."""
 
+from functools import lru_cache
+
 import numpy as np
 
+from igcf.arrays import IntArray
 from igcf.model import Model
 from igcf.online import Belief
 
@@ -13,7 +16,7 @@ LARGEST_SURPRISE = 100.0
 
 def encode_belief(belief: Belief) -> bytes:
     """Mean and upper triangle of the covariance as little-endian float64: (d + d (d + 1) / 2) * 8 bytes."""
-    upper = belief.cov[np.triu_indices(len(belief.mean))]
+    upper = belief.cov[_upper(len(belief.mean))]
     return np.concatenate([belief.mean, upper]).astype("<f8").tobytes()
 
 
@@ -23,9 +26,14 @@ def decode_belief(content: bytes, dim: int) -> Belief | None:
     if len(numbers) != dim + dim * (dim + 1) // 2 or not np.isfinite(numbers).all():
         return None
     cov = np.zeros((dim, dim))
-    cov[np.triu_indices(dim)] = numbers[dim:]
+    cov[_upper(dim)] = numbers[dim:]
     cov += np.triu(cov, 1).T
     return Belief(numbers[:dim].astype(np.float64), cov)
+
+
+@lru_cache(maxsize=4)
+def _upper(dim: int) -> tuple[IntArray, IntArray]:
+    return np.triu_indices(dim)
 
 
 def learned(model: Model, belief: Belief, row: int, value: float) -> tuple[Belief, float]:
