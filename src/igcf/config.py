@@ -54,13 +54,14 @@ class PretrainConfig:
     """What the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
-    graph: GraphName = "lightgcn"
+    graph: GraphName = "appnp"
+    """Which propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
     layers: int = 2
     """Number K of propagation layers; 0 is matrix factorisation."""
     layer_weights: tuple[float, ...] | None = None
     """alpha_0 .. alpha_K of LightGCN; None: 1 / (K + 1) each."""
-    teleport: float = 0.1
-    """beta of APPNP."""
+    teleport: float = 0.6
+    """beta of APPNP: how much a node keeps of itself."""
     edges: Edges = "observed"
     """Which pairs are edges of the graph."""
     prior_std: float = 1.0
@@ -69,6 +70,8 @@ class PretrainConfig:
     """sigma_noise in reward units, of the pretraining likelihood."""
     online_noise_var: float | None = None
     """Noise variance of the online phase; None: estimated from the training residuals."""
+    item_noise: bool = True
+    """Estimate one noise variance per item instead of one for all (continuous feedback)."""
     kl_weight: float = 1.0
     """Weight of the KL term; 1 gives the true evidence lower bound."""
     start: Start = "random"

@@ -6,18 +6,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
-from igcf.graph import Propagation
+from igcf.graph import Propagation, sampled_products
 from igcf.pretrain.objective import curvature
+from igcf.pretrain.pairs import Pairs
 
 SMALLEST_NOISE = 1e-4
 """Floor of the estimated noise variance; a model that fits its log perfectly is still not certain."""
 
 
-@dataclass(frozen=True)
+SHRINKAGE = 10.0
+"""Reactions that the mean noise counts for when an item's own noise is estimated."""
+FLOOR_SHARE = 0.25
+"""Share of the mean noise below which no item lies."""
+
+
+@dataclass(frozen=True, eq=False)
 class OnlineSettings:
     """What the online phase takes beside the vectors."""
 
-    noise_var: float
+    noise_var: float | FloatArray
+    """One for all items, or one for each."""
     gamma: float
     xi: float | None = None
     """Where the logistic likelihood of binary feedback is expanded."""
@@ -64,9 +72,28 @@ def meta_distribution(
     return mean, (cov + cov.T) / 2
 
 
-def residual_variance(scores: AnyFloatArray, targets: AnyFloatArray) -> float:
-    """Mean squared residual of the observed pairs."""
-    return max(float(np.mean((targets - scores) ** 2, dtype=np.float64)), SMALLEST_NOISE) if len(scores) else 1.0
+def residual_variances(vectors: Vectors, pairs: Pairs, *, counts_missing: bool) -> FloatArray:
+    """The noise variance of each item: how far reactions to it lie from the predictions, (items,).
+
+    With `counts_missing` every user without a reaction counts as a zero, and the variance is over all users; otherwise
+    it is over the item's reactions, drawn toward the mean of all items where there are few. A share of the mean is
+    added everywhere: an item that almost nobody knows fits its zeros well, but is not certain.
+    """
+    scores = sampled_products(pairs.indptr, pairs.items, vectors.users, vectors.items)
+    counts = np.bincount(pairs.items, minlength=pairs.n_items)
+    squares = _sum_by_item(pairs, (pairs.targets - scores) ** 2)
+    if counts_missing:
+        gram = vectors.users.T @ vectors.users
+        all_users = np.einsum("nd,nd->n", vectors.items @ gram, vectors.items, dtype=np.float64)
+        variances = (squares + all_users - _sum_by_item(pairs, scores**2)) / pairs.n_users
+    else:
+        variances = (squares + SHRINKAGE * squares.sum() / counts.sum()) / (counts + SHRINKAGE)
+    mean = float(np.average(np.maximum(variances, 0.0), weights=counts))
+    return np.asarray(np.maximum(variances, 0.0) + max(FLOOR_SHARE * mean, SMALLEST_NOISE))
+
+
+def _sum_by_item(pairs: Pairs, values: Float32Array) -> FloatArray:
+    return np.bincount(pairs.items, weights=values, minlength=pairs.n_items).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

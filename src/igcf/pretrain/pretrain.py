@@ -161,7 +161,7 @@ class Trained:
                 "items": self.world.data.n_items,
                 "reactions": len(self.world.data),
             },
-            "online": {"noise_var": self.online.noise_var, "gamma": self.online.gamma},
+            "online": {"mean_noise_var": float(np.mean(self.online.noise_var)), "gamma": self.online.gamma},
             "metrics": {
                 "epochs": state.best_epoch,
                 "loss": last.get("loss"),

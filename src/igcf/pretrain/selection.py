@@ -57,11 +57,15 @@ def tuned(
 ) -> tuple[OnlineSettings, float]:
     """The best settings of a small search, one after the other: first the noise variance, then gamma."""
     best, best_score = start, score(start)
-    noise_vars = [] if config.online_noise_var is not None else [start.noise_var * factor for factor in NOISE_FACTORS]
-    gammas = [(start.gamma or 1e-3) * factor for factor in GAMMA_FACTORS]
-    for name, values in (("noise_var", noise_vars), ("gamma", gammas)):
-        scored = [(score(candidate), candidate) for candidate in (replace(best, **{name: value}) for value in values)]
-        for candidate_score, candidate in scored:
-            if candidate_score > best_score:
-                best, best_score = candidate, candidate_score
+    factors = NOISE_FACTORS if config.online_noise_var is None else ()
+    for candidate in [replace(start, noise_var=start.noise_var * factor) for factor in factors]:
+        best, best_score = _better(best, best_score, candidate, score(candidate))
+    for candidate in [replace(best, gamma=(start.gamma or 1e-3) * factor) for factor in GAMMA_FACTORS]:
+        best, best_score = _better(best, best_score, candidate, score(candidate))
     return best, best_score
+
+
+def _better(
+    best: OnlineSettings, best_score: float, candidate: OnlineSettings, candidate_score: float
+) -> tuple[OnlineSettings, float]:
+    return (candidate, candidate_score) if candidate_score > best_score else (best, best_score)

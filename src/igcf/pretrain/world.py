@@ -20,7 +20,7 @@ from igcf.pretrain.population import (
     logits_as_rewards,
     meta_distribution,
     propagated,
-    residual_variance,
+    residual_variances,
     root_mean_square,
 )
 from igcf.pretrain.train import Problem
@@ -68,13 +68,17 @@ class World:
 
     def online_settings(self, vectors: Vectors) -> OnlineSettings:
         """Noise and gamma as the settings say, the noise estimated from the log unless given."""
-        scores = self.problem.predictions(vectors.users, vectors.items)
-        if self.config.feedback == "binary":
-            xi = root_mean_square(scores)
-            noise_var = self.config.online_noise_var or 2 * curvature(xi)
-            return OnlineSettings(noise_var, self.config.gamma, xi)
-        estimate = residual_variance(scores, self.problem.all_pairs.targets)
-        return OnlineSettings(self.config.online_noise_var or estimate, self.config.gamma)
+        config = self.config
+        if config.feedback == "binary":
+            xi = root_mean_square(self.problem.predictions(vectors.users, vectors.items))
+            return OnlineSettings(config.online_noise_var or 2 * curvature(xi), config.gamma, xi)
+        if config.online_noise_var is not None:
+            return OnlineSettings(config.online_noise_var, config.gamma)
+        pairs = self.problem.all_pairs
+        noise = residual_variances(vectors, pairs, counts_missing=config.missing == "zero")
+        if not config.item_noise:
+            return OnlineSettings(float(np.average(noise, weights=np.diff(pairs.item_indptr))), config.gamma)
+        return OnlineSettings(noise, config.gamma)
 
     def online_model(
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
