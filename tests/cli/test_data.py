@@ -1,12 +1,22 @@
+import hashlib
 import json
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from igcf.cli.main import cli
+from igcf.data import DATASETS, DatasetInfo
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def run(*args: str) -> tuple[int, str, str]:
@@ -31,6 +41,27 @@ def test_list_shows_what_is_present(tmp_path: Path) -> None:
 def test_list_reads_the_data_folder_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IGCF_DATA_DIR", str(tmp_path))
     assert json.loads(run("list", "--json")[1])["data_dir"] == str(tmp_path)
+
+
+def test_fetch_downloads_checks_and_prints_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "toy.zip").write_bytes(b"archive")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(served))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/toy.zip"
+        checksum = f"md5:{hashlib.md5(b'archive').hexdigest()}"
+        info = DatasetInfo("toy", "a toy", url, checksum, ("toy.zip",), 4.0, "free", "time")
+        monkeypatch.setitem(DATASETS, "toy", info)
+        code, out, err = run("fetch", "toy", "--data-dir", str(tmp_path / "data"), "--json")
+        server.shutdown()
+        thread.join()
+    path = tmp_path / "data" / "toy.zip"
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"name": "toy", "path": str(path), "bytes": 7, "checksum": checksum}
+    assert path.read_bytes() == b"archive"
+    assert "licence: free" in run("fetch", "toy", "--data-dir", str(tmp_path / "data"))[1]
 
 
 def test_validate_prints_one_document(tmp_path: Path) -> None:

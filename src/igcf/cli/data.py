@@ -65,7 +65,9 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
 
     info = dataset_info(name)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress("{task.description}", *columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        "{task.description}", *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(name, total=None)
         path = download(info, data_dir, lambda have, total: bar.update(task, completed=have, total=total))
     document = {"name": name, "path": str(path), "bytes": path.stat().st_size, "checksum": info.checksum}

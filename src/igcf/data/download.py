@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import os
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,6 +18,7 @@ Progress = Callable[[int, int | None], None]
 
 BLOCK = 1 << 18
 TIMEOUT_S = 30.0
+NETWORK_ERRORS = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException)
 
 
 def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
@@ -43,7 +45,7 @@ def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progr
         _receive(info, url, part, progress or _silent)
     except urllib.error.HTTPError as error:
         raise DownloadError(f"{info.name}: {url} answered {error.code} {error.reason}; try again later") from error
-    except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+    except NETWORK_ERRORS as error:
         reason = getattr(error, "reason", error)
         have = f"; {part.stat().st_size:,} bytes are kept and will be continued" if part.exists() else ""
         raise DownloadError(
