@@ -1,1 +1,4 @@
-"""Recommendations and feedback over HTTP; the store, the application and the client."""
+"""Recommendations and feedback over HTTP: the application, the store and the client.
+
+`from igcf.service.client import Client`; `from igcf.service.store import interactions_from_store`.
+"""

@@ -19,7 +19,7 @@ from igcf.service.guard import Guard, headers_of, problem
 from igcf.service.models import Follower
 from igcf.service.parts import Parts
 from igcf.service.routes import admin_routes, catalogue_routes, user_routes
-from igcf.service.schemas import Ready
+from igcf.service.schemas_admin import Ready
 from igcf.service.stats import readiness
 from igcf.version import __version__
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from igcf.errors import IgcfError
 from igcf.service import reading
 from igcf.service import schemas as s
+from igcf.service import schemas_admin as a
 from igcf.service.models import load_and_announce
 from igcf.service.parts import Parts
 from igcf.service.reacting import Receipt, forget, new_event, react, retract
@@ -99,7 +100,7 @@ def catalogue_routes(parts: Parts) -> APIRouter:
     """Items and the model."""
     router = APIRouter(prefix="/v1", tags=["catalogue"])
 
-    @router.get("/items", response_model=s.CataloguePage, responses=problems())
+    @router.get("/items", response_model=a.CataloguePage, responses=problems())
     def get_items(
         query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
@@ -108,17 +109,17 @@ def catalogue_routes(parts: Parts) -> APIRouter:
         """The catalogue in pages, the population's favourites first."""
         return JSONResponse(reading.catalogue(parts, query, offset, limit))
 
-    @router.get("/items/{item:path}", response_model=s.CatalogueItem, responses=problems(404))
+    @router.get("/items/{item:path}", response_model=a.CatalogueItem, responses=problems(404))
     def get_item(item: ItemPath) -> JSONResponse:
         """One item."""
         return JSONResponse(reading.catalogue_item(parts, item))
 
-    @router.get("/map", response_model=s.CatalogueMapPoints, responses=problems())
+    @router.get("/map", response_model=a.CatalogueMapPoints, responses=problems())
     def get_map() -> JSONResponse:
         """All items in the plane of their two principal directions."""
         return JSONResponse(reading.catalogue_map(parts))
 
-    @router.get("/model", response_model=s.ModelInfo, responses=problems())
+    @router.get("/model", response_model=a.ModelInfo, responses=problems())
     def get_model() -> JSONResponse:
         """What is served."""
         return JSONResponse(reading.model_info(parts))
@@ -130,12 +131,12 @@ def admin_routes(parts: Parts) -> APIRouter:
     """What needs the admin key."""
     router = APIRouter(prefix="/v1", tags=["admin"])
 
-    @router.post("/model", response_model=s.ModelLoaded, responses=problems(403))
-    def post_model(ask: s.LoadModel) -> JSONResponse:
+    @router.post("/model", response_model=a.ModelLoaded, responses=problems(403))
+    def post_model(ask: a.LoadModel) -> JSONResponse:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return JSONResponse(load_and_announce(parts, ask.folder))
 
-    @router.get("/stats", response_model=s.Stats, responses=problems(403))
+    @router.get("/stats", response_model=a.Stats, responses=problems(403))
     def get_stats() -> JSONResponse:
         """Figures for the dashboard."""
         return JSONResponse(stats(parts))

@@ -5,13 +5,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
+from igcf.errors import StoreError
 from igcf.service.beliefs import NEUTRAL_DRIFT
-from igcf.service.database import Database
+from igcf.service.database import Database, database_url
 from igcf.service.schema import FORGET_LOCK, feedback, forgotten, recommendations, serving, users
+
+if TYPE_CHECKING:
+    from igcf.data import Interactions
 
 T = TypeVar("T")
 FORGET_GRACE_S = 60.0
@@ -247,3 +252,25 @@ def _events(connection: sa.Connection, user_id: str, after: int, until: int | No
     if until is not None:
         query = query.where(log.revision <= until)
     return [Event(*row) for row in connection.execute(query)]
+
+
+def interactions_from_store(url: str) -> "Interactions":
+    """The reactions in force as a log to learn from; items that were only shown have no value and are left out."""
+    from igcf.data import Interactions
+
+    target = database_url(url)
+    if target.drivername == "sqlite" and not Path(str(target.database)).is_file():
+        raise StoreError(f"there is no store at {target.database}; `igcf serve` creates one")
+    store = Store(url)
+    try:
+        log = feedback.c
+        taken_back = feedback.alias("taken_back")
+        is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
+        query = sa.select(log.user_id, log.item_id, log.value, log.time).where(log.value.is_not(None), ~is_retracted)
+        rows = store.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
+    finally:
+        store.close()
+    if not rows:
+        raise StoreError(f"the store {store.database.name} has no reactions to learn from")
+    users_column, items_column, values, times = zip(*rows, strict=True)
+    return Interactions.from_arrays(users_column, items_column, values, [int(each) for each in times], name="store")

@@ -110,6 +110,9 @@ export class CatalogueMap {
     pen.fillStyle = muted;
     pen.font = `12px ${getComputedStyle(this.canvas).fontFamily}`;
     const [x, y] = this.#at(0, -1);
+    pen.lineWidth = 3;
+    pen.strokeStyle = colour("--panel");
+    pen.strokeText("everybody", x - 28, y + 14);
     pen.fillText("everybody", x - 28, y + 14);
     pen.strokeStyle = pen.fillStyle = accent;
     pen.globalAlpha = 0.5;

@@ -5,7 +5,7 @@ import { badge } from "./deck.js";
 import { el, svg } from "./dom.js";
 import { isHit, isShare, plural, rewardRange, rewardText, starsOf, titleAndYear } from "./values.js";
 
-const REASONS_SHOWN = 5;
+const REASONS_SHOWN = 4;
 
 /** The top items; rows are kept and changed in place, so that bars move and the keyboard's focus stays. */
 export function drawBets(list, top, reward, asked, ask) {
@@ -17,12 +17,14 @@ export function drawBets(list, top, reward, asked, ask) {
     button.setAttribute("aria-pressed", String(bet.item === asked));
     const [title, year] = titleAndYear(bet);
     const [name, gauge, value] = button.children;
-    name.textContent = year ? `${title} (${year})` : title;
-    name.title = name.textContent;
+    name.textContent = title;
+    name.title = year ? `${title} (${year})` : title;
     setGauge(gauge, bet, rewardRange(reward));
-    value.textContent = `${rewardText(bet.mean, reward).replace(" %", "")} ± ${rewardText(bet.std, reward)}`;
+    value.textContent = withSpread(bet, reward);
   });
 }
+
+const withSpread = ({ mean, std }, reward) => `${rewardText(mean, reward).replace("\u00a0%", "")}\u00a0±\u00a0${rewardText(std, reward)}`;
 
 function betRow() {
   const gauge = svg("svg", { class: "gauge", "aria-hidden": "true" },
@@ -65,10 +67,10 @@ export function drawWhy(place, why, card, reward) {
 }
 
 function reasonText(why, card, reward) {
-  const about = `${rewardText(why.mean, reward)} ± ${rewardText(why.std, reward)}`;
+  const about = withSpread(why, reward);
   const expected = isShare(reward) ? `a chance of ${about} that you like it` : `expected ${about}`;
   if (!card) return `${why.title ?? why.item}: ${expected}.`;
-  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation. It is unsure about this one (${expected}), and your answer teaches it much.`;
+  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation (${expected}), but it is unsure, and your answer teaches it most.`;
   if (card.reason === "please") return `One of its best guesses: ${expected}.`;
   return `${expected[0].toUpperCase()}${expected.slice(1)}.`;
 }
@@ -95,7 +97,7 @@ export function curves(rounds, popular, reward) {
 }
 
 export function drawCurve(place, { ours, popular }) {
-  const W = 480, H = 250, left = 26, bottom = 24, top = 12, right = 14;
+  const W = 480, H = 246, left = 26, bottom = 24, top = 12, right = 14;
   const rounds = Math.max(10, ours.length - 1), most = Math.max(4, ours.at(-1), popular.at(-1));
   const x = (round) => left + (round / rounds) * (W - left - right);
   const y = (hits) => H - bottom - (hits / most) * (H - bottom - top);
@@ -109,7 +111,6 @@ export function drawCurve(place, { ours, popular }) {
       svg("line", { class: "grid", x1: left, x2: W - right, y1: y(hits), y2: y(hits) }),
       svg("text", { x: left - 6, y: y(hits) + 4, "text-anchor": "end" }, String(hits))]),
     ticks(rounds).map((round) => svg("text", { x: x(round), y: H - 6, "text-anchor": "middle" }, String(round))),
-    svg("text", { x: W - right, y: H - 6, "text-anchor": "end" }, ""),
     popular.length > 1 && svg("path", { class: "popular", d: line(popular) }),
     svg("path", { class: "ours", d: line(ours) }),
     svg("circle", { class: "end", cx: x(ours.length - 1), cy: y(ours.at(-1)), r: 5 })));

@@ -29,7 +29,7 @@ export const isShare = (reward) => reward.kind === "satisfied" || reward.kind ==
 /** An expected reward in words: a chance where it is one, otherwise the number. */
 export function rewardText(amount, reward, { sign = false } = {}) {
   const number = isShare(reward) ? Math.round(amount * 100) : Number(amount.toPrecision(3));
-  const text = isShare(reward) ? `${Math.abs(number)} %` : `${Math.abs(number)}`;
+  const text = isShare(reward) ? `${Math.abs(number)}\u00a0%` : `${Math.abs(number)}`;
   return `${number < 0 ? "−" : sign ? "+" : ""}${text}`;
 }
 

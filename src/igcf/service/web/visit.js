@@ -10,7 +10,7 @@ const SETTINGS = "igcf.settings";
 const RESERVE = 8; // cards kept for the moment when the server is slow or away
 const PATIENCE_MS = 200; // how long the next card may wait for the newest answer before one of the reserve is shown
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
-const TOP = 8;
+const TOP = 7;
 const LONGEST_BASELINE = 500;
 
 export class Visit extends EventTarget {

@@ -1,0 +1,168 @@
+// The operator's dashboard: asks for the figures every few seconds and draws them.
+
+import { Away, api, setKey } from "./api.js";
+import { byId, el } from "./dom.js";
+import { setUpTheme } from "./theme.js";
+
+const PERIOD_MS = 5_000;
+const BUSIEST = 12;
+
+let isPaused = false;
+let timer = 0;
+
+const count = (n) => (n ?? 0).toLocaleString("en");
+const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+const ms = (n) => (n === null || n === undefined ? "–" : n < 10 ? n.toFixed(1) : count(Math.round(n)));
+const size = (bytes) => (bytes > 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.round((bytes ?? 0) / 1e3))} kB`);
+
+function duration(seconds) {
+  const units = [["day", 86_400], ["h", 3_600], ["min", 60]];
+  const [unit, length] = units.find(([, length]) => seconds >= length) ?? ["s", 1];
+  const n = Math.floor(seconds / length);
+  return `${n} ${unit}${unit === "day" && n !== 1 ? "s" : ""}`;
+}
+
+function tile(name, value, more) {
+  return el("div", { class: "tile" }, el("dt", null, name), el("dd", null, value, more && el("small", null, more)));
+}
+
+/** A table; a column is [heading, cell(row), "number" | "wide" | undefined], the first one names the row. */
+function table(caption, columns, rows) {
+  if (!rows.length) return el("p", { class: "muted" }, "Nothing yet.");
+  return el("table", null,
+    el("caption", { class: "visually-hidden" }, caption),
+    el("thead", null, el("tr", null, columns.map(([heading, , kind]) =>
+      el("th", { scope: "col", class: kind }, kind === "wide" ? el("span", { class: "visually-hidden" }, heading) : heading)))),
+    el("tbody", null, rows.map((row) => el("tr", null, columns.map(([, cell, kind], i) =>
+      (i ? el("td", { class: kind }, cell(row)) : el("th", { scope: "row" }, cell(row))))))));
+}
+
+function line(share) {
+  const bar = el("span", { class: "line", "aria-hidden": "true" });
+  bar.style.width = `${100 * share}%`;
+  return bar;
+}
+
+function mix(label, parts) {
+  const all = parts.reduce((sum, [, , n]) => sum + n, 0);
+  const bar = el("div", { class: "mix", role: "img", "aria-label": `${label}: ${parts.map(([, name, n]) => `${name} ${n}`).join(", ")}` },
+    parts.map(([kind, , n]) => { const part = el("i", { class: kind }); part.style.flex = n; return part; }));
+  return [bar, el("p", { class: "keys" }, parts.map(([kind, name, n]) =>
+    el("span", { class: `key ${kind}` }, `${name} ${count(n)} (${percent(all ? n / all : null)})`)))];
+}
+
+/** Nested metadata as "data.users" -> 1200. */
+function flat(value, name = "") {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return [[name, JSON.stringify(value).replaceAll('"', "")]];
+  return Object.entries(value).flatMap(([key, inner]) => flat(inner, name ? `${name}.${key}` : key));
+}
+
+function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+}
+
+function draw(stats) {
+  const { model, store, feedback, sessions, traffic } = stats;
+  const requests = traffic.reduce((sum, each) => sum + each.requests, 0);
+  const errors = traffic.reduce((sum, each) => sum + each.errors, 0);
+  const answer = traffic.find((each) => each.route.endsWith("/recommendations"));
+  byId("served").textContent = `Model ${model.model}: ${count(model.items)} items, ${model.dim} dimensions`;
+  byId("tiles").replaceChildren(
+    tile("Users", count(store.users), `${count(store.hot_users)} in memory`),
+    tile("Reactions", count(store.reactions), `${count(store.retracted ?? feedback.retracted)} taken back`),
+    tile("Requests", count(requests), `${count(errors)} failed`),
+    tile("Answer time", answer ? `${ms(answer.p50_ms)} ms` : "–", answer ? `99 of 100 within ${ms(answer.p99_ms)} ms` : "no answer yet"),
+    tile("Exploration", percent(stats.exploration_share), "of the items shown"),
+    tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
+
+  const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
+  byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
+  byId("feedback").replaceChildren(...mix("Reactions", [["good", "liked", feedback.satisfied], ["bad", "not liked", feedback.unsatisfied], ["none", "no reaction", feedback.none]]));
+  const shown = stats.most_shown.reduce((sum, each) => sum + each.times, 0);
+  byId("exploration-sum").textContent = percent(stats.exploration_share) === "–" ? "nothing shown yet" : `policy ${model.policy.name}${model.policy.nu === undefined || model.policy.nu === null ? "" : `, ν = ${model.policy.nu}`}`;
+  const learn = stats.exploration_share ?? 0;
+  byId("exploration").replaceChildren(...mix("Shown", [["good", "to please, of 1000", Math.round(1000 * (1 - learn))], ["learn", "to learn, of 1000", Math.round(1000 * learn)]]));
+
+  const most = Math.max(...traffic.map((each) => each.requests), 1);
+  byId("traffic").replaceChildren(table("Traffic and latency by route", [
+    ["Route", (each) => el("code", null, `${each.method} ${each.route}`)],
+    ["Share of the traffic", (each) => line(each.requests / most), "wide"],
+    ["Requests", (each) => count(each.requests), "number"],
+    ["Failed", (each) => count(each.errors), "number"],
+    ["Median", (each) => ms(each.p50_ms), "number"],
+    ["90 %", (each) => ms(each.p90_ms), "number"],
+    ["99 %", (each) => ms(each.p99_ms), "number"],
+  ], [...traffic].sort((a, b) => b.requests - a.requests).slice(0, BUSIEST)));
+
+  const name = (each) => each.title ?? each.item;
+  byId("most-shown").replaceChildren(table("Most shown items", [
+    ["Item", name],
+    ["Share", (each) => line(each.times / Math.max(stats.most_shown[0].times, 1)), "wide"],
+    ["Times", (each) => count(each.times), "number"],
+    ["To learn", (each) => percent(each.explored / (each.times || 1)), "number"],
+  ], shown ? stats.most_shown : []));
+  byId("most-liked").replaceChildren(table("Most liked items", [
+    ["Item", name],
+    ["Share", (each) => line(each.likes / Math.max(stats.most_liked[0].likes, 1)), "wide"],
+    ["Likes", (each) => count(each.likes), "number"],
+    ["Of reactions", (each) => percent(each.likes / (each.reactions || 1)), "number"],
+  ], stats.most_liked));
+  byId("drift").replaceChildren(table("Users with the largest drift", [
+    ["User", (each) => each.user],
+    ["Drift", (each) => each.drift.toFixed(2), "number"],
+    ["Reactions", (each) => count(each.reactions), "number"],
+  ], stats.drifting_users));
+
+  byId("store-state").replaceChildren(el("span", { class: `badge ${store.ok ? "good" : "bad"}` }, store.ok ? "Healthy" : "Trouble"));
+  byId("store").replaceChildren(facts([
+    ["Kind", store.kind], ["Schema", store.schema], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
+    ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms ?? store.write_ms)} ms`],
+    ["Sessions found in memory", percent(sessions.hits + sessions.misses ? sessions.hits / (sessions.hits + sessions.misses) : null)],
+  ].map(([key, value]) => [key, String(value ?? "–")])));
+  const { reward } = model;
+  byId("model").replaceChildren(facts([
+    ["Model", model.model], ["Loaded models so far", String(model.generation)], ["Reward", `${reward.kind}, a hit from ${reward.threshold} (${reward.low} to ${reward.high})`],
+    ["Forgetting", String(model.forgetting)], ...flat(model.metadata),
+  ]));
+  byId("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
+}
+
+function notice(text) {
+  byId("notice").className = "notice away";
+  byId("notice").hidden = !text;
+  byId("notice").textContent = text;
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  try {
+    draw(await api.stats());
+    notice("");
+    byId("figures").hidden = false;
+    byId("key-form").hidden = true;
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) {
+      byId("key-form").hidden = false;
+      byId("figures").hidden = true;
+      notice(sessionStorage.getItem("igcf.key") ? "This key does not open the dashboard." : "");
+      return;
+    }
+    notice(error instanceof Away ? "The server cannot be reached; the figures are those of before. Trying again." : `No figures: ${error.message}`);
+  }
+  if (!isPaused) timer = setTimeout(refresh, PERIOD_MS);
+}
+
+byId("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setKey(byId("key").value.trim());
+  byId("key").value = "";
+  refresh();
+});
+byId("pause").addEventListener("click", () => {
+  isPaused = !isPaused;
+  byId("pause").setAttribute("aria-pressed", String(isPaused));
+  byId("pause").textContent = isPaused ? "Go on" : "Pause";
+  refresh();
+});
+setUpTheme();
+refresh();
