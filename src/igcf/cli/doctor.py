@@ -87,7 +87,7 @@ def _store(url: str) -> str:
     except ImportError as error:
         return f"cannot be tried: {error}; pip install 'igcf[service]'"
     try:
-        Store.open(url).close()
+        Store(url).close()
     except Exception as error:
         return f"does not answer: {error}"
     return "answers"

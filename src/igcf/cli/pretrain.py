@@ -129,7 +129,7 @@ def read_log(
             ) from error
         return interactions_from_store(from_store)
     from igcf.data import load_dataset
-    from igcf.data.frames import Columns
+    from igcf.data.columns import Columns
 
     assert dataset is not None  # noqa: S101
     return load_dataset(dataset, data_dir, columns=Columns(*columns, None))

@@ -1,0 +1,165 @@
+"""`igcf demo`: the whole story on the embedded catalogue, in about a minute."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from igcf.cli.output import console, emit_json
+from igcf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from igcf.data import ColdStart, Interactions
+    from igcf.model import Model
+
+METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
+MARKER = ".igcf-demo"
+"""Lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
+
+
+@click.command()
+@click.option(
+    "--out",
+    default="demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder for the report and the model.",
+)
+@click.option("--rounds", default=40, show_default=True, type=click.IntRange(1, 120), help="Rounds per user.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
+    """Learn the embedded catalogue, compare with the baselines, meet one cold user, write a report.
+
+    \b
+    Examples:
+      igcf demo
+      igcf demo --out /tmp/demo --rounds 20 --json
+    """
+    _prepare(out)
+    started = time.perf_counter()
+    from igcf.data import cold_start, load_dataset
+
+    data = load_dataset("synthetic")
+    console.print(
+        f"[bold]1. The log[/]  {len(data):,} reactions of {data.n_users:,} users to {data.n_items:,} invented films"
+    )
+    split = cold_start(data, rng=_rng(seed))
+    model = _learn(split, seed)
+    model.save(out / "model")
+    comparison = _compare(data, rounds, seed, out / "report")
+    story = meet_one_user(model, split, rounds)
+    if not as_json:
+        _tell(story, rounds)
+    seconds = time.perf_counter() - started
+    console.print(f"[bold]5. Yours[/]  {seconds:.0f} s; report: {out}/report/report.html; model: {out}/model")
+    console.print(f"   igcf recommend {out}/model    igcf serve {out}/model")
+    if as_json:
+        emit_json({"seconds": seconds, "comparison": comparison, "user": story})
+
+
+def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, Any]:
+    """Play one test user, whom the model has never seen, round by round, beside the order of popularity."""
+    import numpy as np
+
+    from igcf.online import Recommender
+
+    truth = split.test.dense()
+    user = int(np.nansum(truth >= model.reward.threshold, axis=1).argmax())
+    popular = np.bincount(split.train.item_idx, minlength=split.train.n_items).argsort(kind="stable")[::-1]
+    session = Recommender(model).session()
+    hits, popular_hits, lines = 0, 0, []
+    for t in range(rounds):
+        pick = session.recommend()[0]
+        value = truth[user, model.item_row(pick.item_id)]
+        is_hit = bool(value >= model.reward.threshold)
+        session.observe(pick.item_id, None if np.isnan(value) else float(value))
+        hits += is_hit
+        popular_hits += bool(truth[user, popular[t]] >= model.reward.threshold)
+        lines.append(
+            {
+                "round": t + 1,
+                "item": pick.item_id,
+                "title": model.title(pick.item_id),
+                "mean": pick.mean,
+                "std": pick.std,
+                "to_learn": pick.mean_rank > 1,
+                "value": None if np.isnan(value) else float(value),
+                "hits": hits,
+                "popular_hits": popular_hits,
+            }
+        )
+    return {"user": split.test.user_ids[user], "rounds": lines}
+
+
+def _learn(split: "ColdStart", seed: int) -> "Model":
+    from igcf.cli.pretrain import known_threshold
+    from igcf.cli.progress import training_display
+    from igcf.pretrain import pretrain
+
+    begun = time.perf_counter()
+    with training_display() as show:
+        model = pretrain(
+            split.train, validation=split.validation, satisfied=known_threshold("synthetic"), seed=seed, progress=show
+        )
+    console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
+    return model
+
+
+def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict[str, Any]:
+    from rich.progress import Progress
+
+    from igcf.evaluate import evaluate, setup_for
+    from igcf.evaluate.report import write_results
+    from igcf.evaluate.tables import as_rich, results_tables
+
+    setup = setup_for(data, "cold-start", rounds=rounds)
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("comparing", total=len(METHODS))
+        results = evaluate(
+            data,
+            setup,
+            METHODS,
+            seeds=(seed,),
+            watch=lambda step: bar.update(task, completed=step.done),
+            command="igcf demo",
+        )
+    folder.mkdir()
+    write_results(results, data, folder)
+    console.print(f"[bold]3. Against the baselines[/]  satisfied items in {rounds} rounds, users never seen before")
+    for table in results_tables(results)[:1]:
+        console.print(as_rich(table))
+    return results.as_dict()
+
+
+def _tell(story: dict[str, Any], rounds: int) -> None:
+    console.print(f"[bold]4. One cold user[/]  {escape(story['user'])}, a reaction a round")
+    table = Table("round", "shown", "expected", "shown to", "reaction", "hits", "popular's hits")
+    for line in story["rounds"][:20]:
+        reaction = "-" if line["value"] is None else "★" * round(line["value"])
+        purpose = "learn" if line["to_learn"] else "please"
+        expected = f"{line['mean']:.2f} ± {line['std']:.2f}"
+        counts = (str(line["hits"]), str(line["popular_hits"]))
+        table.add_row(str(line["round"]), escape(line["title"]), expected, purpose, reaction, *counts)
+    Console().print(table)
+    last = story["rounds"][-1]
+    console.print(f"   after {rounds} rounds: {last['hits']} hits, popularity would have had {last['popular_hits']}")
+
+
+def _prepare(out: Path) -> None:
+    if out.exists() and not (out / MARKER).exists():
+        raise ConfigError(f"{out} exists and was not written by a demo; choose another folder with --out")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / MARKER).touch()
+
+
+def _rng(seed: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed)
