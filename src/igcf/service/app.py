@@ -106,7 +106,3 @@ def _add_error_handlers(app: FastAPI) -> None:
         detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)
-
-    @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": "InternalError", "message": "the server made a mistake; see its log"}, 500)

@@ -22,8 +22,10 @@ def encode_belief(belief: Belief) -> bytes:
 
 def decode_belief(content: bytes, dim: int) -> Belief | None:
     """What `encode_belief` wrote, or None when the bytes do not fit `dim`."""
+    if len(content) != (dim + dim * (dim + 1) // 2) * 8:
+        return None
     numbers = np.frombuffer(content, dtype="<f8")
-    if len(numbers) != dim + dim * (dim + 1) // 2 or not np.isfinite(numbers).all():
+    if not np.isfinite(numbers).all():
         return None
     cov = np.zeros((dim, dim))
     cov[_upper(dim)] = numbers[dim:]

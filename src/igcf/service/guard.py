@@ -6,7 +6,6 @@ import logging
 import re
 import time
 import uuid
-from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,7 +63,7 @@ class Guard:
         sent_id = headers.get("x-request-id", "")
         this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
         token = request_id.set(this_id)
-        status = 500
+        status = 0
 
         async def tell(message: Message) -> None:
             nonlocal status
@@ -80,6 +79,11 @@ class Guard:
             await self.app(scope, await self._whole_body(headers, receive), tell)
         except IgcfError as error:
             await _refuse(error, tell)
+        except Exception:
+            log.exception("request failed")
+            if status:  # the answer had begun; the connection cannot be saved
+                raise
+            await _answer(500, {"error": "InternalError", "message": "the server made a mistake; see its log"}, tell)
         finally:
             self.in_flight -= 1
             self._record(scope, status, time.perf_counter() - started)
@@ -135,8 +139,11 @@ class Guard:
 
 
 async def _refuse(error: IgcfError, send: Send) -> None:
-    status = STATUS.get(type(error)) or status_of(error)
-    body = json.dumps(problem(error)).encode()
+    await _answer(STATUS.get(type(error)) or status_of(error), problem(error), send)
+
+
+async def _answer(status: int, content: dict[str, str], send: Send) -> None:
+    body = json.dumps(content).encode()
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -148,9 +155,9 @@ async def _refuse(error: IgcfError, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def problem(error: Exception, message: str | None = None) -> dict[str, Any]:
+def problem(error: Exception) -> dict[str, str]:
     """The one shape of all errors."""
-    return {"error": type(error).__name__, "message": message or str(error)}
+    return {"error": type(error).__name__, "message": str(error)}
 
 
 def headers_of(status: int) -> dict[str, str]:

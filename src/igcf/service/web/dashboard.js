@@ -44,18 +44,18 @@ function line(share) {
 }
 
 function mix(label, parts) {
-  const all = parts.reduce((sum, [, , n]) => sum + n, 0);
-  const bar = el("div", { class: "mix", role: "img", "aria-label": `${label}: ${parts.map(([, name, n]) => `${name} ${n}`).join(", ")}` },
+  const bar = el("div", { class: "mix", role: "img", "aria-label": `${label}: ${parts.map(([, words]) => words).join(", ")}` },
     parts.map(([kind, , n]) => { const part = el("i", { class: kind }); part.style.flex = n; return part; }));
-  return [bar, el("p", { class: "keys" }, parts.map(([kind, name, n]) =>
-    el("span", { class: `key ${kind}` }, `${name} ${count(n)} (${percent(all ? n / all : null)})`)))];
+  return [bar, el("p", { class: "keys" }, parts.map(([kind, words]) => el("span", { class: `key ${kind}` }, words)))];
 }
 
-/** Nested metadata as "data.users" -> 1200. */
+/** Nested metadata as "data.users" -> "1200". */
 function flat(value, name = "") {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return [[name, JSON.stringify(value).replaceAll('"', "")]];
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return [[name, plain(value)]];
   return Object.entries(value).flatMap(([key, inner]) => flat(inner, name ? `${name}.${key}` : key));
 }
+
+const plain = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value) ?? "–");
 
 function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
@@ -77,11 +77,18 @@ function draw(stats) {
 
   const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
   byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
-  byId("feedback").replaceChildren(...mix("Reactions", [["good", "liked", feedback.satisfied], ["bad", "not liked", feedback.unsatisfied], ["none", "no reaction", feedback.none]]));
-  const shown = stats.most_shown.reduce((sum, each) => sum + each.times, 0);
-  byId("exploration-sum").textContent = percent(stats.exploration_share) === "–" ? "nothing shown yet" : `policy ${model.policy.name}${model.policy.nu === undefined || model.policy.nu === null ? "" : `, ν = ${model.policy.nu}`}`;
-  const learn = stats.exploration_share ?? 0;
-  byId("exploration").replaceChildren(...mix("Shown", [["good", "to please, of 1000", Math.round(1000 * (1 - learn))], ["learn", "to learn, of 1000", Math.round(1000 * learn)]]));
+  const part = (words, n) => `${words} ${count(n)} (${percent(reactions ? n / reactions : null)})`;
+  byId("feedback").replaceChildren(...mix("Reactions", [
+    ["good", part("liked", feedback.satisfied), feedback.satisfied],
+    ["bad", part("not liked", feedback.unsatisfied), feedback.unsatisfied],
+    ["none", part("no reaction", feedback.none), feedback.none],
+  ]));
+  const learn = stats.exploration_share;
+  byId("exploration-sum").textContent = `policy ${model.policy.name}${Number.isFinite(model.policy.nu) ? `, ν = ${model.policy.nu}` : ""}`;
+  byId("exploration").replaceChildren(...mix("Shown", [
+    ["good", `to please ${percent(learn === null ? null : 1 - learn)}`, 1 - learn],
+    ["learn", `to learn ${percent(learn)}`, learn],
+  ]));
 
   const most = Math.max(...traffic.map((each) => each.requests), 1);
   byId("traffic").replaceChildren(table("Traffic and latency by route", [
@@ -100,7 +107,7 @@ function draw(stats) {
     ["Share", (each) => line(each.times / Math.max(stats.most_shown[0].times, 1)), "wide"],
     ["Times", (each) => count(each.times), "number"],
     ["To learn", (each) => percent(each.explored / (each.times || 1)), "number"],
-  ], shown ? stats.most_shown : []));
+  ], stats.most_shown));
   byId("most-liked").replaceChildren(table("Most liked items", [
     ["Item", name],
     ["Share", (each) => line(each.likes / Math.max(stats.most_liked[0].likes, 1)), "wide"],
@@ -119,11 +126,12 @@ function draw(stats) {
     ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms ?? store.write_ms)} ms`],
     ["Sessions found in memory", percent(sessions.hits + sessions.misses ? sessions.hits / (sessions.hits + sessions.misses) : null)],
   ].map(([key, value]) => [key, String(value ?? "–")])));
-  const { reward } = model;
+  const { reward, metadata: { settings = {}, ...rest } } = model;
   byId("model").replaceChildren(facts([
     ["Model", model.model], ["Loaded models so far", String(model.generation)], ["Reward", `${reward.kind}, a hit from ${reward.threshold} (${reward.low} to ${reward.high})`],
-    ["Forgetting", String(model.forgetting)], ...flat(model.metadata),
+    ["Forgetting", String(model.forgetting)], ...flat(rest),
   ]));
+  byId("settings").replaceChildren(facts(flat(settings)));
   byId("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
 }
 
