@@ -57,9 +57,11 @@ def test_bad_parameters_are_one_line_and_write_nothing(options: list[str], word:
     assert not (tmp_path / "figures").exists()
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["", "figures"])
+def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(below: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    result = CliRunner().invoke(cli, [*SMALL, "--out", str(tmp_path / "taken")])
+    result = CliRunner().invoke(cli, ["theory", "--out", str(tmp_path / "taken" / below)])
     assert result.exit_code == 2
-    assert "is a file" in result.stderr
+    assert result.stderr.startswith("Error: cannot make the folder")
+    assert len(result.stderr.splitlines()) == 1
     assert (tmp_path / "taken").read_text() == "mine"

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from igcf.cli.output import console, emit_json
-from igcf.errors import ConfigError
 
 
 @click.command()
@@ -29,13 +28,14 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     """Check the confidence bound, the regret bound and the estimated prior by simulation."""
     from rich.progress import Progress
 
+    from igcf.theory.plots import draw_figures, prepare_figures
     from igcf.theory.report import PARTS, run_theory
     from igcf.theory.settings import TheorySettings
     from igcf.theory.tables import as_text
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
-    if out is not None and out.exists() and not out.is_dir():
-        raise ConfigError(f"--out {out} is a file; expected a folder, or a name that does not exist yet")
+    if out is not None:
+        prepare_figures(out)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("theory", total=len(PARTS))
 
@@ -44,8 +44,6 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
 
         document = run_theory(settings, step=step)
     if out is not None:
-        from igcf.theory.plots import draw_figures
-
         paths = draw_figures(document, out)
         (out / "theory.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         console.print(f"{len(paths)} figures and theory.json written to {out}")

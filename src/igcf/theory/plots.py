@@ -1,5 +1,7 @@
 """The figures of docs/theory.md; matplotlib is imported when they are drawn."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +29,24 @@ STYLE: dict[Any, Any] = {
 """Fixed ids and no outlines of letters: small files that change only when the numbers do."""
 
 
-def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
-    """Write one SVG per part of the document into `folder`, which is made if need be."""
+def prepare_figures(folder: Path) -> None:
+    """Make the folder, or say why there will be no figures; ask before a long simulation, not after."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("figures need matplotlib; install it with `pip install igcf[train]`")
     try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError("figures need matplotlib; install it with `pip install igcf[train]`") from error
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}); choose another --out") from error
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"cannot write into the folder {folder}; choose another --out")
+
+
+def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
+    """Write one SVG per part of the document into `folder`."""
+    prepare_figures(folder)
+    import matplotlib
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with matplotlib.rc_context(STYLE):
         for name, draw in FIGURES.items():

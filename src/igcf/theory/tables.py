@@ -61,7 +61,7 @@ def policy_table(document: Document) -> str:
                 f"{row['exponent']['value']:.2f} [{row['exponent']['low']:.2f}, {row['exponent']['high']:.2f}]",
                 f"{row['information']:.1f}",
                 f"{row['tau_median']:g}" if row["tau_median"] <= part["rounds"][-1] else f"> {part['rounds'][-1]}",
-                f"{row['tau_reached']:.0%}",
+                f"{row['tau_reached']:.1%}",
             )
             for row in part["rows"]
         ),
