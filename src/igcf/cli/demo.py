@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from igcf.cli.output import console, emit_json
 from igcf.errors import ConfigError
@@ -139,7 +139,8 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
 
 def _tell(story: dict[str, Any], rounds: int) -> None:
     console.print(f"[bold]4. One cold user[/]  {escape(story['user'])}, a reaction a round")
-    table = Table("round", "shown", "expected", "shown to", "reaction", "hits", "popular's hits")
+    shown = Column("shown", no_wrap=True)
+    table = Table("round", shown, "expected", "to", "reaction", "hits", "popular", box=None)
     for line in story["rounds"][:20]:
         reaction = "-" if line["value"] is None else "★" * round(line["value"])
         purpose = "learn" if line["to_learn"] else "please"
