@@ -119,6 +119,7 @@ visit.addEventListener("begin", () => {
   byId("own-id").textContent = visit.user;
   map.reset();
   showCard();
+  notice("");
 });
 visit.addEventListener("card", showCard);
 visit.addEventListener("undone", showCard);

@@ -7,6 +7,7 @@ import { wait } from "./dom.js";
 
 const USER = "igcf.user";
 const SETTINGS = "igcf.settings";
+const CARD = "igcf.card";
 const RESERVE = 8; // cards kept for the moment when the server is slow or away
 const PATIENCE_MS = 200; // how long the next card may wait for the newest answer before one of the reserve is shown
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
@@ -29,19 +30,22 @@ export class Visit extends EventTarget {
 
   /** Begin, or begin again with another user: the first card waits for nothing but itself. */
   async start() {
+    this.card = this.#keptCard();
     this.#tell("begin");
-    const isFirst = await this.sync(true);
-    if (!isFirst) return;
+    const { user } = this;
+    if (!(await this.sync(true)) || user !== this.user) return;
     this.next();
-    const user = this.user;
     try {
       const [model, state] = await Promise.all([this.model ?? api.model(), api.user(user)]);
       if (user !== this.user) return;
       this.model = model;
+      const isOld = this.card && (this.card.model !== model.model || state.history.some((round) => round.item === this.card.item));
+      if (isOld) this.card = null; // reacted to in another tab, or chosen by another model
       const here = new Set(this.rounds.map((round) => round.event_id));
       this.rounds = [...state.history.filter((round) => !here.has(round.event_id)), ...this.rounds];
       this.isKnown = state.known;
       this.#tell("ready");
+      if (!this.card) this.next();
       await this.refresh();
     } catch (error) {
       this.#fail(error);
@@ -65,7 +69,9 @@ export class Visit extends EventTarget {
     this.isTurning = false;
     if (user !== this.user) return;
     this.next();
-    if (await synced) await this.refresh();
+    if (!(await synced)) return;
+    if (!this.card && !this.isTurning) this.next(); // the answer came late and nothing was in reserve
+    await this.refresh();
   }
 
   /** Take the last reaction back; its card returns to the stage. */
@@ -74,7 +80,8 @@ export class Visit extends EventTarget {
     const last = this.rounds.pop();
     this.outbox.undo(this.user, last.event_id);
     if (this.card) this.slate.unshift(this.card);
-    this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories };
+    this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories, model: this.model.model };
+    this.#keepCard();
     this.#tell("undone", { card: this.card });
     if (await this.sync(false)) await this.refresh();
   }
@@ -113,6 +120,7 @@ export class Visit extends EventTarget {
   next() {
     this.card ??= this.slate.shift() ?? this.reserve.shift() ?? null;
     this.asked = null;
+    this.#keepCard();
     this.#tell("card");
   }
 
@@ -184,7 +192,7 @@ export class Visit extends EventTarget {
     const known = new Set([this.card?.item, ...this.rounds.map((round) => round.item)]);
     const fresh = (cards) => (cards ?? [])
       .filter((card) => !known.has(card.item))
-      .map((card) => ({ ...card, recommendation_id: answer.recommendation_id, policy: answer.policy }));
+      .map((card) => ({ ...card, recommendation_id: answer.recommendation_id, model: answer.model }));
     this.slate = fresh(answer.items);
     this.reserve = fresh(answer.reserve);
     this.isEmpty = !answer.items.length;
@@ -201,6 +209,16 @@ export class Visit extends EventTarget {
     } else {
       this.#tell("problem", error);
     }
+  }
+
+  /** The card on the stage outlives a reload. */
+  #keepCard() {
+    localStorage.setItem(CARD, JSON.stringify({ user: this.user, card: this.card }));
+  }
+
+  #keptCard() {
+    const { user, card } = JSON.parse(localStorage.getItem(CARD) ?? "{}");
+    return user === this.user && !this.rounds.some((round) => round.item === card?.item) ? card ?? null : null;
   }
 
   #become(user) {
