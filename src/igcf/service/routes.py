@@ -25,7 +25,7 @@ ItemPath = Annotated[s.Id, Path(json_schema_extra={"pattern": s.PATTERN})]
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route, for the OpenAPI document."""
-    return {status: {"model": s.Problem} for status in (401, 413, 422, 503, *statuses)}
+    return {status: {"model": s.Problem} for status in (400, 401, 408, 413, 422, 503, *statuses)}
 
 
 def user_routes(parts: Parts) -> APIRouter:

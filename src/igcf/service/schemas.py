@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from igcf.service.settings import ServiceSettings
 
@@ -24,6 +24,14 @@ def _no_slash(text: str) -> str:
     return text
 
 
+def _number(value: object) -> object:
+    if isinstance(value, str | bytes | bool):  # pydantic would take "5" and true for numbers
+        raise ValueError("a number is expected")
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
 Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(_plain)]
 """An item's or a recommendation's id."""
 PathId = Annotated[
@@ -48,12 +56,12 @@ class Schema(BaseModel):
 class RecommendAsk(Schema):
     """What to recommend."""
 
-    k: int = Field(5, ge=1, le=LIMITS.max_k, description="How many items.", strict=True)
+    k: WholeNumber = Field(5, ge=1, le=LIMITS.max_k, description="How many items.")
     exclude: list[Id] = Field([], max_length=LIMITS.max_list, description="Items not to show now.")
     candidates: list[Id] | None = Field(None, max_length=LIMITS.max_list, description="Choose among these only.")
-    reserve: int = Field(0, ge=0, le=20, description="Further items to keep, not shown now.", strict=True)
+    reserve: WholeNumber = Field(0, ge=0, le=20, description="Further items to keep, not shown now.")
     policy: PolicyName | None = Field(None, description="Instead of the server's own.")
-    nu: float | None = Field(None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std.")
+    nu: Number | None = Field(None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std.")
 
 
 class PolicyUsed(BaseModel):
