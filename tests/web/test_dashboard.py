@@ -1,0 +1,81 @@
+"""The operator's dashboard and the door in front of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.web.conftest import ADMIN_KEY, CLIENT_KEY, Serve, Server, Visit, film_model
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def locked(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    keys: Path = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(f"admin {ADMIN_KEY}\nclient {CLIENT_KEY}\n")
+    return serve(film_model(), "--api-key-file", str(keys))
+
+
+def test_the_dashboard_shows_what_happened(visit: Visit, server: Server) -> None:
+    items = [item["item"] for item in server.call("GET", "/v1/items?limit=6")["items"]]
+    for user in ("ann", "ben"):
+        answer = server.call("POST", f"/v1/users/{user}/recommendations", {"k": 3})
+        for item, value in zip(items, [5, 5, 1, None, 4, 2], strict=True):
+            reaction = {"item": item, "value": value, "event_id": f"{user}-{item}"}
+            server.call("POST", f"/v1/users/{user}/feedback", reaction)
+        assert len(answer["items"]) == 3
+    visitor = visit(path="/dashboard")
+    visitor.page.wait_for_selector("#most-shown table")
+    tiles = visitor.text("#tiles")
+    assert "Users\n2" in tiles
+    assert "Reactions\n12" in tiles
+    assert "liked 6 (50.0 %)" in visitor.text("#feedback")
+    assert "no reaction 2" in visitor.text("#feedback")
+    assert "to learn" in visitor.text("#exploration")
+    assert "POST /v1/users/{user}/recommendations" in visitor.text("#traffic")
+    assert visitor.page.locator("#most-liked tbody tr").count() == 3
+    assert visitor.page.locator("#drift tbody tr").count() == 2
+    assert "Healthy" in visitor.text("#store-state")
+    assert "sqlite" in visitor.text("#store")
+    assert "data.users" in visitor.text("#model")
+
+
+def test_it_can_be_paused(visit: Visit) -> None:
+    visitor = visit(path="/dashboard")
+    visitor.page.wait_for_selector("#tiles .tile")
+    visitor.page.click("#pause")
+    assert visitor.page.get_by_role("button", name="Go on").get_attribute("aria-pressed") == "true"
+
+
+def test_only_the_admin_key_opens_the_dashboard(visit: Visit, locked: Server) -> None:
+    visitor = visit(locked, path="/dashboard")
+    page = visitor.page
+    page.wait_for_selector("#key-form:visible")
+    assert page.locator("#figures").is_hidden()
+    for key in ("wrong", CLIENT_KEY):
+        page.fill("#key", key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("text=This key does not open the dashboard.")
+    page.fill("#key", ADMIN_KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#tiles .tile")
+    assert page.locator("#key-form").is_hidden()
+    assert ADMIN_KEY not in page.evaluate("JSON.stringify(localStorage)"), "kept in this tab only"
+    assert all("status of 40" in error for error in visitor.errors)
+    visitor.errors.clear()
+
+
+def test_a_visitor_is_asked_for_the_client_key(visit: Visit, locked: Server) -> None:
+    visitor = visit(locked, path=None)
+    page = visitor.page
+    page.goto(locked.url)
+    page.wait_for_selector("#key-dialog[open]")
+    page.fill("#key", CLIENT_KEY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#bets li")
+    item = visitor.press("ArrowRight")
+    visitor.settled()
+    history = locked.call("GET", f"/v1/users/{visitor.user}", key=CLIENT_KEY)["history"]
+    assert [event["item"] for event in history] == [item]
+    assert all("status of 401" in error for error in visitor.errors)
+    visitor.errors.clear()

@@ -1,0 +1,85 @@
+"""Pictures of the page for the README, and how soon the first card is there.
+
+`IGCF_PICTURES=docs/images pytest tests/web/test_pictures.py` renews the pictures of the documentation.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Serve, Server, Visit, Visitor, film_model, large_model
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+LARGEST = 200_000
+FIRST_CARD_MS = 300
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+TASTE = ("Horror", "Thriller", "Crime", "Science Fiction")
+
+
+@pytest.fixture(scope="module")
+def server(serve: Serve) -> Server:
+    return serve(film_model())
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    return Path(os.environ.get("IGCF_PICTURES", str(tmp_path)))
+
+
+def played(visitor: Visitor, name: str, rounds: int = 14) -> Visitor:
+    """Somebody called `name` who has reacted to some cards."""
+    visitor.page.add_init_script(f"localStorage.setItem('igcf.user', '{name}')")
+    visitor.open()
+    for number in range(rounds):
+        visitor.press("ArrowRight" if visitor.likes(*TASTE) else "2" if number % 3 else "ArrowDown")
+        visitor.settled()
+    visitor.page.mouse.move(5, 400)
+    visitor.page.wait_for_timeout(500)  # the ellipse has arrived
+    return visitor
+
+
+def keep(visitor: Visitor, album: Path, name: str) -> None:
+    picture = album / name
+    visitor.page.screenshot(path=picture)
+    assert 10_000 < picture.stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "options"),
+    [
+        ("page.png", "ada", {}),
+        ("page-dark.png", "grace", {"color_scheme": "dark"}),
+        ("page-phone.png", "alan", PHONE),
+    ],
+)
+def test_pictures_of_the_page(visit: Visit, album: Path, name: str, user: str, options: dict[str, Any]) -> None:
+    keep(played(visit(path=None, **options), user), album, name)
+
+
+def test_picture_of_the_dashboard(visit: Visit, album: Path) -> None:
+    played(visit(path=None), "edsger", rounds=6)
+    visitor = visit(path="/dashboard", viewport={"width": 1280, "height": 1000})
+    visitor.page.wait_for_selector("#most-liked table")
+    keep(visitor, album, "dashboard.png")
+
+
+def test_the_first_card_is_there_at_once_on_a_catalogue_like_ml_1m(visit: Visit, serve: Serve) -> None:
+    """The best of some loads, so that a busy machine does not decide: what is measured is the page, not the queue."""
+    server = serve(large_model())
+    visitor = visit(server, path=None)
+    visitor.page.add_init_script(
+        "new MutationObserver(() => { if (document.querySelector('.card[data-item]')) first ??= performance.now(); })"
+        ".observe(document, {childList: true, subtree: true}); var first;"
+    )
+    times: list[float] = []
+    while not times or (min(times) >= FIRST_CARD_MS and len(times) < 20):
+        visitor.page.goto(server.url)
+        visitor.page.wait_for_function("() => first !== undefined")
+        times.append(visitor.page.evaluate("first"))
+        visitor.settled()
+        visitor.page.evaluate("localStorage.clear()")
+    assert min(times) < FIRST_CARD_MS, times
+    visitor.page.wait_for_function("() => document.querySelector('canvas').getAttribute('aria-label').includes('3706')")
