@@ -1,9 +1,13 @@
 """Small worlds with known answers, shared by the tests."""
 
+from typing import Any
+
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.model import Channel, Model, Reward
+from igcf.model import Channel, Model, Reward, Term
+from igcf.model.channel import Link
+from igcf.model.reward import RewardKind
 
 
 def random_model(
@@ -26,22 +30,58 @@ def random_model(
 def two_channel_model(n_items: int = 30, dim: int = 5, *, seed: int = 1) -> Model:
     """A model whose reactions reveal a success and, apart from it, that there was a reaction at all."""
     rng = np.random.default_rng(seed)
-    exposure = Channel(
-        rng.normal(size=(n_items, dim)).astype(np.float32),
-        rng.uniform(0.2, 0.4, n_items),
-        Reward("exposed", threshold=4.0, low=1.0, high=5.0),
-    )
+    channels = [
+        Channel(
+            rng.normal(size=(n_items, dim)).astype(np.float32),
+            rng.uniform(0.1, 0.4, n_items),
+            Reward(kind, threshold=4.0, low=1.0, high=5.0),
+        )
+        for kind in ("satisfied", "exposed")
+    ]
     return Model(
-        item_vectors=rng.normal(size=(n_items, dim)),
         prior_mean=rng.normal(size=dim),
         prior_cov=np.eye(dim) * 0.7,
-        noise_var=rng.uniform(0.1, 0.3, n_items),
-        item_ids=[f"item-{i}" for i in range(n_items)],
-        titles=[f"Title {i}" for i in range(n_items)],
-        categories=[("odd",) if i % 2 else ("even", "small") for i in range(n_items)],
-        reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
-        evidence=[exposure],
+        channels=channels,
+        **catalogue(n_items),
     )
+
+
+def ensemble_model(n_items: int = 30, dim: int = 4, *, seed: int = 2) -> Model:
+    """Half a linear model, half the product of two logistic ones, on blocks of their own of the user's vector."""
+    rng = np.random.default_rng(seed)
+    kinds: list[tuple[RewardKind, Link, int]] = [
+        ("satisfied", "identity", 0),
+        ("exposed", "identity", 0),
+        ("exposed", "logit", dim),
+        ("liked", "logit", dim),
+    ]
+    channels = [
+        Channel(
+            rng.normal(size=(n_items, dim)).astype(np.float32),
+            rng.uniform(0.3, 1.0, n_items),
+            Reward(kind, threshold=4.0, low=1.0, high=5.0),
+            link,
+            start,
+        )
+        for kind, link, start in kinds
+    ]
+    return Model(
+        prior_mean=rng.normal(size=2 * dim) * 0.3,
+        prior_cov=np.diag(rng.uniform(0.3, 1.0, 2 * dim)),
+        channels=channels,
+        terms=[Term(0.5, (0,)), Term(0.5, (2, 3))],
+        **catalogue(n_items),
+    )
+
+
+def catalogue(n_items: int) -> dict[str, Any]:
+    """Ids, titles, categories and a reward in stars."""
+    return {
+        "item_ids": [f"item-{i}" for i in range(n_items)],
+        "titles": [f"Title {i}" for i in range(n_items)],
+        "categories": [("odd",) if i % 2 else ("even", "small") for i in range(n_items)],
+        "reward": Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
+    }
 
 
 def direct_posterior(
@@ -50,5 +90,5 @@ def direct_posterior(
     """The posterior by explicit inverses, as eq:update_dis is printed."""
     weight = 1.0 / np.broadcast_to(noise_var, len(X))
     prior_precision = np.linalg.inv(cov)
-    posterior_cov: FloatArray = np.linalg.inv(prior_precision + X.T @ (weight[:, None] * X))
+    posterior_cov = np.asarray(np.linalg.inv(prior_precision + X.T @ (weight[:, None] * X)), dtype=np.float64)
     return posterior_cov @ (prior_precision @ mean + X.T @ (weight * rewards)), posterior_cov

@@ -9,7 +9,7 @@ import pytest
 from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.files import model_id
-from tests.toys import random_model, two_channel_model
+from tests.toys import ensemble_model, random_model, two_channel_model
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("model", [random_model(), two_channel_model()])
+@pytest.mark.parametrize("model", [random_model(), two_channel_model(), ensemble_model()])
 def test_what_is_loaded_is_what_was_saved(model: Model, tmp_path: Path) -> None:
     model.metadata["settings"] = {"dim": 5}
     model.save(tmp_path / "model")
@@ -27,10 +27,11 @@ def test_what_is_loaded_is_what_was_saved(model: Model, tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
     for name in ("item_ids", "titles", "categories", "reward", "metadata"):
         assert getattr(loaded, name) == getattr(model, name)
-    for one, other in zip(loaded.evidence, model.evidence, strict=True):
+    assert loaded.terms == model.terms
+    for one, other in zip(loaded.channels, model.channels, strict=True):
         np.testing.assert_array_equal(one.vectors, other.vectors)
         np.testing.assert_array_equal(one.noise_var, other.noise_var)
-        assert one.reward == other.reward
+        assert (one.reward, one.link, one.start) == (other.reward, other.link, other.start)
 
 
 def test_the_folder_holds_three_files_and_no_pickle(saved: Path) -> None:

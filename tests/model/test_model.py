@@ -3,7 +3,7 @@ import pytest
 
 from igcf.errors import ConfigError, ModelError
 from igcf.model import Model, Reward
-from tests.toys import random_model, two_channel_model
+from tests.toys import ensemble_model, random_model, two_channel_model
 
 PARTS = {
     "item_vectors": np.eye(2),
@@ -41,8 +41,36 @@ def test_reactions_reveal_every_channel() -> None:
     X, rewards, noise = model.observations(np.array([3, 4]), [5.0, np.nan])
     assert X.shape == (2, 2, 5)
     assert rewards.tolist() == [[1.0, 1.0], [0.0, 0.0]]  # satisfied and exposed; shown without a reaction
-    np.testing.assert_array_equal(noise[:, 1], model.evidence[0].noise_var[[3, 4]])
+    np.testing.assert_array_equal(noise[:, 1], model.channels[1].noise_var[[3, 4]])
     assert model.observations(np.array([3]), [2.0])[1].tolist() == [[0.0, 1.0]]
+
+
+def test_liking_is_unknown_without_a_reaction() -> None:
+    reward = Reward("liked", threshold=4.0, low=1.0, high=5.0)
+    np.testing.assert_array_equal(reward.of([1.0, 4.0, np.nan]), [0.0, 1.0, np.nan])
+
+
+def test_the_expected_reward_is_put_together_from_the_terms() -> None:
+    model = ensemble_model()
+    user = np.random.default_rng(0).normal(size=8)
+    a, b = user[:4], user[4:]
+    z = [channel.vectors @ block for channel, block in zip(model.channels, (a, a, b, b), strict=True)]
+    expected = 0.5 * z[0] + 0.5 / (1 + np.exp(-z[2])) / (1 + np.exp(-z[3]))
+    np.testing.assert_allclose(model.expected(user), expected, rtol=1e-6)
+    assert model.expected_of(user, 7) == pytest.approx(expected[7])
+
+
+def test_item_vectors_of_an_ensemble_are_its_slope_at_the_population() -> None:
+    model = ensemble_model()
+    step = 1e-5 * np.eye(8)
+    slope = (model.expected(model.prior_mean + step) - model.expected(model.prior_mean - step)) / 2e-5
+    np.testing.assert_allclose(model.item_vectors.T, slope, atol=1e-5)
+
+
+def test_channels_and_item_vectors_exclude_each_other() -> None:
+    model = ensemble_model()
+    with pytest.raises(ModelError, match="either item_vectors and noise_var, or channels"):
+        Model(**{**PARTS, "channels": model.channels})  # type: ignore[arg-type]
 
 
 def test_titles_fall_back_to_ids() -> None:
@@ -71,5 +99,5 @@ def test_without_a_threshold_the_upper_quarter_of_the_range_satisfies() -> None:
 
 
 def test_an_unknown_reward_is_refused() -> None:
-    with pytest.raises(ConfigError, match="reward must be one of raw, scaled, satisfied, exposed, got 'cosy'"):
+    with pytest.raises(ConfigError, match="reward must be one of raw, scaled, satisfied, exposed, liked, got 'cosy'"):
         Reward("cosy", 0.0, 0.0, 1.0)  # type: ignore[arg-type]

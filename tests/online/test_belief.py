@@ -111,3 +111,15 @@ def test_shapes_that_would_broadcast_are_refused() -> None:
         Belief(np.zeros(2), np.eye(2)).updated([1.0], 1.0, 1.0)
     with pytest.raises(ConfigError, match="mean has shape"):
         Belief(np.zeros(2), np.eye(3))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), reward=st.sampled_from([0.0, 1.0]), noise=st.floats(0.3, 3.0))
+def test_a_logistic_update_finds_the_mode_and_its_curvature(seed: int, reward: float, noise: float) -> None:
+    prior, X, _, _ = world(seed, 3, 1)
+    belief = prior.updated_logistic(X[0], reward, noise)
+    p = 1 / (1 + np.exp(-X[0] @ belief.mean))
+    gradient = X[0] * (reward - p) / noise - np.linalg.solve(prior.cov, belief.mean - prior.mean)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-4)
+    precision = np.linalg.inv(prior.cov) + np.outer(X[0], X[0]) * p * (1 - p) / noise
+    np.testing.assert_allclose(belief.cov @ precision, np.eye(3), atol=1e-4)

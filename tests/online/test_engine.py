@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from igcf.model import Model
-from igcf.online import Belief, ScoringEngine
-from tests.toys import random_model, two_channel_model
+from igcf.online import Belief, ScoringEngine, learned, prior_belief
+from tests.toys import ensemble_model, random_model, two_channel_model
 
 
 def recomputed(engine: ScoringEngine, user: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,3 +87,32 @@ def test_item_uncertainty_is_the_variance_of_independent_item_vectors() -> None:
     deviations = rng.normal(size=(400_000, 3)) * np.sqrt(model.item_variances[2])
     sampled = np.einsum("nd,nd->n", users, deviations).var()
     assert engine.item_uncertainty()[0, 2] == pytest.approx(sampled, rel=0.02)
+
+
+def test_the_ensembles_moments_follow_from_its_belief() -> None:
+    model = ensemble_model()
+    engine = ScoringEngine(model, n_users=2, dtype=np.float64)
+    beliefs = [prior_belief(model), prior_belief(model)]
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        rows, values = rng.integers(model.n_items, size=2), rng.uniform(1, 5, size=2)
+        values[rng.random(2) < 0.4] = np.nan
+        engine.observe(rows, values)
+        beliefs = [learned(*each) for each in zip(beliefs, [model] * 2, rows.tolist(), values.tolist(), strict=True)]
+    for user, belief in enumerate(beliefs):
+        np.testing.assert_allclose(engine.belief(user).mean, belief.mean, atol=1e-9)
+        np.testing.assert_allclose(engine.belief(user).cov, belief.cov, atol=1e-9)
+        np.testing.assert_allclose(engine.means[user], model.expected(belief.mean), atol=1e-6)
+    before = engine.variances.copy()
+    engine.resync()
+    np.testing.assert_allclose(engine.variances, before, atol=1e-9)
+
+
+def test_the_ensembles_spread_is_at_least_that_of_its_draws_to_first_order() -> None:
+    model = ensemble_model()
+    engine = ScoringEngine(model, dtype=np.float64)
+    small = Belief(model.prior_mean, model.prior_cov * 1e-4)  # where first order is exact
+    engine.set_belief(small)
+    draws = np.random.default_rng(0).multivariate_normal(small.mean, small.cov, size=20_000)
+    sampled = model.expected(draws).var(axis=0)
+    assert (engine.variances[0] >= 0.95 * sampled).all()

@@ -1,11 +1,9 @@
 """`igcf`, the best configuration that the project knows, and `igcf-paper`, the paper as written."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from igcf.arrays import FloatArray
 from igcf.baselines.task import Settings, Task
 from igcf.data.interactions import Interactions
 from igcf.model import Model
@@ -83,7 +81,7 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
 def play_igcf(model: Model, settings: Settings) -> ModelLearner:
     """The model as pretrained, or without what pretraining knows about the population."""
     if not settings["meta"]:
-        model = with_prior(model, np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim), model.noise_var)
+        model = model.with_prior(np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim))
     return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
@@ -93,22 +91,7 @@ def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
     mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
     if not settings["meta"]:
         mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
-    return ModelLearner(with_prior(model, mean, cov, settings["noise_var"]), Ucb(settings["nu"]))
-
-
-def with_prior(model: Model, mean: FloatArray, cov: FloatArray, noise_var: Any) -> Model:
-    """The same items met by another population."""
-    return Model(
-        item_vectors=model.item_vectors,
-        item_variances=model.item_variances,
-        item_ids=model.item_ids,
-        prior_mean=mean,
-        prior_cov=cov,
-        noise_var=noise_var,
-        reward=model.reward,
-        evidence=model.evidence,
-        metadata=model.metadata,
-    )
+    return ModelLearner(model.with_prior(mean, cov, settings["noise_var"]), Ucb(settings["nu"]))
 
 
 def prior_std_of(model: Model) -> float:

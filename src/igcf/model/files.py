@@ -16,7 +16,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from igcf.errors import ModelError
-from igcf.model.model import Channel, Model
+from igcf.model.channel import Channel, Term
+from igcf.model.model import Model
 from igcf.model.reward import Reward
 
 FORMAT = "igcf-model"
@@ -58,19 +59,18 @@ def load_model(folder: Path) -> Model:
         tensors = load(contents[TENSORS])
         items = pl.read_parquet(contents[ITEMS])
         return Model(
-            item_vectors=tensors["item_vectors"],
+            channels=[
+                Channel(tensors[f"vectors_{i}"], tensors[f"noise_{i}"], Reward(**each.pop("reward")), **each)
+                for i, each in enumerate(meta["channels"])
+            ],
+            terms=[Term(each["weight"], tuple(each["channels"])) for each in meta["terms"]],
             item_variances=tensors["item_variances"],
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
-            noise_var=tensors["noise_var"][0] if len(tensors["noise_var"]) == 1 else tensors["noise_var"],
             item_ids=items["item_id"].to_list(),
             titles=items["title"].to_list() if "title" in items.columns else None,
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
-            evidence=[
-                Channel(tensors[f"evidence_vectors_{i}"], tensors[f"evidence_noise_{i}"], Reward(**reward))
-                for i, reward in enumerate(meta["evidence"])
-            ],
             metadata=meta["metadata"],
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
@@ -84,15 +84,13 @@ def model_id(folder: Path) -> str:
 
 def _write_parts(model: Model, part: Path) -> None:
     tensors: dict[str, npt.NDArray[Any]] = {
-        "item_vectors": model.item_vectors,
         "item_variances": model.item_variances,
         "prior_mean": model.prior_mean,
         "prior_cov": model.prior_cov,
-        "noise_var": np.atleast_1d(np.asarray(model.noise_var, dtype=np.float64)),
     }
-    for i, channel in enumerate(model.evidence):
-        tensors[f"evidence_vectors_{i}"] = np.ascontiguousarray(channel.vectors)
-        tensors[f"evidence_noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    for i, channel in enumerate(model.channels):
+        tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
+        tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
     columns: dict[str, Any] = {"item_id": list(model.item_ids)}
     if model.titles is not None:
         columns["title"] = list(model.titles)
@@ -112,7 +110,11 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "items": model.n_items,
         "dim": model.dim,
         "reward": asdict(model.reward),
-        "evidence": [asdict(channel.reward) for channel in model.evidence],
+        "channels": [
+            {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
+            for channel in model.channels
+        ],
+        "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }

@@ -1,7 +1,7 @@
 """The artifact: what pretraining learned and everything that the online phase needs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,65 +9,78 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
+from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ModelError, UnknownItemError
+from igcf.model.channel import Channel, Term, expectation, gradients
+from igcf.model.checks import check_numbers, check_shapes
 from igcf.model.reward import Reward
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Channel:
-    """One number that every reaction reveals: reward ~ N(vectors[item] . user, noise_var[item])."""
-
-    vectors: Float32Array
-    """(items, d)"""
-    noise_var: FloatArray
-    """(items,)"""
-    reward: Reward
-
-
 class Model:
     """Item vectors, the population of users, and how values become rewards; immutable by convention.
 
-    The first channel is the one that recommendations are scored by; `evidence` holds further channels that a reaction
-    also reveals (for instance whether there was a reaction at all).
+    Most models are linear: one vector per item, the expected reward is its product with the user's vector. A model may
+    instead be built from several `channels`, numbers that every reaction reveals, and `terms` that say how the expected
+    reward follows from them; `item_vectors` is then its linearisation at the population's mean.
     """
 
     def __init__(
         self,
         *,
-        item_vectors: npt.ArrayLike,
         item_ids: Sequence[str],
         prior_mean: npt.ArrayLike,
         prior_cov: npt.ArrayLike,
-        noise_var: float | npt.ArrayLike,
+        item_vectors: npt.ArrayLike | None = None,
+        noise_var: float | npt.ArrayLike | None = None,
         item_variances: npt.ArrayLike | None = None,
         reward: Reward = UNIT_REWARD,
-        evidence: Sequence[Channel] = (),
+        channels: Sequence[Channel] = (),
+        terms: Sequence[Term] = (),
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Check that all parts fit together; a number as `noise_var` holds for every item."""
-        self.item_vectors: Float32Array = np.ascontiguousarray(item_vectors, dtype=np.float32)
+        """Check that all parts fit together.
+
+        Args:
+            item_ids: one per item.
+            prior_mean: of the population, (d,).
+            prior_cov: of the population, (d, d); may be singular.
+            item_vectors: (items, d); leave it out when `channels` are given.
+            noise_var: of a reward around its expectation, one number or one per item; with `item_vectors`.
+            item_variances: how uncertain the item vectors themselves are, (items, d); zero by default.
+            reward: what the model predicts.
+            channels: what a reaction reveals, instead of `item_vectors` and `noise_var`.
+            terms: how the expected reward follows from the channels; by default it is that of the first one.
+            titles: one per item.
+            categories: the genres or tags of each item.
+            metadata: how the model came about; plain JSON values.
+        """
+        if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
+            raise ModelError("a model needs either item_vectors and noise_var, or channels")
         self.item_ids = tuple(str(item_id) for item_id in item_ids)
         self.prior_mean: FloatArray = np.array(prior_mean, dtype=np.float64)
         self.prior_cov: FloatArray = np.array(prior_cov, dtype=np.float64)
-        self.noise_var: float | FloatArray = (
-            float(noise_var) if np.ndim(noise_var) == 0 else np.array(noise_var, dtype=np.float64)  # type: ignore[arg-type]
-        )
+        self.reward = reward
+        self.titles = None if titles is None else tuple(titles)
+        self.categories = None if categories is None else tuple(tuple(each) for each in categories)
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        if item_vectors is not None:
+            vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
+            noise = np.array(noise_var, dtype=np.float64)
+            channels = [Channel(vectors, noise if noise.ndim else np.full(len(vectors), float(noise)), reward)]
+        self.channels = tuple(channels)
+        self.terms = tuple(terms) or (Term(1.0, (0,)),)
+        check_shapes(self)
+        self.item_vectors: Float32Array = self.channels[0].vectors if self.is_linear else self._linearised()
         self.item_variances: Float32Array = (
             np.zeros_like(self.item_vectors)
             if item_variances is None
             else np.ascontiguousarray(item_variances, dtype=np.float32)
         )
-        self.reward = reward
-        self.evidence = tuple(evidence)
-        self.titles = None if titles is None else tuple(titles)
-        self.categories = None if categories is None else tuple(tuple(each) for each in categories)
-        self.metadata: dict[str, Any] = dict(metadata or {})
-        _check(self)
+        check_numbers(self)
 
     @property
     def n_items(self) -> int:
@@ -76,18 +89,30 @@ class Model:
 
     @property
     def dim(self) -> int:
-        """Size d of the vectors."""
-        return int(self.item_vectors.shape[1])
+        """Size d of the user's vector."""
+        return len(self.prior_mean)
 
-    @cached_property
+    @property
     def item_noise(self) -> FloatArray:
         """The noise variance of each item, (items,)."""
-        return np.broadcast_to(np.asarray(self.noise_var, dtype=np.float64), (self.n_items,))
+        return self.channels[0].noise_var
 
     @cached_property
-    def channels(self) -> tuple[Channel, ...]:
-        """What a reaction reveals, the scored channel first."""
-        return (Channel(self.item_vectors, self.item_noise, self.reward), *self.evidence)
+    def noise_var(self) -> float | FloatArray:
+        """The noise variance: a number where it is the same for every item, otherwise one per item."""
+        noise = self.item_noise
+        return float(noise[0]) if (noise == noise[0]).all() else noise
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether the expected reward is one linear function of the user's vector."""
+        whole = self.channels[0].vectors.shape[1:] == self.prior_mean.shape
+        return whole and self.terms == (Term(1.0, (0,)),) and self.has_identity_links
+
+    @cached_property
+    def has_identity_links(self) -> bool:
+        """Whether all channels are linear: the belief is then exact and does not depend on the order of reactions."""
+        return all(channel.link == "identity" for channel in self.channels)
 
     @cached_property
     def _row(self) -> dict[str, int]:
@@ -114,10 +139,52 @@ class Model:
         self, rows: npt.NDArray[np.integer], values: npt.ArrayLike
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What reactions reveal: vectors (n, c, d), rewards (n, c), noise variances (n, c), for c channels."""
-        vectors = np.stack([channel.vectors[rows] for channel in self.channels], axis=-2).astype(np.float64)
+        vectors = np.zeros((*np.shape(rows), len(self.channels), self.dim))
+        for number, channel in enumerate(self.channels):
+            vectors[..., number, channel.span] = channel.vectors[rows]
         rewards = np.stack([channel.reward.of(values) for channel in self.channels], axis=-1)
         noise = np.stack([channel.noise_var[rows] for channel in self.channels], axis=-1)
         return vectors, rewards, noise
+
+    def expected(self, user: FloatArray) -> FloatArray:
+        """The expected reward of every item for user vectors (..., d), (..., items)."""
+        z = {n: user[..., self.channels[n].span] @ self.channels[n].vectors.T for n in self.scored}
+        return expectation(self.channels, self.terms, z)
+
+    def expected_of(self, user: FloatArray, row: int) -> float:
+        """The expected reward of one item for one user vector (d,)."""
+        z = {n: np.asarray(user[self.channels[n].span] @ self.channels[n].vectors[row]) for n in self.scored}
+        return float(expectation(self.channels, self.terms, z))
+
+    @cached_property
+    def scored(self) -> tuple[int, ...]:
+        """The channels that the expected reward depends on."""
+        return tuple(sorted({number for term in self.terms for number in term.channels}))
+
+    def _linearised(self) -> Float32Array:
+        z = {n: self.channels[n].vectors @ self.prior_mean[self.channels[n].span] for n in self.scored}
+        vectors = np.zeros((len(self.channels[0].vectors), len(self.prior_mean)), dtype=np.float32)
+        for number, slope in gradients(self.channels, self.terms, z).items():
+            vectors[:, self.channels[number].span] += slope[:, None] * self.channels[number].vectors
+        return vectors
+
+    def with_prior(self, mean: FloatArray, cov: FloatArray, noise_var: float | None = None) -> "Model":
+        """The same items met by another population, and, for a linear model, with another noise."""
+        channels = self.channels
+        if noise_var is not None:
+            channels = (replace(channels[0], noise_var=np.full(self.n_items, float(noise_var))), *channels[1:])
+        return Model(
+            channels=channels,
+            terms=self.terms,
+            item_variances=self.item_variances,
+            item_ids=self.item_ids,
+            prior_mean=mean,
+            prior_cov=cov,
+            reward=self.reward,
+            titles=self.titles,
+            categories=self.categories,
+            metadata=self.metadata,
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; it must not exist yet, and a failure leaves nothing behind."""
@@ -134,47 +201,3 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.n_items} items, dim {self.dim}, reward {self.reward.kind})"
-
-
-def _check(model: Model) -> None:
-    _check_shapes(model)
-    _check_numbers(model)
-
-
-def _check_shapes(model: Model) -> None:
-    if model.item_vectors.ndim != 2 or 0 in model.item_vectors.shape:
-        raise ModelError(f"item_vectors has shape {model.item_vectors.shape}; expected (items, dim), both at least 1")
-    n, d = model.item_vectors.shape
-    expected: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-        "item_ids": ((len(model.item_ids),), (n,)),
-        "item_variances": (model.item_variances.shape, (n, d)),
-        "prior_mean": (model.prior_mean.shape, (d,)),
-        "prior_cov": (model.prior_cov.shape, (d, d)),
-        "noise_var": (np.shape(model.noise_var) or (n,), (n,)),
-        "titles": ((n if model.titles is None else len(model.titles),), (n,)),
-        "categories": ((n if model.categories is None else len(model.categories),), (n,)),
-    }
-    for number, channel in enumerate(model.evidence, start=1):
-        expected[f"evidence channel {number}"] = (channel.vectors.shape, (n, d))
-        expected[f"noise of evidence channel {number}"] = (channel.noise_var.shape, (n,))
-    for name, (found, wanted) in expected.items():
-        if found != wanted:
-            raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {(n, d)}")
-    if len(set(model.item_ids)) != n:
-        raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
-
-
-def _check_numbers(model: Model) -> None:
-    numbers: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
-    numbers += [part for channel in model.channels for part in (channel.vectors, channel.noise_var)]
-    if not all(np.isfinite(part).all() for part in numbers):
-        raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")
-    if not all((channel.noise_var > 0).all() for channel in model.channels):
-        raise ModelError("noise_var must be positive for every item")
-    if (model.item_variances < 0).any():
-        raise ModelError("item_variances must not be negative")
-    scale = max(float(np.abs(model.prior_cov).max()), 1e-300)
-    if np.abs(model.prior_cov - model.prior_cov.T).max() > 1e-8 * scale:
-        raise ModelError("prior_cov is not symmetric")
-    if np.linalg.eigvalsh(model.prior_cov)[0] < -1e-8 * scale:
-        raise ModelError("prior_cov has negative eigenvalues; a covariance has none")

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError, FeedbackError
 
-RewardKind = Literal["raw", "scaled", "satisfied", "exposed"]
-KINDS: tuple[RewardKind, ...] = ("raw", "scaled", "satisfied", "exposed")
+RewardKind = Literal["raw", "scaled", "satisfied", "exposed", "liked"]
+KINDS: tuple[RewardKind, ...] = ("raw", "scaled", "satisfied", "exposed", "liked")
 FAR_OUTSIDE = 10.0
 """A value this many times larger than anything in the log is a mistake, not a reaction."""
 
@@ -20,7 +20,7 @@ class Reward:
     """Maps a value to a reward; a shown item without any reaction (NaN) has reward 0.
 
     `raw` is the value itself, `scaled` divides by the log's largest value, `satisfied` is 1[value >= threshold],
-    `exposed` is 1 for any reaction at all.
+    `exposed` is 1 for any reaction at all, `liked` is 1[value >= threshold] of a reaction and, without one, unknown.
     """
 
     kind: RewardKind
@@ -45,8 +45,10 @@ class Reward:
         return cls(kind, low + 0.75 * (high - low) if threshold is None else float(threshold), low, high)
 
     def of(self, values: npt.ArrayLike) -> FloatArray:
-        """One reward per value; NaN, an item shown without a reaction, gives 0."""
+        """One reward per value; NaN, an item shown without a reaction, gives 0 (NaN, nothing revealed, for `liked`)."""
         value = np.asarray(values, dtype=np.float64)
+        if self.kind == "liked":
+            return np.where(np.isnan(value), np.nan, value >= self.threshold)
         if self.kind == "satisfied":
             return (value >= self.threshold).astype(np.float64)
         if self.kind == "exposed":

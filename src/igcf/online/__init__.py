@@ -2,6 +2,7 @@
 
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
+from igcf.online.learning import learned, prior_belief
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, top_k
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
 from igcf.online.session import Contribution, Explanation, Recommendation, Recommender, Session
@@ -23,7 +24,9 @@ __all__ = [
     "Shown",
     "Thompson",
     "Ucb",
+    "learned",
     "named_policy",
+    "prior_belief",
     "replay",
     "top_k",
 ]

@@ -7,6 +7,10 @@ import numpy.typing as npt
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
+from igcf.model.channel import sigmoid
+
+NEWTON_STEPS = 4
+"""Enough to find the mode to six digits from any prior that pretraining gives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,16 @@ class Belief:
         w = self.cov @ vector
         den = noise_var + vector @ w
         return Belief(self.mean + w * ((reward - vector @ self.mean) / den), self.cov - np.outer(w, w) / den)
+
+    def updated_logistic(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
+        """The belief after a success (1) or failure (0) with probability sigmoid(x . user): a Laplace step.
+
+        The posterior differs from the prior along one line only: its mode is a search in one dimension.
+        """
+        vector = np.asarray(x, dtype=np.float64)
+        w = self.cov @ vector
+        shift, shrink = logistic_step(vector @ self.mean, vector @ w, np.asarray(reward), np.asarray(noise_var))
+        return Belief(self.mean + w * shift, self.cov - np.outer(w, w) * shrink)
 
     def updated_block(self, X: FloatArray, rewards: FloatArray, noise_var: FloatArray | float) -> "Belief":
         """The belief after several rewards at once, rows of `X` (n, d): block form of eq:update_dis, eq:init:pre."""
@@ -63,3 +77,36 @@ class Belief:
         cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(int(live.sum())))
         spread = frame @ cov @ frame.T
         return Belief(prior.mean + frame @ (cov @ (keep * information)), (spread + spread.T) / 2)
+
+
+def gaussian_step(
+    z: FloatArray, q: FloatArray, reward: FloatArray, noise_var: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How far a reward moves the belief along w = cov x, and how much of w w' it removes from the covariance.
+
+    `z` = x . mean and `q` = x' cov x describe the belief before; a NaN reward reveals nothing.
+    """
+    is_known = ~np.isnan(reward)
+    shrink = is_known / (noise_var + q)
+    return shrink * (np.where(is_known, reward, 0.0) - z), shrink
+
+
+def logistic_step(
+    z: FloatArray, q: FloatArray, reward: FloatArray, noise_var: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same for a success (1) or failure (0) whose log likelihood counts 1 / noise_var.
+
+    Along w the log posterior of a = x . user is -(a - z)^2 / (2 q) + log likelihood(a): Newton finds its mode, the
+    curvature there replaces that of a Gaussian reward.
+    """
+    is_known = ~np.isnan(reward)
+    weight = is_known / noise_var
+    target = np.where(is_known, reward, 0.0)
+    q = np.maximum(q, 1e-12)
+    a = z
+    for _ in range(NEWTON_STEPS):
+        p = sigmoid(a)
+        a = a - ((a - z) / q - weight * (target - p)) / (1.0 / q + weight * p * (1.0 - p))
+    p = sigmoid(a)
+    curvature = weight * p * (1.0 - p)
+    return (a - z) / q, curvature / (1.0 + curvature * q)

@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, FloatArray, IntArray
-from igcf.model import Model
-from igcf.online.belief import Belief
+from igcf.model import Channel, Model
+from igcf.model.channel import expectation, gradients
+from igcf.online.belief import Belief, gaussian_step, logistic_step
 
 RESYNC_EVERY = 100
 """Updates after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
@@ -21,32 +22,59 @@ class ScoringEngine:
         w = cov x_j;  c = E w;  den = noise_j + x_j . w;  g = (reward - x_j . mean) / den
         item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
 
-    `dtype` is that of the products with the item matrix: float32 is fast, float64 is exact to rounding.
+    A model of several channels keeps such means and variances of z for every channel that its expected reward depends
+    on; `means` and `variances` put them together. `dtype` is that of the products with the item matrices: float32 is
+    fast, float64 is exact to rounding.
     """
 
     def __init__(self, model: Model, n_users: int = 1, *, dtype: npt.DTypeLike = np.float32) -> None:
         self.model = model
-        self.items: AnyFloatArray = np.ascontiguousarray(model.item_vectors, dtype=dtype)
         self.prior = Belief(model.prior_mean, model.prior_cov)
-        self._prior_means = self._item_means(model.prior_mean[None])
-        self._prior_variances = self._item_variances(model.prior_cov)
+        self._items: dict[int, AnyFloatArray] = {
+            number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
+        }
+        self._prior_z = {n: self._products(n, model.prior_mean[None]).astype(np.float64) for n in model.scored}
+        self._prior_variances = {n: self._all_variances(n, model.prior_cov) for n in model.scored}
         self._begin(n_users)
 
     def _begin(self, n_users: int) -> None:
         self.n_users = n_users
         self.belief_means: FloatArray = np.repeat(self.prior.mean[None], n_users, axis=0)
         self.belief_covs: FloatArray = np.repeat(self.prior.cov[None], n_users, axis=0)
-        self.means: FloatArray = np.repeat(self._prior_means, n_users, axis=0)
-        self.variances: FloatArray = np.repeat(self._prior_variances[None], n_users, axis=0)
+        self._z = {n: np.repeat(z, n_users, axis=0) for n, z in self._prior_z.items()}
+        self._z_variances = {n: np.repeat(v[None], n_users, axis=0) for n, v in self._prior_variances.items()}
+        self._combined: tuple[FloatArray, FloatArray] | None = None
         self._updates = 0
 
     def fresh(self, n_users: int = 1) -> "ScoringEngine":
-        """A new engine at the prior that shares the item matrix and the prior's moments with this one."""
+        """A new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(ScoringEngine)
-        other.model, other.items, other.prior = self.model, self.items, self.prior
-        other._prior_means, other._prior_variances = self._prior_means, self._prior_variances
+        other.model, other.prior, other._items = self.model, self.prior, self._items
+        other._prior_z, other._prior_variances = self._prior_z, self._prior_variances
         other._begin(n_users)
         return other
+
+    @property
+    def means(self) -> FloatArray:
+        """The expected reward of every item, (users, items); not to be written to."""
+        return self._z[0] if self.model.is_linear else self._moments()[0]
+
+    @property
+    def variances(self) -> FloatArray:
+        """The variance of that expectation, (users, items); not to be written to."""
+        return self._z_variances[0] if self.model.is_linear else self._moments()[1]
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """To first order: channels that share a block of the user's vector are taken as moving together."""
+        if self._combined is None:
+            spread: dict[int, FloatArray] = {}
+            for number, slope in gradients(self.model.channels, self.model.terms, self._z).items():
+                block = self.model.channels[number].start
+                part = np.abs(slope) * np.sqrt(self._z_variances[number])
+                spread[block] = spread[block] + part if block in spread else part
+            variances = np.sum([part**2 for part in spread.values()], axis=0)
+            self._combined = expectation(self.model.channels, self.model.terms, self._z), variances
+        return self._combined
 
     def belief(self, user: int = 0) -> Belief:
         """A copy of the belief about one user."""
@@ -54,24 +82,24 @@ class ScoringEngine:
 
     def set_belief(self, belief: Belief, user: int = 0) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history."""
+        self._combined = None
         self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
-        self.means[user] = self._item_means(belief.mean[None])[0]
-        self.variances[user] = self._item_variances(belief.cov)
+        for number in self.model.scored:
+            self._z[number][user] = self._products(number, belief.mean[None])[0]
+            self._z_variances[number][user] = self._all_variances(number, belief.cov)
 
     def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
         """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
 
         Values are in the units of the log; NaN is an item that was shown without a reaction.
         """
-        shape = (self.n_users, -1)
-        X, rewards, noise = self.model.observations(
-            np.asarray(rows).reshape(shape), np.asarray(values, dtype=np.float64).reshape(shape)
-        )
-        X = X.reshape(self.n_users, -1, self.model.dim)  # (users, k * channels, d)
-        rewards, noise = rewards.reshape(shape), noise.reshape(shape)
-        for j in range(X.shape[1]):
-            self._learn(X[:, j], rewards[:, j], noise[:, j])
-        self._updates += X.shape[1]
+        self._combined = None
+        rows = np.asarray(rows).reshape(self.n_users, -1)
+        numbers = np.asarray(values, dtype=np.float64).reshape(self.n_users, -1)
+        for slot in range(rows.shape[1]):
+            for channel in self.model.channels:
+                self._learn(channel, rows[:, slot], channel.reward.of(numbers[:, slot]))
+        self._updates += rows.shape[1] * len(self.model.channels)
         if self._updates >= RESYNC_EVERY:
             self.resync()
 
@@ -84,9 +112,11 @@ class ScoringEngine:
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""
         self._updates = 0
-        self.means[:] = self._item_means(self.belief_means)
-        for user in range(self.n_users):
-            self.variances[user] = self._item_variances(self.belief_covs[user])
+        self._combined = None
+        for number in self.model.scored:
+            self._z[number][:] = self._products(number, self.belief_means)
+            for user in range(self.n_users):
+                self._z_variances[number][user] = self._all_variances(number, self.belief_covs[user])
 
     def item_uncertainty(self) -> FloatArray:
         """What the items' own variances s_i add to the variance of a score, (users, items).
@@ -96,33 +126,44 @@ class ScoringEngine:
         second_moment = self.belief_means**2 + np.einsum("bdd->bd", self.belief_covs)
         return np.asarray(second_moment @ self.model.item_variances.T)
 
-    def _learn(self, x: FloatArray, reward: FloatArray, noise: FloatArray) -> None:
-        w = np.einsum("bij,bj->bi", self.belief_covs, x)
-        den = noise + np.einsum("bd,bd->b", x, w)
-        gain = (reward - np.einsum("bd,bd->b", x, self.belief_means)) / den
-        self.belief_means += gain[:, None] * w
-        self.belief_covs -= np.einsum("bi,bj->bij", w / den[:, None], w)
-        c = self._products(w)
-        self.means += gain[:, None] * c
+    def _learn(self, channel: Channel, rows: IntArray, reward: FloatArray) -> None:
+        """Update the block of the user's vector that this channel speaks of, and everything that is scored by it."""
+        span = channel.span
+        x = channel.vectors[rows].astype(np.float64)
+        mean, cov = self.belief_means[:, span], self.belief_covs[:, span, span]
+        w = np.einsum("bij,bj->bi", cov, x)
+        z, q = np.einsum("bd,bd->b", x, mean), np.einsum("bd,bd->b", x, w)
+        step = gaussian_step if channel.link == "identity" else logistic_step
+        shift, shrink = step(z, q, reward, channel.noise_var[rows])
+        mean += shift[:, None] * w
+        cov -= np.einsum("bi,bj->bij", w * shrink[:, None], w)
+        for number in self.model.scored:
+            if self.model.channels[number].start == channel.start:
+                self._carry_over(number, w, shift, shrink)
+
+    def _carry_over(self, number: int, w: FloatArray, shift: FloatArray, shrink: FloatArray) -> None:
+        c = self._products(number, w)
+        self._z[number] += shift[:, None] * c
         c *= c
-        c /= den[:, None].astype(c.dtype)
-        self.variances -= c
-        np.maximum(self.variances, 0.0, out=self.variances)
+        c *= shrink[:, None].astype(c.dtype)
+        variances = self._z_variances[number]
+        variances -= c
+        np.maximum(variances, 0.0, out=variances)
 
-    def _products(self, w: FloatArray) -> AnyFloatArray:
-        """(users, d) -> (users, items)."""
-        w = w.astype(self.items.dtype)
-        if len(w) == 1:  # a matrix-vector product reads the items once, in order
-            return np.asarray(self.items @ w[0])[None]
-        return np.asarray(w @ self.items.T)
+    def _products(self, number: int, user: FloatArray) -> AnyFloatArray:
+        """A channel's item vectors times user vectors, whole (users, d) or its block of them, (users, items)."""
+        items, channel = self._items[number], self.model.channels[number]
+        block = user if user.shape[1] == items.shape[1] else user[:, channel.span]
+        block = block.astype(items.dtype)
+        if len(block) == 1:  # a matrix-vector product reads the items once, in order
+            return np.asarray(items @ block[0])[None]
+        return np.asarray(block @ items.T)
 
-    def _item_means(self, belief_means: FloatArray) -> FloatArray:
-        return self._products(belief_means).astype(np.float64)
-
-    def _item_variances(self, cov: FloatArray) -> FloatArray:
-        cov = cov.astype(self.items.dtype)
-        variances = np.empty(len(self.items))
-        for start in range(0, len(self.items), CHUNK):
-            block = self.items[start : start + CHUNK]
-            variances[start : start + CHUNK] = np.einsum("nd,nd->n", block @ cov, block)
+    def _all_variances(self, number: int, cov: FloatArray) -> FloatArray:
+        items, span = self._items[number], self.model.channels[number].span
+        block_cov = cov[span, span].astype(items.dtype)
+        variances = np.empty(len(items))
+        for start in range(0, len(items), CHUNK):
+            part = items[start : start + CHUNK]
+            variances[start : start + CHUNK] = np.einsum("nd,nd->n", part @ block_cov, part)
         return np.maximum(variances, 0.0)

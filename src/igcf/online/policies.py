@@ -90,7 +90,7 @@ class Thompson:
         size, axes = np.linalg.eigh(engine.belief_covs)  # the covariance may be singular, so no Cholesky
         spread = np.sqrt(np.maximum(size, 0.0)) * rng.standard_normal(size.shape)
         draw = engine.belief_means + np.einsum("bij,bj->bi", axes, spread)
-        scores = np.asarray(draw @ engine.items.T, dtype=np.float64)
+        scores = engine.model.expected(draw)
         if self.item_uncertainty:
             scores += np.sqrt(draw**2 @ engine.model.item_variances.T) * rng.standard_normal(scores.shape)
         return scores

@@ -11,10 +11,9 @@ from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
+from igcf.online.learning import belief_from_history, contributions
 from igcf.online.policies import Policy, Ucb, top_k
 
-BLOCK = 256
-"""Observations per block when a belief is computed from a history."""
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
 
@@ -108,7 +107,11 @@ class Session:
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
         if history:
-            engine.set_belief(self._belief_from_history() if belief is None else belief)
+            engine.set_belief(
+                belief_from_history(self.model, self._rows, self._values, self._forgetting)
+                if belief is None
+                else belief
+            )
 
     @property
     def history(self) -> list[Reaction]:
@@ -186,42 +189,12 @@ class Session:
         self._unseen[0, row] = False
 
     def explain(self, item_id: str) -> Explanation:
-        """Split an item's expected reward into what the population says and what each reaction added.
-
-        mean = x . m0 + sum_s k_s a_s with k_s = x' S0 x_s and a = M^-1 (rewards - X m0), M = X S0 X' + noise:
-        the block form of eq:update_dis read term by term.
-        """
+        """Split an item's expected reward into what the population says and what each reaction added."""
         row = self.model.item_row(item_id)
-        x = self.model.item_vectors[row].astype(np.float64)
-        prior = self._engine.prior
-        amounts = np.zeros(0)
-        if self._rows:
-            X, rewards, noise = self._evidence()
-            surprise = np.linalg.solve(X @ prior.cov @ X.T + np.diag(noise), rewards - X @ prior.mean)
-            amounts = (X @ (prior.cov @ x) * surprise).reshape(len(self._rows), -1).sum(axis=1)
-        contributions = tuple(
+        prior, amounts = contributions(self.model, self._rows, self._values, self._forgetting, row)
+        parts = tuple(
             Contribution(past_id, value, float(amount))
             for (past_id, value), amount in zip(self.history, amounts, strict=True)
         )
-        start = float(x @ prior.mean)
-        return Explanation(
-            item_id, start, contributions, start + float(amounts.sum()), float(np.sqrt(self._engine.variances[0, row]))
-        )
-
-    def _belief_from_history(self) -> Belief:
-        """In blocks: the work stays linear in the length of the history, and the result is the same."""
-        belief = self._engine.prior
-        X, rewards, noise = self._evidence()
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            belief = belief.updated_block(X[part], rewards[part], noise[part])
-        return belief
-
-    def _evidence(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """All that the history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
-
-        Forgetting gives a reaction that is `age` reactions old the weight forgetting ** age.
-        """
-        X, rewards, noise = self.model.observations(np.array(self._rows), np.array(self._values))
-        weight = self._forgetting ** np.arange(len(self._rows) - 1, -1, -1.0)
-        return X.reshape(-1, self.model.dim), rewards.ravel(), (noise / weight[:, None]).ravel()
+        std = float(np.sqrt(self._engine.variances[0, row]))
+        return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)

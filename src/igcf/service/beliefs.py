@@ -6,7 +6,7 @@ import numpy as np
 
 from igcf.arrays import IntArray
 from igcf.model import Model
-from igcf.online import Belief
+from igcf.online import Belief, learned
 
 NEUTRAL_DRIFT = 1.0
 """Drift of a user whose reactions surprise exactly as much as the model expects."""
@@ -38,14 +38,13 @@ def _upper(dim: int) -> tuple[IntArray, IntArray]:
     return np.triu_indices(dim)
 
 
-def learned(model: Model, belief: Belief, row: int, value: float) -> tuple[Belief, float]:
-    """The belief after one reaction, and its surprise: (reward - mean)^2 / (std^2 + noise), expected to be 1."""
-    X, rewards, noise = model.observations(np.array([row]), np.array([value]))
-    mean, std = belief.moments(X[0, :1])
-    surprise = float((rewards[0, 0] - mean[0]) ** 2 / (std[0] ** 2 + noise[0, 0]))
-    for x, reward, noise_var in zip(X[0], rewards[0], noise[0], strict=True):
-        belief = belief.updated(x, float(reward), float(noise_var))
-    return belief, surprise
+def learned_with_surprise(model: Model, belief: Belief, row: int, value: float) -> tuple[Belief, float]:
+    """The belief after one reaction, and its surprise: (reward - mean)^2 / (std^2 + noise), expected to be about 1."""
+    mean = model.expected_of(belief.mean, row)
+    _, std = belief.moments(model.item_vectors[row : row + 1])
+    reward = float(model.reward.of(value))
+    surprise = (reward - mean) ** 2 / (float(std[0]) ** 2 + float(model.item_noise[row]))
+    return learned(belief, model, row, value), float(surprise)
 
 
 def drifted(drift: float, surprise: float) -> float:

@@ -65,7 +65,7 @@ class Served:
         self.folder = folder
         self.recommender = Recommender(model, policy, forgetting=forgetting)
         self.map = CatalogueMap.of(model)
-        expected = model.item_vectors @ model.prior_mean.astype(np.float32)
+        expected = model.expected(model.prior_mean)
         self.popular_rows: IntArray = np.argsort(-expected, kind="stable")
         """Rows, the population's favourite first."""
         self.popularity: IntArray = np.empty(model.n_items, dtype=np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from igcf.online import Belief
-from igcf.service.beliefs import decode_belief, drifted, encode_belief, learned
+from igcf.service.beliefs import decode_belief, drifted, encode_belief, learned_with_surprise
 from igcf.service.catalogue import Served
 from igcf.service.errors import UnknownEventError
 from igcf.service.parts import Parts
@@ -44,7 +44,7 @@ def react(parts: Parts, served: Served, user_id: str, events: Sequence[NewEvent]
                 fresh.append(event)
                 change.append(event, model=served.model_id)
                 row = served.model.item_row(event.item_id)
-                belief, surprise = learned(
+                belief, surprise = learned_with_surprise(
                     served.model,
                     _decayed(served, belief),
                     row,

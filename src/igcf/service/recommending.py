@@ -116,11 +116,8 @@ def thompson_propensities(
     belief: Belief = session.belief
     size, axes = np.linalg.eigh(belief.cov)
     noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    users = (belief.mean + noise @ axes.T).astype(np.float32)  # (draws, d)
-    scores = users @ session.model.item_vectors[available[0]].T
-    last_in = np.partition(scores, -len(picks), axis=1)[:, -len(picks)]  # the lowest score that is in the slate
+    scores = session.model.expected(belief.mean + noise @ axes.T)  # (draws, items)
+    last_in = np.partition(scores[:, available[0]], -len(picks), axis=1)[:, -len(picks)]  # the lowest in the slate
     rows = [session.model.item_row(pick.item_id) for pick in picks]
-    is_in = (
-        users @ session.model.item_vectors[rows].T >= last_in[:, None] - 1e-6
-    )  # (draws, k); products may round apart
+    is_in = scores[:, rows] >= last_in[:, None]  # (draws, k)
     return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]

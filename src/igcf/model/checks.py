@@ -1,0 +1,62 @@
+"""Whether the parts of a model fit together and hold usable numbers."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray
+from igcf.errors import ModelError
+
+if TYPE_CHECKING:
+    from igcf.model.model import Model
+
+
+def check_shapes(model: "Model") -> None:
+    """Refuse parts whose sizes contradict each other, naming the part, its shape and the one expected."""
+    first = model.channels[0].vectors
+    if first.ndim != 2 or 0 in first.shape:
+        raise ModelError(f"item_vectors has shape {first.shape}; expected (items, dim), both at least 1")
+    n, d = len(first), model.prior_mean.size
+    expected: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "item_ids": ((len(model.item_ids),), (n,)),
+        "prior_mean": (model.prior_mean.shape, (d,)),
+        "prior_cov": (model.prior_cov.shape, (d, d)),
+        "titles": ((n if model.titles is None else len(model.titles),), (n,)),
+        "categories": ((n if model.categories is None else len(model.categories),), (n,)),
+    }
+    for number, channel in enumerate(model.channels):
+        where = f" of channel {number}" if len(model.channels) > 1 else ""
+        width = channel.vectors.shape[1] if channel.vectors.ndim == 2 else 0
+        if len(model.channels) == 1 and width != d:
+            raise ModelError(f"prior_mean has shape {(d,)}, expected {(width,)} to fit item_vectors {first.shape}")
+        expected[f"item_vectors{where}"] = (channel.vectors.shape, (n, width))
+        expected[f"noise_var{where}"] = (channel.noise_var.shape, (n,))
+        if not 0 <= channel.start <= d - width:
+            raise ModelError(f"channel {number} reads dimensions {channel.span} of {d}; it must lie within them")
+    for name, (found, wanted) in expected.items():
+        if found != wanted:
+            raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {first.shape}")
+    if len(set(model.item_ids)) != n:
+        raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
+    for term in model.terms:
+        if not all(0 <= number < len(model.channels) for number in term.channels):
+            raise ModelError(f"a term names channels {term.channels}, there are {len(model.channels)}")
+
+
+def check_numbers(model: "Model") -> None:
+    """Refuse what is not finite, no variance, or no covariance."""
+    if model.item_variances.shape != model.item_vectors.shape:
+        raise ModelError(f"item_variances has shape {model.item_variances.shape}, expected {model.item_vectors.shape}")
+    numbers: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
+    numbers += [part for channel in model.channels for part in (channel.vectors, channel.noise_var)]
+    if not all(np.isfinite(part).all() for part in numbers):
+        raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")
+    if not all((channel.noise_var > 0).all() for channel in model.channels):
+        raise ModelError("noise_var must be positive for every item")
+    if (model.item_variances < 0).any():
+        raise ModelError("item_variances must not be negative")
+    scale = max(float(np.abs(model.prior_cov).max()), 1e-300)
+    if np.abs(model.prior_cov - model.prior_cov.T).max() > 1e-8 * scale:
+        raise ModelError("prior_cov is not symmetric")
+    if np.linalg.eigvalsh(model.prior_cov)[0] < -1e-8 * scale:
+        raise ModelError("prior_cov has negative eigenvalues; a covariance has none")

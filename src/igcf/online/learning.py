@@ -1,0 +1,91 @@
+"""From reactions to a belief: one by one, from a whole history, and which reaction did what."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.model import Model
+from igcf.online.belief import Belief
+
+BLOCK = 256
+"""Observations per block when a belief is computed from a history: the work stays linear in its length."""
+
+
+def prior_belief(model: Model) -> Belief:
+    """What is believed of a user before the first reaction."""
+    return Belief(model.prior_mean, model.prior_cov)
+
+
+def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
+    """The belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
+    X, rewards, noise = model.observations(np.array([row]), np.array([value]))
+    for channel, x, reward, noise_var in zip(model.channels, X[0], rewards[0], noise[0], strict=True):
+        if np.isnan(reward):
+            continue
+        update = belief.updated if channel.link == "identity" else belief.updated_logistic
+        belief = update(x, float(reward), float(noise_var))
+    return belief
+
+
+def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting: float) -> Iterator[Belief]:
+    """The belief after each reaction of a history, oldest first."""
+    prior = belief = prior_belief(model)
+    for row, value in zip(rows, values, strict=True):
+        belief = learned(belief.decayed(prior, forgetting), model, row, value)
+        yield belief
+
+
+def belief_from_history(model: Model, rows: list[int], values: list[float], forgetting: float) -> Belief:
+    """The belief after a whole history; equals learning it reaction by reaction."""
+    belief = prior_belief(model)
+    if not model.has_identity_links:
+        for belief in beliefs_along(model, rows, values, forgetting):  # noqa: B007
+            pass
+        return belief
+    X, rewards, noise = evidence(model, rows, values, forgetting)
+    for start in range(0, len(X), BLOCK):
+        part = slice(start, start + BLOCK)
+        belief = belief.updated_block(X[part], rewards[part], noise[part])
+    return belief
+
+
+def contributions(
+    model: Model, rows: list[int], values: list[float], forgetting: float, item_row: int
+) -> tuple[float, FloatArray]:
+    """An item's expected reward in the population, and what each reaction of a history added to it.
+
+    Linear models: mean = x . m0 + sum_s k_s a_s with k_s = x' S0 x_s and a = M^-1 (rewards - X m0), M = X S0 X' +
+    noise, the block form of eq:update_dis read term by term; the order of the reactions does not matter. Otherwise
+    what a reaction added is the difference that it made when it came.
+    """
+    prior = prior_belief(model)
+    if not rows:
+        return _expected(model, prior, item_row), np.zeros(0)
+    if not model.is_linear:
+        path = [prior, *beliefs_along(model, rows, values, forgetting)]
+        means = np.array([_expected(model, belief, item_row) for belief in path])
+        return float(means[0]), np.diff(means)
+    x = model.item_vectors[item_row].astype(np.float64)
+    X, rewards, noise = evidence(model, rows, values, forgetting)
+    surprise = np.linalg.solve(X @ prior.cov @ X.T + np.diag(noise), rewards - X @ prior.mean)
+    amounts = (X @ (prior.cov @ x) * surprise).reshape(len(rows), -1).sum(axis=1)
+    return float(x @ prior.mean), amounts
+
+
+def evidence(
+    model: Model, rows: list[int], values: list[float], forgetting: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """All that a history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
+
+    Forgetting gives a reaction that is `age` reactions old the weight forgetting ** age; what a reaction leaves unknown
+    gets a noise so large that it weighs nothing.
+    """
+    X, rewards, noise = model.observations(np.array(rows), np.array(values))
+    weight = forgetting ** np.arange(len(rows) - 1, -1, -1.0)
+    noise = np.where(np.isnan(rewards), 1e30, noise / weight[:, None])
+    return X.reshape(-1, model.dim), np.nan_to_num(rewards).ravel(), noise.ravel()
+
+
+def _expected(model: Model, belief: Belief, item_row: int) -> float:
+    return float(model.expected_of(belief.mean, item_row))
