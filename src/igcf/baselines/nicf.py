@@ -1,5 +1,8 @@
 """`nicf`: neural interactive collaborative filtering by Q-learning, as a learner."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 
@@ -26,7 +29,7 @@ class Nicf:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """The items with the largest values."""
-        with torch.inference_mode():
+        with torch.inference_mode(), one_torch_thread():
             if self.network.blocks:
                 values = self.network(torch.from_numpy(self._items), torch.from_numpy(self._levels))
             else:
@@ -64,22 +67,29 @@ def fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Nicf:
         shown = replay(Nicf(candidate, reward), tables, rounds=task.rounds, rng=np.random.default_rng(check_rng_seed))
         return float(reward.is_satisfied(shown.values).sum() / len(shown.values))
 
-    train_nicf(
-        network,
-        truth,
-        rounds=rounds,
-        epochs=settings["epochs"],
-        steps=settings["steps"],
-        learning_rate=settings["learning_rate"],
-        mask_target=settings["mask_target"],
-        patience=settings["patience"],
-        check_every=settings["check_every"],
-        score=score if tables and len(tables[0]) else None,
-        rng=rng,
-    )
+    with one_torch_thread():
+        train_nicf(
+            network,
+            truth,
+            rounds=rounds,
+            epochs=settings["epochs"],
+            steps=settings["steps"],
+            learning_rate=settings["learning_rate"],
+            mask_target=settings["mask_target"],
+            patience=settings["patience"],
+            check_every=settings["check_every"],
+            score=score if tables and len(tables[0]) else None,
+            rng=rng,
+        )
     return Nicf(network, reward)
 
 
-def play_nicf(learner: Nicf, settings: Settings) -> Nicf:
-    """The learner as it was fitted."""
-    return learner
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """The products are small: on a busy machine threads that wait for each other take many times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

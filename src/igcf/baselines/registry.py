@@ -19,9 +19,8 @@ from igcf.baselines.task import Method, Settings, Task
 from igcf.errors import ConfigError
 from igcf.online import Learner
 
-PENALTIES = (5.0, 10.0, 20.0, 30.0, 50.0, 100.0)
 PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None}
-PMF_GRID = {"dim": (32, 64), "penalty": PENALTIES}
+PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
 NICF_DEFAULTS = {
     "dim": 50,
     "blocks": 2,
@@ -88,7 +87,7 @@ _ALL = (
         play_ucb,
         {"dim": 48, "noise_var": 0.09, "nu": 0.0},
         online=frozenset({"nu"}),
-        grid={"dim": (24, 48, 96), "noise_var": (0.03, 0.06, 0.09, 0.13, 0.2), "nu": (0.0, 0.3)},
+        grid={"dim": (24, 48, 96), "noise_var": (0.06, 0.09, 0.13, 0.2), "nu": (0.0, 0.3)},
     ),
     Method(
         "igcf-paper",

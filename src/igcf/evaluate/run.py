@@ -76,7 +76,7 @@ def _finished(
     done: dict[str, list[Outcome]],
 ) -> Iterator[str]:
     """Run what is to do; yields each name when its outcome is in `done`."""
-    if processes == 1 or len(todo) < 2:
+    if processes == 1 or not todo:
         with one_thread():
             for name, job in todo.items():
                 done[name] = run_job(data, job)
