@@ -18,9 +18,9 @@ def _plain(text: str) -> str:
     return text
 
 
-def _no_slash(text: str) -> str:
-    if "/" in text:
-        raise ValueError("'/' is not allowed")
+def _one_segment(text: str) -> str:
+    if "/" in text or text in (".", ".."):  # could not be a part of a path
+        raise ValueError("'/' is not allowed, and neither are '.' and '..' by themselves")
     return text
 
 
@@ -38,7 +38,7 @@ PathId = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": PATTERN}),
     AfterValidator(_plain),
-    AfterValidator(_no_slash),
+    AfterValidator(_one_segment),
 ]
 """A user's or an event's id, which is also a part of a path."""
 PolicyName = Literal["ucb", "info-ucb", "thompson", "greedy"]

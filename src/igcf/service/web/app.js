@@ -31,7 +31,7 @@ let hideTimer = 0;
 function notice(text, { kind = "", action = null, ms = 0 } = {}) {
   clearTimeout(hideTimer);
   const button = byId("notice-action");
-  byId("notice").className = `notice ${kind}`;
+  byId("notice").className = `notice toast ${kind}`;
   byId("notice").hidden = !text;
   byId("notice-text").textContent = text;
   button.hidden = !action;
@@ -58,7 +58,7 @@ function showCard() {
   } else if (visit.isEmpty) {
     deck.showEmpty("You have seen everything", "There is no further item in this catalogue. Undo, or come as a new visitor.");
   } else {
-    deck.showEmpty("One moment", "The first card is on its way.");
+    deck.showEmpty("One moment", "The next card is on its way.", "soon");
   }
   showFacts();
 }
@@ -98,7 +98,10 @@ function showView() {
 }
 
 async function loadCatalogue() {
-  if (catalogue.size) return;
+  const { model } = visit.model;
+  if (catalogue.model === model) return;
+  catalogue.model = model;
+  catalogue.clear();
   try {
     for (let offset = 0, total = 1; offset < Math.min(total, MOST_ON_MAP); offset += PAGE) {
       const page = await api.items(offset, PAGE);
@@ -107,6 +110,7 @@ async function loadCatalogue() {
     }
   } catch (error) {
     if (!(error instanceof Away)) throw error;
+    catalogue.model = null;
     return;
   }
   map.setItems([...catalogue.values()]);

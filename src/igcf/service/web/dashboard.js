@@ -92,7 +92,7 @@ function draw(stats) {
 
   const most = Math.max(...traffic.map((each) => each.requests), 1);
   byId("traffic").replaceChildren(table("Traffic and latency by route", [
-    ["Route", (each) => el("code", null, `${each.method} ${each.route}`)],
+    ["Route", (each) => el("code", null, each.route === "other" ? `${each.method} the page’s files and others` : `${each.method} ${each.route}`)],
     ["Share of the traffic", (each) => line(each.requests / most), "wide"],
     ["Requests", (each) => count(each.requests), "number"],
     ["Failed", (each) => count(each.errors), "number"],

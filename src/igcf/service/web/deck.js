@@ -37,9 +37,9 @@ export class Deck {
     this.place.append(this.element);
   }
 
-  showEmpty(heading, words) {
+  showEmpty(heading, words, kind = "") {
     this.element?.remove();
-    this.element = el("article", { class: "card empty" }, el("h2", null, heading), el("p", null, words));
+    this.element = el("article", { class: `card empty ${kind}` }, el("h2", null, heading), el("p", null, words));
     this.place.append(this.element);
   }
 

@@ -5,6 +5,7 @@ import { colour, isStill } from "./dom.js";
 
 const MOVE_MS = 350;
 const START = { mean: [0, 0], cov: [[1, 0], [0, 1]] };
+const CIRCLE = [-1.15, 1.15, -1.15, 1.15];
 const NEAR_PX = 14;
 
 /** Half axes and direction of the ellipse of a 2 x 2 covariance. */
@@ -18,6 +19,8 @@ export function axesOf([[a, b], [, d]]) {
 export const areaOf = (cov) => axesOf(cov)[0] * axesOf(cov)[1];
 
 const blend = (from, to, share) => (Array.isArray(from) ? from.map((each, i) => blend(each, to[i], share)) : from + (to - from) * share);
+
+const union = (a, b) => a.map((end, i) => (i % 2 ? Math.max(end, b[i]) : Math.min(end, b[i])));
 
 export class CatalogueMap {
   constructor(place) {
@@ -34,6 +37,7 @@ export class CatalogueMap {
   reset() {
     this.shown = this.target = START;
     this.trail = [START.mean];
+    this.view = this.#viewOf(START);
     this.draw();
   }
 
@@ -41,8 +45,10 @@ export class CatalogueMap {
     this.items = items;
     this.hues = items.map((item) => hueOf(item.categories));
     this.place = new Map(items.map((item) => [item.item, item]));
-    const far = (name) => items.map((item) => Math.abs(item[name])).sort((a, b) => a - b)[Math.floor(items.length * 0.985)] ?? 1;
-    this.reach = items.length ? [Math.max(far("x"), 1.4), Math.max(far("y"), 1.4)] : [2, 2];
+    const sorted = (name) => items.map((item) => item[name]).sort((a, b) => a - b);
+    const ends = (numbers) => [numbers[Math.floor(numbers.length * 0.01)], numbers[Math.floor(numbers.length * 0.99)]];
+    this.reach = items.length ? union(CIRCLE, [...ends(sorted("x")), ...ends(sorted("y"))]) : CIRCLE;
+    this.view = this.#viewOf(this.target);
     this.draw();
   }
 
@@ -50,7 +56,7 @@ export class CatalogueMap {
   setBelief(belief, marks, now) {
     this.marks = marks;
     this.now = now;
-    const from = this.shown, began = performance.now();
+    const from = this.shown, fromView = this.view, toView = this.#viewOf(belief), began = performance.now();
     if (JSON.stringify(belief) === JSON.stringify(this.target)) return this.draw();
     this.target = belief;
     this.trail.push(belief.mean);
@@ -59,14 +65,22 @@ export class CatalogueMap {
       const share = isStill() ? 1 : Math.min(1, Math.max(0, (time - began) / MOVE_MS));
       const eased = 1 - (1 - share) ** 3;
       this.shown = { mean: blend(from.mean, belief.mean, eased), cov: blend(from.cov, belief.cov, eased) };
+      this.view = blend(fromView, toView, eased);
       this.draw();
       if (share < 1) requestAnimationFrame(step);
     };
     step(began);
   }
 
+  /** What must be seen: the items, everybody, and the belief wherever it has gone. */
+  #viewOf({ mean: [x, y], cov: [[a], [, d]] }) {
+    const wide = 2.1 * Math.sqrt(a), high = 2.1 * Math.sqrt(d);
+    return union(this.reach ?? CIRCLE, [x - wide, x + wide, y - high, y + high]);
+  }
+
   #at(x, y) {
-    return [this.width / 2 + x * this.scale, this.height / 2 - y * this.scale];
+    const [left, right, bottom, top] = this.view;
+    return [this.width / 2 + (x - (left + right) / 2) * this.scale, this.height / 2 - (y - (bottom + top) / 2) * this.scale];
   }
 
   draw() {
@@ -76,8 +90,8 @@ export class CatalogueMap {
     if (!this.width) return;
     canvas.width = this.width * ratio;
     canvas.height = this.height * ratio;
-    const [rx, ry] = this.reach ?? [2, 2];
-    this.scale = Math.min(this.width / 2 / (rx * 1.05), this.height / 2 / (ry * 1.05));
+    const [left, right, bottom, top] = this.view;
+    this.scale = 0.95 * Math.min(this.width / (right - left), this.height / (top - bottom));
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.#drawItems(pen);

@@ -163,11 +163,21 @@ export class Visit extends EventTarget {
       const rounds = Math.min(this.rounds.length, LONGEST_BASELINE);
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? api.explain(user, item) : null]);
       if (look !== this.look || user !== this.user) return;
+      if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
       Object.assign(this, { beliefs, why });
       this.#tell("view");
     } catch (error) {
       if (look === this.look) this.#fail(error);
     }
+  }
+
+  /** Another model serves now: what was chosen by the old one is put away. */
+  async #meetModel() {
+    this.model = await api.model();
+    this.slate = this.reserve = [];
+    this.card = null;
+    this.#tell("ready");
+    await this.retry();
   }
 
   async #refill() {
