@@ -4,9 +4,9 @@ import math
 import re
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Request, Route
 
-from tests.web.conftest import STARS, Serve, Server, Visit, Visitor, hostile_model
+from tests.web.conftest import STARS, Serve, Server, Visit, Visitor, film_model, hostile_model
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -273,7 +273,12 @@ def test_the_controls_change_how_cards_are_chosen(visit: Visit) -> None:
     visitor = visit()
     page = visitor.page
     asks: list[dict[str, object]] = []
-    page.on("request", lambda request: asks.append(request.post_data_json) if "/recomm" in request.url else None)
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/recommendations"):
+            asks.append(request.post_data_json)
+
+    page.on("request", note)
     page.locator("#nu").fill("2")
     visitor.settled()
     assert (asks[-1]["policy"], asks[-1]["nu"]) == ("ucb", 2)
@@ -347,6 +352,22 @@ def test_titles_with_markup_are_shown_as_text_and_the_catalogue_ends(visit: Visi
         visitor.settled()
         assert visitor.page.evaluate("window.harmed") is None
         assert visitor.page.locator("main :is(img, u, script), main h2 b, .name b, th b").count() == 0
+
+
+def test_another_model_is_met_without_a_reload(visit: Visit, serve: Serve) -> None:
+    server = serve(film_model())
+    visitor = visit(server)
+    visitor.press("ArrowRight")
+    visitor.settled()
+    hostile_model().save(server.folder.parent / "second")
+    server.call("POST", "/v1/model", {"folder": str(server.folder.parent / "second")})
+    visitor.page.click("#bets li:nth-child(2) button")  # unknown to the new model: the page must not stumble
+    visitor.page.wait_for_function("() => document.querySelector('.card h2')?.innerText.startsWith('<img')")
+    visitor.page.wait_for_function("() => document.querySelector('canvas').getAttribute('aria-label').includes('30')")
+    item = visitor.press("ArrowRight")
+    visitor.settled()
+    assert server.history(visitor.user)[-1] == (item, 5.0)
+    visitor.errors.clear()
 
 
 @pytest.mark.parametrize(

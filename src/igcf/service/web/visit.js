@@ -161,13 +161,22 @@ export class Visit extends EventTarget {
     const { user } = this;
     try {
       const rounds = Math.min(this.rounds.length, LONGEST_BASELINE);
-      const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? api.explain(user, item) : null]);
+      const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
       if (look !== this.look || user !== this.user) return;
       if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
       Object.assign(this, { beliefs, why });
       this.#tell("view");
     } catch (error) {
       if (look === this.look) this.#fail(error);
+    }
+  }
+
+  async #explained(item) {
+    try {
+      return await api.explain(this.user, item);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      return null; // not an item of the model that serves now
     }
   }
 
