@@ -1,9 +1,11 @@
 """One job: fit a method once, play it on users whose reactions are known, and keep the outcome on disk."""
 
 import hashlib
+import io
 import json
 import os
 import time
+import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -168,7 +170,7 @@ def keep(outcomes: list[Outcome], path: Path) -> None:
 def kept(job: Job, path: Path) -> list[Outcome] | None:
     """The outcomes that were kept at `path`; None where there are none or the file is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             meta = json.loads(str(arrays["meta"]))
             pairs = [(play, session) for play in job.plays for session in job.setup.sessions]
             return [
@@ -187,7 +189,7 @@ def kept(job: Job, path: Path) -> list[Outcome] | None:
                 )
                 for number, (play, session) in enumerate(pairs)
             ]
-    except (OSError, ValueError, KeyError, IndexError, EOFError):
+    except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 

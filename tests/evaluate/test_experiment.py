@@ -1,0 +1,166 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from igcf.baselines import METHODS
+from igcf.data import Interactions
+from igcf.errors import ConfigError
+from igcf.evaluate import Results, evaluate
+from igcf.evaluate.jobs import Job, Play
+from igcf.evaluate.report import write_results
+from igcf.evaluate.run import Step, run_jobs
+from igcf.evaluate.tables import as_latex, as_markdown, results_tables
+from igcf.evaluate.tune import grid_jobs, grid_points
+from tests.evaluate.recompute import recompute
+from tests.evaluate.worlds import FAST, log, setup
+
+
+def without_seconds(results: Results) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.as_dict().items() if name != "seconds"} for row in results.rows]
+
+
+def test_the_same_seed_gives_the_same_numbers_twice() -> None:
+    one, two = (evaluate(log(), setup(), FAST, seeds=(3,)) for _ in range(2))
+    assert without_seconds(one) == without_seconds(two)
+
+
+def test_several_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
+    alone = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1))
+    together = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1), folder=tmp_path, processes=2)
+    assert without_seconds(alone) == without_seconds(together)
+
+
+def test_a_run_that_was_stopped_goes_on_and_gives_the_same_numbers(tmp_path: Path) -> None:
+    """The first run is stopped after two of six jobs; the second finds these two and runs the other four."""
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(step: Step) -> None:
+        if step.done == 2:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        evaluate(log(), setup(), FAST, seeds=(0, 1), folder=tmp_path, watch=stop)
+    steps: list[Step] = []
+    resumed = evaluate(log(), setup(), FAST, seeds=(0, 1), folder=tmp_path, watch=steps.append)
+    assert [step.was_kept for step in steps] == [True, True, False, False, False, False]
+    assert [step.done for step in steps] == [1, 2, 3, 4, 5, 6]
+    assert without_seconds(resumed) == without_seconds(evaluate(log(), setup(), FAST, seeds=(0, 1)))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
+    first = evaluate(log(), setup(), ("pop",), folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    assert without_seconds(evaluate(log(), setup(), ("pop",), folder=tmp_path)) == without_seconds(first)
+
+
+def test_other_data_settings_or_seeds_are_other_jobs() -> None:
+    job = Job("pca-gp", setup(), 0, (Play("pca-gp", {"dim": 4}),))
+    others = [
+        Job("pca-gp", setup(), 1, job.plays),
+        Job("pca-gp", setup(rounds=11), 0, job.plays),
+        Job("pca-gp", setup(), 0, (Play("pca-gp", {"dim": 5}),)),
+        Job("pca-gp", setup(), 0, job.plays, users="validation"),
+    ]
+    assert len({each.key("data") for each in [job, *others]} | {job.key("other data")}) == 6
+
+
+def test_plays_of_one_fit_give_the_numbers_of_fits_of_their_own() -> None:
+    plays = [Play(str(nu), {"dim": 6, "noise_var": 0.1, "nu": nu}) for nu in (0.0, 0.5)]
+    (shared,) = run_jobs(log(), [Job("pca-gp", setup(), 0, tuple(plays))])
+    apart = [run_jobs(log(), [Job("pca-gp", setup(), 0, (play,))])[0][0] for play in plays]
+    for one, other in zip(shared, apart, strict=True):
+        np.testing.assert_array_equal(one.shown.rows, other.shown.rows)
+
+
+@pytest.mark.parametrize("protocol", ["cold-start", "taste-drift", "top-k"])
+def test_every_metric_can_be_recomputed_from_what_was_shown(protocol: str, tmp_path: Path) -> None:
+    results = evaluate(log(), setup(protocol), FAST, seeds=(0, 1))
+    write_results(results, log(), tmp_path)
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    for ours, again in zip(rows, recompute(tmp_path), strict=True):
+        for name, value in again.items():
+            expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-9)
+            assert ours[name] == expected, (name, ours["method"])
+
+
+def test_the_report_is_one_page_without_references_to_the_outside(tmp_path: Path) -> None:
+    results = evaluate(log(), setup("top-k", slate=3, rounds=6), FAST, command="igcf evaluate <x>")
+    write_results(results, log(), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 4
+    assert "src=" not in page
+    assert 'href="http' not in page
+    assert "igcf evaluate &lt;x&gt;" in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "items.parquet", "report.html", "results.json", "results.md", "results.tex", "shown.parquet", "users.parquet",
+    ]  # fmt: skip
+
+
+def test_tables_mark_the_best_and_show_the_spread_of_seeds() -> None:
+    table = results_tables(evaluate(log(), setup(), FAST, seeds=(0, 1)))[0]
+    text = as_markdown(table)
+    assert text.count("\n") == 2 + 2 + len(FAST)
+    assert "**" in text.splitlines()[-1]  # pca-gp is the best at the end
+    assert " ± " in text
+    assert r"\begin{tabular}" in as_latex(table)
+    assert r"$\pm$" in as_latex(table)
+
+
+def test_our_models_are_compared_with_the_best_baseline() -> None:
+    results = evaluate(log(), setup(), ("random", "pop", "pca-gp"))
+    assert {(each.method, each.reference) for each in results.comparisons} == {("random", "pca-gp"), ("pop", "pca-gp")}
+    assert all(each.difference < 0 and each.p_corrected >= each.p_value for each in results.comparisons)
+
+
+def test_a_grid_shares_fits_among_online_settings() -> None:
+    method = METHODS["pca-gp"]
+    points = grid_points(method, method.settings())
+    jobs = grid_jobs(method, setup(), 0, points)
+    n_fits = len(method.grid["dim"]) * len(method.grid["noise_var"])
+    assert len(points) == n_fits * len(method.grid["nu"])
+    assert len(jobs) == n_fits
+    assert {job.users for job in jobs} == {"validation"}
+
+
+def test_tuning_chooses_the_best_point_on_validation_users(tmp_path: Path) -> None:
+    results = evaluate(log(), setup(), ("pop", "pca-gp"), tuned=True, command="igcf evaluate --tune")
+    pop, pca = results.tuning
+    assert pop["tried"] == []
+    assert pca["score"] == max(point["score"] for point in pca["tried"])
+    chosen = [row.outcome.settings for row in results.rows if row.method == "pca-gp"]
+    assert chosen == [pca["settings"]]
+    write_results(results, log(), tmp_path)
+    document = json.loads((tmp_path / "settings.json").read_text())
+    assert document["cold-start"]["pca-gp"]["settings"] == pca["settings"]
+    assert document["cold-start"]["pca-gp"]["command"] == "igcf evaluate --tune"
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ConfigError, match="name each method once, got pop, pop"):
+        evaluate(log(), setup(), ("pop", "pop"))
+    with pytest.raises(ConfigError, match="settings are given for icf-ucb, which is not among the methods"):
+        evaluate(log(), setup(), ("pop",), settings={"icf-ucb": {"dim": 3}})
+    with pytest.raises(ConfigError, match="pop has no ablations"):
+        evaluate(log(), setup("ablation"), ("pop",))
+
+
+def test_a_log_without_a_name_is_split_by_what_it_has() -> None:
+    data: Interactions = Interactions.from_arrays(
+        users=np.repeat(np.arange(40), 10), items=np.tile(np.arange(20), 20), values=np.tile([1.0, 5.0], 200)
+    )
+    results = evaluate(data, setup_without_name(data), ("pop", "random"))
+    assert results.n_users == 20
+    assert results.setup.satisfied == 4.0
+
+
+def setup_without_name(data: Interactions) -> Any:
+    from igcf.evaluate import setup_for
+
+    return setup_for(data, "cold-start", rounds=5)
