@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 ADMIN_KEY, CLIENT_KEY = "admin-key-for-tests-0", "client-key-for-tests-0"
 
 
+@cache
 def film_model() -> Model:
     """The embedded catalogue, smaller, with the components of its log as vectors: no training, yet it learns."""
     log = synthetic_catalogue(n_users=600, n_items=400, seed=3)
@@ -144,9 +146,9 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Starts servers on models; all are stopped after the module."""
+    """Starts servers on models; all are stopped at the end."""
     servers: list[Server] = []
 
     def starter(model: Model, *options: str) -> Server:
@@ -160,8 +162,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
         server.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(serve: Serve) -> Server:
+    """One for all, since every test brings its own user."""
     return serve(film_model())
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
 import igcf.service
 from tests.web.conftest import Server, Visit, Visitor

@@ -10,10 +10,17 @@ from tests.web.conftest import Serve, Server, Visit, Visitor, film_model
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
 
-@pytest.fixture
-def server(serve: Serve) -> Server:
-    """One for each test: it will not survive."""
+@pytest.fixture(scope="module")
+def mortal(serve: Serve) -> Server:
     return serve(film_model())
+
+
+@pytest.fixture
+def server(mortal: Server) -> Server:
+    """One that the test may kill."""
+    if mortal.process is None:
+        mortal.start()
+    return mortal
 
 
 def excused(visitor: Visitor) -> None:

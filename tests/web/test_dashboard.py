@@ -10,6 +10,12 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
+def server(serve: Serve) -> Server:
+    """One of its own, so that the figures are known."""
+    return serve(film_model())
+
+
+@pytest.fixture(scope="module")
 def locked(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
     keys: Path = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"admin {ADMIN_KEY}\nclient {CLIENT_KEY}\n")

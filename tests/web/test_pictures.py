@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.web.conftest import Serve, Server, Visit, Visitor, film_model, large_model
+from tests.web.conftest import Serve, Visit, Visitor, large_model
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
@@ -19,11 +19,6 @@ LARGEST = 200_000
 FIRST_CARD_MS = 300
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 TASTE = ("Horror", "Thriller", "Crime", "Science Fiction")
-
-
-@pytest.fixture(scope="module")
-def server(serve: Serve) -> Server:
-    return serve(film_model())
 
 
 @pytest.fixture
