@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from igcf.errors import ConfigError
 
@@ -28,7 +28,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "kernel": get_args(Kernel),
 }
 """The settings that are one of a few words; the command line offers the same."""
-RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...]
+RANGES: Ranges = (
     (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
     (("validate_every", "validate_rounds", "patience"), lambda x: x >= 1, "at least 1"),
     (("prior_std", "noise_std", "learning_rate", "online_noise_var"), lambda x: 0 < x < math.inf, "a positive number"),
@@ -38,9 +39,17 @@ RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
 )
 
 
+EXPERTS_RANGES: Ranges = (
+    (("linear_dim", "logistic_dim", "iterations", "validate_rounds"), lambda x: x >= 1, "at least 1"),
+    (("caution", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
+    (("activity",), lambda x: 0 <= x <= 2, "between 0 and 2"),
+    (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
-    """How a model is learned from a log; the defaults are the best configuration that the project knows."""
+    """How the variational graph model is learned from a log; the defaults were chosen on validation users."""
 
     dim: int = 64
     """Size d of user and item vectors."""
@@ -108,19 +117,59 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
-        _check_ranges(self)
+        _check_choices(self)
+        _check_ranges(self, RANGES)
         _check_pairs_of_settings(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, for `meta.json` and reports."""
-        return asdict(self)
+        return {"method": "graph", **asdict(self)}
 
 
-def _check_ranges(config: PretrainConfig) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExpertsConfig:
+    """How the default model, the average of a linear and a logistic factor model, is learned from a log.
+
+    What is None is chosen on validation users.
+    """
+
+    satisfied: float | None = None
+    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
+    linear_dim: int | None = None
+    """Components of the linear expert; None: 48 or 24."""
+    activity: float | None = None
+    """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5 or 0."""
+    caution: float | None = None
+    """Divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
+    logistic_dim: int = 32
+    """Size of the logistic expert's vectors."""
+    iterations: int = 15
+    """Rounds of variational EM."""
+    penalty: float = 5.0
+    """Precision of the Gaussian prior on the logistic expert's item vectors."""
+    holdout: float = 0.1
+    """Share of users (the most active ones, 200 at most) set aside for choices when no validation log is given."""
+    validate_rounds: int = 120
+    """Rounds that each validation user is played; the score is the mean number of successes."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        _check_ranges(self, EXPERTS_RANGES)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for `meta.json` and reports."""
+        return {"method": "experts", **asdict(self)}
+
+
+def _check_choices(config: PretrainConfig) -> None:
     for name, allowed in CHOICES.items():
         if getattr(config, name) not in allowed:
             raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")
-    for names, is_good, expected in RANGES:
+
+
+def _check_ranges(config: "PretrainConfig | ExpertsConfig", ranges: Ranges) -> None:
+    for names, is_good, expected in ranges:
         for name in names:
             value = getattr(config, name)
             if value is not None and not is_good(value):

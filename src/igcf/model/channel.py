@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from igcf.arrays import Float32Array, FloatArray
 from igcf.model.reward import Reward
@@ -56,16 +57,12 @@ class Term:
 
 def sigmoid(z: FloatArray) -> FloatArray:
     """1 / (1 + exp(-z)), without overflow."""
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * z)))
+    return np.asarray(expit(z))
 
 
 def expectation(channels: Sequence[Channel], terms: Sequence[Term], z: Mapping[int, FloatArray]) -> FloatArray:
     """The expected reward from the channels' z, at the means of the belief."""
-    total: FloatArray = np.asarray(0.0)
-    for term in terms:
-        factors = [channels[number].activation(z[number]) for number in term.channels]
-        total = total + term.weight * np.prod(np.stack(factors), axis=0)
-    return total
+    return np.asarray(sum(term.weight * _product(channels, term.channels, z) for term in terms))
 
 
 def gradients(channels: Sequence[Channel], terms: Sequence[Term], z: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
@@ -73,11 +70,16 @@ def gradients(channels: Sequence[Channel], terms: Sequence[Term], z: Mapping[int
     slopes: dict[int, FloatArray] = {}
     for term in terms:
         for number in term.channels:
-            others = [channels[other].activation(z[other]) for other in term.channels if other != number]
-            part = (
-                term.weight * channels[number].slope(z[number]) * np.prod(np.stack(others), axis=0)
-                if others
-                else (term.weight * channels[number].slope(z[number]))
-            )
+            others = tuple(other for other in term.channels if other != number)
+            part = term.weight * channels[number].slope(z[number]) * _product(channels, others, z)
             slopes[number] = slopes[number] + part if number in slopes else part
     return slopes
+
+
+def _product(channels: Sequence[Channel], numbers: tuple[int, ...], z: Mapping[int, FloatArray]) -> FloatArray:
+    """Of the channels' expectations; 1 for none."""
+    product: FloatArray = np.asarray(1.0)
+    for position, number in enumerate(numbers):
+        factor = channels[number].activation(z[number])
+        product = factor if position == 0 else product * factor
+    return product

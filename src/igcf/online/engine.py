@@ -1,5 +1,7 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,12 +25,26 @@ class ScoringEngine:
         item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
 
     A model of several channels keeps such means and variances of z for every channel that its expected reward depends
-    on; `means` and `variances` put them together. `dtype` is that of the products with the item matrices: float32 is
-    fast, float64 is exact to rounding.
+    on; `means` and `variances` put them together.
+
+    Args:
+        model: what is scored.
+        n_users: users in lock-step.
+        dtype: of the products with the item matrices: float32 is fast, float64 is exact to rounding.
+        tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
+            they are asked for, and variances too, which is slow.
     """
 
-    def __init__(self, model: Model, n_users: int = 1, *, dtype: npt.DTypeLike = np.float32) -> None:
+    def __init__(
+        self,
+        model: Model,
+        n_users: int = 1,
+        *,
+        dtype: npt.DTypeLike = np.float32,
+        tracks_variances: bool = True,
+    ) -> None:
         self.model = model
+        self.tracks_variances = tracks_variances
         self.prior = Belief(model.prior_mean, model.prior_cov)
         self._items: dict[int, AnyFloatArray] = {
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
@@ -41,15 +57,21 @@ class ScoringEngine:
         self.n_users = n_users
         self.belief_means: FloatArray = np.repeat(self.prior.mean[None], n_users, axis=0)
         self.belief_covs: FloatArray = np.repeat(self.prior.cov[None], n_users, axis=0)
-        self._z = {n: np.repeat(z, n_users, axis=0) for n, z in self._prior_z.items()}
+        self._z: dict[int, Any] = {n: np.repeat(z, n_users, axis=0) for n, z in self._prior_z.items()}
         self._z_variances = {n: np.repeat(v[None], n_users, axis=0) for n, v in self._prior_variances.items()}
-        self._combined: tuple[FloatArray, FloatArray] | None = None
+        self._forget_sums()
+        self._is_behind = False
         self._updates = 0
+
+    def _forget_sums(self) -> None:
+        self._combined_means: FloatArray | None = None
+        self._combined_variances: FloatArray | None = None
 
     def fresh(self, n_users: int = 1) -> "ScoringEngine":
         """A new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(ScoringEngine)
         other.model, other.prior, other._items = self.model, self.prior, self._items
+        other.tracks_variances = self.tracks_variances
         other._prior_z, other._prior_variances = self._prior_z, self._prior_variances
         other._begin(n_users)
         return other
@@ -57,24 +79,33 @@ class ScoringEngine:
     @property
     def means(self) -> FloatArray:
         """The expected reward of every item, (users, items); not to be written to."""
-        return self._z[0] if self.model.is_linear else self._moments()[0]
+        if self._combined_means is None:
+            if self._is_behind:
+                self._compute_z()
+            linear = self.model.is_linear
+            self._combined_means = self._z[0] if linear else expectation(self.model.channels, self.model.terms, self._z)
+        return self._combined_means
 
     @property
     def variances(self) -> FloatArray:
-        """The variance of that expectation, (users, items); not to be written to."""
-        return self._z_variances[0] if self.model.is_linear else self._moments()[1]
+        """The variance of that expectation, (users, items); not to be written to.
 
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """To first order: channels that share a block of the user's vector are taken as moving together."""
-        if self._combined is None:
-            spread: dict[int, FloatArray] = {}
-            for number, slope in gradients(self.model.channels, self.model.terms, self._z).items():
-                block = self.model.channels[number].start
-                part = np.abs(slope) * np.sqrt(self._z_variances[number])
-                spread[block] = spread[block] + part if block in spread else part
-            variances = np.sum([part**2 for part in spread.values()], axis=0)
-            self._combined = expectation(self.model.channels, self.model.terms, self._z), variances
-        return self._combined
+        To first order where the model is not linear: channels that share a block of the user's vector are taken as
+        moving together, which never understates.
+        """
+        if self._combined_variances is None:
+            if self._is_behind:
+                self.resync()
+            self._combined_variances = self._z_variances[0] if self.model.is_linear else self._spread()
+        return self._combined_variances
+
+    def _spread(self) -> FloatArray:
+        spread: dict[int, FloatArray] = {}
+        for number, slope in gradients(self.model.channels, self.model.terms, self._z).items():
+            block = self.model.channels[number].start
+            part = np.abs(slope) * np.sqrt(self._z_variances[number])
+            spread[block] = spread[block] + part if block in spread else part
+        return np.asarray(np.sum([part**2 for part in spread.values()], axis=0))
 
     def belief(self, user: int = 0) -> Belief:
         """A copy of the belief about one user."""
@@ -82,8 +113,11 @@ class ScoringEngine:
 
     def set_belief(self, belief: Belief, user: int = 0) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history."""
-        self._combined = None
+        self._forget_sums()
         self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
+        if not self.tracks_variances:
+            self._is_behind = True
+            return
         for number in self.model.scored:
             self._z[number][user] = self._products(number, belief.mean[None])[0]
             self._z_variances[number][user] = self._all_variances(number, belief.cov)
@@ -93,14 +127,16 @@ class ScoringEngine:
 
         Values are in the units of the log; NaN is an item that was shown without a reaction.
         """
-        self._combined = None
+        self._forget_sums()
         rows = np.asarray(rows).reshape(self.n_users, -1)
         numbers = np.asarray(values, dtype=np.float64).reshape(self.n_users, -1)
         for slot in range(rows.shape[1]):
             for channel in self.model.channels:
                 self._learn(channel, rows[:, slot], channel.reward.of(numbers[:, slot]))
         self._updates += rows.shape[1] * len(self.model.channels)
-        if self._updates >= RESYNC_EVERY:
+        if not self.tracks_variances:
+            self._is_behind = True
+        elif self._updates >= RESYNC_EVERY:
             self.resync()
 
     def forget(self, keep: float) -> None:
@@ -111,12 +147,18 @@ class ScoringEngine:
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""
-        self._updates = 0
-        self._combined = None
+        self._forget_sums()
+        self._compute_z()
         for number in self.model.scored:
-            self._z[number][:] = self._products(number, self.belief_means)
             for user in range(self.n_users):
                 self._z_variances[number][user] = self._all_variances(number, self.belief_covs[user])
+
+    def _compute_z(self) -> None:
+        self._updates = 0
+        self._is_behind = False
+        for number in self.model.scored:
+            products = self._products(number, self.belief_means)
+            self._z[number] = products.astype(np.float64) if self.tracks_variances else products
 
     def item_uncertainty(self) -> FloatArray:
         """What the items' own variances s_i add to the variance of a score, (users, items).
@@ -137,7 +179,7 @@ class ScoringEngine:
         shift, shrink = step(z, q, reward, channel.noise_var[rows])
         mean += shift[:, None] * w
         cov -= np.einsum("bi,bj->bij", w * shrink[:, None], w)
-        for number in self.model.scored:
+        for number in self.model.scored if self.tracks_variances else ():
             if self.model.channels[number].start == channel.start:
                 self._carry_over(number, w, shift, shrink)
 

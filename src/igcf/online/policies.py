@@ -1,7 +1,7 @@
 """How the next items are chosen: a score per item from the belief, and the best available ones."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from igcf.online.engine import ScoringEngine
 
 class Policy(Protocol):
     """Turns the state of all users into scores; larger is recommended first."""
+
+    @property
+    def needs_variances(self) -> bool:
+        """Whether scores depend on the items' variances, which cost more to keep than the means."""
+        ...
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """One score per user and item, (users, items); `available` marks what may be recommended."""
@@ -25,6 +30,8 @@ def _variances(engine: ScoringEngine, item_uncertainty: bool) -> FloatArray:
 @dataclass(frozen=True)
 class Greedy:
     """The item that is expected to please most; never explores on purpose."""
+
+    needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """The posterior means."""
@@ -44,8 +51,15 @@ class Ucb:
         if not 0 <= self.nu < float("inf"):
             raise ConfigError(f"nu must be zero or more, got {self.nu}")
 
+    @property
+    def needs_variances(self) -> bool:
+        """Not without exploration."""
+        return self.nu > 0
+
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """Mean plus `nu` standard deviations."""
+        if self.nu == 0:
+            return engine.means
         bonus = np.sqrt(_variances(engine, self.item_uncertainty))
         bonus *= self.nu
         bonus += engine.means
@@ -61,6 +75,7 @@ class InfoUcb:
 
     delta: float = 0.05
     item_uncertainty: bool = False
+    needs_variances: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what is no probability."""
@@ -84,6 +99,7 @@ class Thompson:
     """Posterior sampling: draw one user vector from the belief and believe it for this round."""
 
     item_uncertainty: bool = False
+    needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """Scores of all items under one draw per user."""

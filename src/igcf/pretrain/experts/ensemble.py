@@ -1,0 +1,204 @@
+"""Both experts as one model, and the three numbers that are chosen on validation users."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from igcf.arrays import Float32Array, FloatArray
+from igcf.config import ExpertsConfig
+from igcf.data.interactions import Interactions
+from igcf.model import Channel, Model, Reward, Term
+from igcf.pretrain.experts.linear import LinearExpert, fit_linear
+from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
+from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
+
+RESIDUAL_FLOOR = 0.02
+"""Added to a column's residual variance: nothing is observed more exactly than this."""
+EXPOSURE_NOISE = 3.0
+"""How much noisier an exposure counts than a success: it is the weaker sign of taste."""
+CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
+ACTIVITIES = (0.5, 0.0)
+LINEAR_DIMS = (48, 24)
+MOST_ITEMS = 100_000
+"""Beyond this many items the logistic expert's statistics would not fit in memory; the linear one stands alone."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What validation users decide."""
+
+    dim: int
+    """Components of the linear expert."""
+    activity: float
+    """How much more the active users count in it."""
+    caution: float
+    """Divides the evidence of every reaction: above 1 the belief moves more slowly than the likelihood says."""
+
+
+def fit_experts(
+    data: Interactions,
+    config: ExpertsConfig,
+    *,
+    validation: Interactions | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Model:
+    """Learn both experts; what is left open is chosen on validation users, or on the most active users held out."""
+    begun = time.perf_counter()
+    reward = Reward.from_log(data.values, "satisfied", config.satisfied)
+    say = progress or (lambda what, done, total: None)
+    fits = Fits(data, config, reward, say)
+    held_out = held_out_users(data, config.holdout)
+    choice, precision = first_choice(config), float("nan")
+    if validation is not None:
+        choice, precision = fits.chosen(validation_table(validation, data))
+    elif len(held_out):
+        rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
+        choice, precision = rest.chosen(data.only_users(held_out).dense())
+    return fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
+
+
+class Fits:
+    """The experts of one log, each fitted when it is first needed."""
+
+    def __init__(
+        self, data: Interactions, config: ExpertsConfig, reward: Reward, say: Callable[[str, int, int], None]
+    ) -> None:
+        self.data, self.config, self.reward, self._say = data, config, reward, say
+        has_rows = np.unique(data.user_idx)
+        self.exposures = sp.csr_array(data.matrix(np.ones(len(data), dtype=np.float32))[has_rows])
+        self.successes = sp.csr_array(data.matrix(reward.is_satisfied(data.values).astype(np.float32))[has_rows])
+        self.successes.eliminate_zeros()
+        self._linear: dict[tuple[int, float], LinearExpert] = {}
+        self._logistic: LogisticExpert | None = None
+
+    def linear(self, dim: int, activity: float) -> LinearExpert:
+        """The linear expert of these settings."""
+        if (dim, activity) not in self._linear:
+            self._linear[dim, activity] = fit_linear(
+                self.successes, self.exposures, dim, activity=activity, seed=self.config.seed
+            )
+        return self._linear[dim, activity]
+
+    def logistic(self) -> LogisticExpert | None:
+        """The logistic expert, or None for a catalogue that is too large for it."""
+        if self._logistic is None and self.data.n_items <= MOST_ITEMS:
+            config = self.config
+            self._logistic = fit_logistic(
+                self.successes,
+                self.exposures,
+                self.linear(max(config.logistic_dim, LINEAR_DIMS[0]), 0.0),
+                dim=config.logistic_dim,
+                iterations=config.iterations,
+                penalty=config.penalty,
+                seed=config.seed,
+                progress=lambda done, total: self._say("logistic expert", done, total),
+            )
+        return self._logistic
+
+    def built(self, choice: Choice, metadata: dict[str, Any] | None = None) -> Model:
+        """The model of one choice."""
+        linear = self.linear(choice.dim, choice.activity)
+        return ensemble_model(self.data, self.reward, linear, self.logistic(), choice.caution, metadata)
+
+    def chosen(self, truth: Float32Array) -> tuple[Choice, float]:
+        """The best choice on validation users, one setting after the other; ties keep the earlier candidate."""
+        best = first_choice(self.config)
+        candidates = [replace(best, caution=caution) for caution in _open(self.config.caution, CAUTIONS)]
+        others = [
+            (dim, activity)
+            for dim in _open(self.config.linear_dim, LINEAR_DIMS)
+            for activity in _open(self.config.activity, ACTIVITIES)
+        ]
+        total, scores = len(candidates) + len(others) - 1, dict[Choice, float]()
+
+        def score(choice: Choice) -> float:
+            if choice not in scores:
+                scores[choice] = interactive_precision(self.built(choice), truth, self.config.validate_rounds)
+                self._say("choosing on validation users", len(scores), total)
+            return scores[choice]
+
+        best = max(candidates, key=score)
+        best = max([best, *(replace(best, dim=dim, activity=activity) for dim, activity in others)], key=score)
+        return best, score(best)
+
+    def model(self, choice: Choice, precision: float | None, seconds: float) -> Model:
+        """The artifact, with the record of how it came about."""
+        return self.built(
+            choice,
+            {
+                "settings": self.config.as_dict(),
+                "chosen": {"dim": choice.dim, "activity": choice.activity, "caution": choice.caution},
+                "data": {
+                    "name": self.data.name,
+                    "fingerprint": self.data.fingerprint(),
+                    "users": self.data.n_users,
+                    "items": self.data.n_items,
+                    "reactions": len(self.data),
+                },
+                "metrics": {"validation_precision": precision, "validation_rounds": self.config.validate_rounds},
+                "seconds": round(seconds, 3),
+            },
+        )
+
+
+def ensemble_model(
+    data: Interactions,
+    reward: Reward,
+    linear: LinearExpert,
+    logistic: LogisticExpert | None,
+    caution: float,
+    metadata: dict[str, Any] | None = None,
+) -> Model:
+    """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector."""
+    n = data.n_items
+    factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
+    noise = caution * (linear.residuals + RESIDUAL_FLOOR)
+    channels = [
+        Channel(factors[:n], noise[:n], reward),
+        Channel(factors[n:], EXPOSURE_NOISE * noise[n:], replace(reward, kind="exposed")),
+    ]
+    means = [_constant_first(linear.loadings.shape[1])]
+    terms = [Term(1.0, (0,))]
+    if logistic is not None:
+        start, flat = factors.shape[1], np.full(n, caution)
+        seen, liked = (np.roll(part, 1, axis=1).astype(np.float32) for part in (logistic.seen, logistic.liked))
+        channels += [
+            Channel(seen, flat, replace(reward, kind="exposed"), "logit", start),
+            Channel(liked, flat, replace(reward, kind="liked"), "logit", start),
+        ]
+        means.append(_constant_first(seen.shape[1] - 1))
+        terms = [Term(0.5, (0,)), Term(0.5, (2, 3))]
+    prior_mean = np.concatenate(means)
+    return Model(
+        channels=channels,
+        terms=terms,
+        item_ids=data.item_ids,
+        titles=data.titles,
+        categories=data.categories,
+        prior_mean=prior_mean,
+        prior_cov=np.diag(1.0 - prior_mean),
+        reward=reward,
+        metadata=metadata,
+    )
+
+
+def first_choice(config: ExpertsConfig) -> Choice:
+    """Where the search begins, and what is taken when there is nobody to choose on."""
+    return Choice(
+        dim=LINEAR_DIMS[0] if config.linear_dim is None else config.linear_dim,
+        activity=ACTIVITIES[0] if config.activity is None else config.activity,
+        caution=1.0 if config.caution is None else config.caution,
+    )
+
+
+def _constant_first(dim: int) -> FloatArray:
+    """The user's vector in the population's mean: a constant 1, known for certain, then zeros."""
+    return np.asarray(np.eye(1, dim + 1)[0])
+
+
+def _open(fixed: Any, candidates: tuple[Any, ...]) -> tuple[Any, ...]:
+    return candidates if fixed is None else (fixed,)

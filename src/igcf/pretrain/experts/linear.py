@@ -1,0 +1,66 @@
+"""The linear expert: successes and exposures of all items as a Gaussian factor model (docs/maths.md, section Experts).
+
+A user is two rows of zeros and ones over all items: did they succeed (y) and was there any reaction (e). Both are
+N(mean + loadings . u, residual) with u ~ N(0, I): probabilistic principal components with a residual per column.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, svds
+
+from igcf.arrays import FloatArray
+
+QUIET_USER = 5.0
+"""Added to a user's number of successes before it becomes a weight, so that nobody weighs nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearExpert:
+    """Columns are the successes of all items, then their exposures."""
+
+    means: FloatArray
+    """(2 items,)"""
+    loadings: FloatArray
+    """(2 items, d), scaled so that the population is N(0, I)"""
+    residuals: FloatArray
+    """(2 items,) variance that the loadings leave unexplained"""
+
+
+def fit_linear(
+    successes: sp.csr_array, exposures: sp.csr_array, dim: int, *, activity: float = 0.0, seed: int = 0
+) -> LinearExpert:
+    """Weighted principal components of [successes | exposures], without making the matrix dense.
+
+    Args:
+        successes: (users, items) ones.
+        exposures: (users, items) ones.
+        dim: number d of components; fewer where the log has no more.
+        activity: users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
+        seed: of the start of the iteration.
+    """
+    Z = sp.hstack([successes, exposures], format="csr").astype(np.float64)
+    n_users = Z.shape[0]
+    weight = (np.asarray(successes.sum(axis=1)).ravel() + QUIET_USER) ** activity
+    weight /= weight.mean()
+    means = (Z.T @ weight) / n_users
+    root = np.sqrt(weight)
+
+    def forward(v: FloatArray) -> FloatArray:
+        return np.asarray(root * (Z @ v.ravel() - means @ v.ravel()))
+
+    def backward(u: FloatArray) -> FloatArray:
+        scaled = root * u.ravel()
+        return np.asarray(Z.T @ scaled - means * scaled.sum())
+
+    dim = min(dim, min(Z.shape) - 1)
+    start = np.random.default_rng(seed).standard_normal(min(Z.shape))
+    centred = LinearOperator(Z.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
+    _, size, axes = svds(centred, k=dim, v0=start)
+    order = np.argsort(-size)
+    axes, size = axes[order], size[order]
+    signs = np.sign(axes[np.arange(dim), np.abs(axes).argmax(axis=1)])  # a sign of its own would differ by machine
+    loadings = axes.T * (signs * size / np.sqrt(n_users))
+    residuals = np.maximum(means * (1.0 - means) - (loadings**2).sum(axis=1), 0.0)  # z * z = z
+    return LinearExpert(means, loadings, residuals)
