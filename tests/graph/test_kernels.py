@@ -19,9 +19,10 @@ def random_vectors(rows: int, d: int, seed: int = 1) -> Float32Array:
     return np.random.default_rng(seed).normal(size=(rows, d)).astype(np.float32)
 
 
-@pytest.fixture(params=["numba", "plain"])
+@pytest.fixture(params=["threaded", "one thread", "without numba"])
 def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "plain":
+    monkeypatch.setattr(kernels, "SMALL", 0 if request.param == "threaded" else 1 << 40)
+    if request.param == "without numba":
         monkeypatch.setattr(kernels, "compiled", lambda: None)
 
 
@@ -67,9 +68,10 @@ def test_inputs_that_are_not_contiguous_give_the_same_product() -> None:
     np.testing.assert_array_equal(sparse_product(matrix, np.asfortranarray(dense)), sparse_product(matrix, dense))
 
 
-def test_result_does_not_depend_on_the_number_of_threads() -> None:
+def test_result_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
+    monkeypatch.setattr(kernels, "SMALL", 0)
     matrix, dense = random_csr(500, 300), random_vectors(300, 16)
     threads = numba.get_num_threads()
     both = sparse_product(matrix, dense)

@@ -75,10 +75,10 @@ def test_variances_use_the_squared_entries_of_the_operator(graph: GraphName) -> 
 
 def test_probed_variances_agree_with_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EXACT_NODES", 0)
-    monkeypatch.setattr(module, "N_PROBES", 4000)
+    monkeypatch.setattr(module, "N_PROBES", 1000)
     G = toy("lightgcn", 2)
     exact = G.apply(np.eye(M + N, dtype=np.float32)) ** 2 @ (toy_vectors() ** 2)
-    np.testing.assert_allclose(G.variances(toy_vectors() ** 2, rng=np.random.default_rng(0)), exact, rtol=0.12)
+    np.testing.assert_allclose(G.variances(toy_vectors() ** 2, rng=np.random.default_rng(0)), exact, rtol=0.25)
 
 
 def test_matrix_factorisation_leaves_vectors_as_they_are() -> None:

@@ -1,7 +1,5 @@
 """Threaded numba kernels over CSR rows; only `igcf.graph.kernels` imports this module."""
 
-# mypy: disable-error-code="untyped-decorator"
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
@@ -10,8 +8,7 @@ Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float32]
 
 
-@njit(parallel=True, fastmath=True, nogil=True, cache=True)
-def add_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: Floats, bounds: Ints) -> None:
+def _add_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: Floats, bounds: Ints) -> None:
     """`out += matrix @ dense`; four non-zeros at a time: a row of `out` is loaded and stored a quarter as often."""
     d = dense.shape[1]
     for chunk in prange(len(bounds) - 1):
@@ -31,8 +28,7 @@ def add_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: F
                 p += 1
 
 
-@njit(parallel=True, fastmath=True, nogil=True, cache=True)
-def pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out: Floats, bounds: Ints) -> None:
+def _pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out: Floats, bounds: Ints) -> None:
     """`out[p] = left[row] . right[indices[p]]` for the stored pairs p of each row."""
     d = left.shape[1]
     for chunk in prange(len(bounds) - 1):
@@ -44,3 +40,10 @@ def pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out:
                 for k in range(d):
                     total += x[k] * y[k]
                 out[p] = total
+
+
+add_product = njit(_add_product, parallel=True, fastmath=True, nogil=True, cache=True)
+pair_products = njit(_pair_products, parallel=True, fastmath=True, nogil=True, cache=True)
+# one thread for small products, where waking the others costs more than they save
+add_small_product = njit(_add_product, fastmath=True, nogil=True, cache=True)
+small_pair_products = njit(_pair_products, fastmath=True, nogil=True, cache=True)

@@ -16,6 +16,8 @@ from igcf.errors import DataError
 
 N_CHUNKS = 64
 """Rows are cut into this many chunks of equal work; fixed, so that sums do not depend on the thread count."""
+SMALL = 1 << 20
+"""Multiplications below which one thread is faster than several."""
 PAIR_BLOCK = 1 << 16
 """Pairs per block of the NumPy fall-back, which bounds its memory."""
 
@@ -63,7 +65,9 @@ def csr_product(
     if kernels is None:
         out += sp.csr_array((data, indices, indptr), shape=(len(out), len(dense))) @ dense
     else:
-        kernels.add_product(indptr, indices, data, dense, out, chunks(indptr))
+        is_small = len(indices) * dense.shape[1] < SMALL
+        add = kernels.add_small_product if is_small else kernels.add_product
+        add(*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out, chunks(indptr))
     return out
 
 
@@ -80,7 +84,9 @@ def sampled_products(
             np.einsum("pd,pd->p", left[rows[block]], right[indices[block]], out=out[block])
         return out
     left, right = (np.ascontiguousarray(side, dtype=np.float32) for side in (left, right))
-    kernels.pair_products(indptr, indices, left, right, out, chunks(indptr))
+    is_small = len(indices) * left.shape[1] < SMALL
+    products = kernels.small_pair_products if is_small else kernels.pair_products
+    products(*_typed(indptr, indices), left, right, out, chunks(indptr))
     return out
 
 
@@ -90,3 +96,8 @@ def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
     bounds = np.searchsorted(work, np.linspace(0, work[-1], N_CHUNKS + 1))
     bounds[-1] = len(indptr) - 1
     return bounds.astype(np.int64)
+
+
+def _typed(indptr: IntArray, indices: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """One pair of types, whatever SciPy chose, so that every kernel is compiled once."""
+    return indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False)

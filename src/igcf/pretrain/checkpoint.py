@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def write_checkpoint(
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, part, header)
         os.replace(part, path)
     except (OSError, SafetensorError) as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise ModelError(f"cannot write the checkpoint {path}: {error}; free some space or choose another") from error
 
 

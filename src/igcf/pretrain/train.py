@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,8 @@ from igcf.pretrain.operators import Operators
 from igcf.pretrain.pairs import Pairs
 from igcf.pretrain.parameters import Parameters, initial_parameters
 
+SMALL = 1 << 18
+"""Numbers below which torch computes in one thread."""
 LOWEST_RATE = 0.05
 """Where the cosine schedule ends, as a share of the learning rate."""
 
@@ -167,6 +170,31 @@ def fit(
     The random numbers of a step depend on the seed and the number of the step only, so that a run that was
     interrupted and resumed ends with the same parameters as one that was not.
     """
+    n_nodes = problem.n_users + problem.n_items
+    with _threads(1 if n_nodes * config.dim < SMALL else torch.get_num_threads()):
+        return _fit(problem, config, epochs, score, checkpoint, resume, progress)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """For small tensors, waking other threads takes longer than the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fit(
+    problem: Problem,
+    config: PretrainConfig,
+    epochs: int | None,
+    score: Callable[[Parameters], float] | None,
+    checkpoint: Path | None,
+    resume: bool,
+    progress: Callable[[Progress], None] | None,
+) -> Fit:
     begun = time.perf_counter()
     last_epoch = config.epochs if epochs is None else min(epochs, config.epochs)
     generator = torch.Generator(device=config.device)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from igcf.arrays import BoolArray
 from igcf.config import PretrainConfig
 from igcf.data.interactions import Interactions
 from igcf.graph import Propagation, build_propagation
@@ -38,7 +37,10 @@ class World:
 
     @classmethod
     def of(cls, data: Interactions, config: PretrainConfig, reward: Reward) -> "World":
-        """Build graph and rewards of a log."""
+        """Build graph and rewards of a log; users who never reacted are left out, they tell nothing."""
+        counts = np.bincount(data.user_idx, minlength=data.n_users)
+        if not counts.all():
+            data = data.only_users(np.flatnonzero(counts))
         is_edge = np.ones(len(data), dtype=np.bool_)
         if config.edges == "satisfied":
             is_edge = reward.is_satisfied(data.values)
@@ -55,11 +57,6 @@ class World:
             fingerprint=data.fingerprint(),
         )
         return cls(data, config, reward, propagation, problem)
-
-    @property
-    def active(self) -> BoolArray:
-        """The users who reacted at least once; the others tell nothing about the population."""
-        return np.bincount(self.data.user_idx, minlength=self.data.n_users) > 0
 
     def vectors(self, parameters: Parameters, *, with_variances: bool = False) -> Vectors:
         """Propagated means, and variances if asked for (they take as long as many training steps)."""
@@ -84,13 +81,8 @@ class World:
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
     ) -> Model:
         """The model that the online phase starts from."""
-        active = self.active
         variances = vectors.user_variances if self.config.total_variance else None
-        mean, cov = meta_distribution(
-            vectors.users[active],
-            gamma=online.gamma,
-            user_variances=None if variances is None else variances[active],
-        )
+        mean, cov = meta_distribution(vectors.users, gamma=online.gamma, user_variances=variances)
         linear = Linear(vectors.items, vectors.item_variances, mean, cov)
         if online.xi is not None:
             linear = logits_as_rewards(linear, online.xi)
