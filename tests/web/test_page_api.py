@@ -73,3 +73,14 @@ def test_the_chance_of_a_raw_value_is_the_tail_above_the_threshold(tmp_path: Pat
     spread = math.sqrt(x @ model.prior_cov @ x + 0.3)
     expected = 0.5 * math.erfc((0.7 - x @ model.prior_mean) / spread / math.sqrt(2))
     assert first["chance"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_files_of_the_page_are_asked_for_again_and_need_no_key(client: TestClient) -> None:
+    for path in ("/", "/dashboard", "/static/app.js", "/static/igcf.css", "/static/mark.svg"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-cache"
+        assert client.get(path, headers={"If-None-Match": answer.headers["etag"]}).status_code in (200, 304)
+    assert client.get("/static/app.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/static/../app.py").status_code == 404
+    assert client.get("/static/%2e%2e/app.py").status_code == 404

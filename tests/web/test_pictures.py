@@ -26,40 +26,38 @@ def album(tmp_path: Path) -> Path:
     return Path(os.environ.get("IGCF_PICTURES", str(tmp_path)))
 
 
-def played(visitor: Visitor, name: str, rounds: int = 14) -> Visitor:
-    """Somebody called `name` who has reacted to some cards."""
+def called(visitor: Visitor, name: str) -> Visitor:
+    """The same browser tab, in the hands of somebody called `name`."""
     visitor.page.add_init_script(f"localStorage.setItem('igcf.user', '{name}')")
-    visitor.open()
+    return visitor.open().settled()
+
+
+def play(visitor: Visitor, rounds: int) -> None:
     for number in range(rounds):
         visitor.press("ArrowRight" if visitor.likes(*TASTE) else "2" if number % 3 else "ArrowDown")
         visitor.settled()
-    visitor.page.mouse.move(5, 400)
-    visitor.page.wait_for_timeout(500)  # the ellipse has arrived
-    return visitor
 
 
 def keep(visitor: Visitor, album: Path, name: str) -> None:
     picture = album / name
+    visitor.page.mouse.move(5, 400)
+    visitor.page.wait_for_timeout(500)  # the ellipse has arrived
     whole = Image.open(BytesIO(visitor.page.screenshot())).convert("RGB")
     small = whole.quantize(palette=whole.quantize(256), dither=Image.Dither.FLOYDSTEINBERG)
     small.save(picture, optimize=True)
     assert 10_000 < picture.stat().st_size < LARGEST
 
 
-@pytest.mark.parametrize(
-    ("name", "user", "options"),
-    [
-        ("page.png", "ada", {}),
-        ("page-dark.png", "grace", {"color_scheme": "dark"}),
-        ("page-phone.png", "alan", PHONE),
-    ],
-)
-def test_pictures_of_the_page(visit: Visit, album: Path, name: str, user: str, options: dict[str, Any]) -> None:
-    keep(played(visit(path=None, **options), user), album, name)
+def test_pictures_of_the_page(visit: Visit, album: Path) -> None:
+    visitor = called(visit(path=None), "ada")
+    play(visitor, 14)
+    keep(visitor, album, "page.png")
+    keep(called(visit(path=None, color_scheme="dark"), "ada"), album, "page-dark.png")
+    keep(called(visit(path=None, **PHONE), "ada"), album, "page-phone.png")
 
 
 def test_picture_of_the_dashboard(visit: Visit, album: Path) -> None:
-    played(visit(path=None), "edsger", rounds=6)
+    play(called(visit(path=None), "grace"), 6)
     visitor = visit(path="/dashboard", viewport={"width": 1280, "height": 1000})
     visitor.page.wait_for_selector("#most-liked table")
     keep(visitor, album, "dashboard.png")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
@@ -24,6 +25,18 @@ from igcf.service.stats import readiness
 from igcf.version import __version__
 
 WEB = Path(__file__).parent / "web"
+ASK_AGAIN = {"Cache-Control": "no-cache"}
+"""The browser asks at every load whether a file has changed: a new page is never mixed with parts of an old one."""
+
+
+class PageFiles(StaticFiles):
+    """The files of the page."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """A file, or the answer that it has not changed."""
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(ASK_AGAIN)
+        return response
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -78,13 +91,13 @@ def _add_operation_routes(app: FastAPI, parts: Parts) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(WEB / "index.html")
+        return FileResponse(WEB / "index.html", headers=ASK_AGAIN)
 
     @app.get("/dashboard", include_in_schema=False)
     async def dashboard() -> FileResponse:
-        return FileResponse(WEB / "dashboard.html")
+        return FileResponse(WEB / "dashboard.html", headers=ASK_AGAIN)
 
-    app.mount("/static", StaticFiles(directory=WEB), name="static")
+    app.mount("/static", PageFiles(directory=WEB), name="static")
 
 
 def _add_error_handlers(app: FastAPI) -> None:
