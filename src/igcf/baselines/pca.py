@@ -7,6 +7,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from igcf.arrays import FloatArray
 from igcf.baselines.task import Settings, Task
 from igcf.model import Model
+from igcf.online import ModelLearner, Ucb
 
 
 def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
@@ -20,11 +21,17 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
         item_ids=train.item_ids,
         prior_mean=np.eye(dim)[0],
         prior_cov=np.diag(np.r_[0.0, np.ones(dim - 1)]),
-        noise_var=settings["noise_var"],
+        noise_var=1.0,  # replaced by `play_pca_gp`
         reward=task.reward_of("satisfied"),
         titles=train.titles,
         categories=train.categories,
     )
+
+
+def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
+    """Greedy, or with upper confidence bounds where `nu` is not 0."""
+    met = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
+    return ModelLearner(met, Ucb(settings["nu"]))
 
 
 def principal_components(

@@ -13,7 +13,7 @@ from igcf.baselines.graph_models import (
     play_igcf_paper,
 )
 from igcf.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
-from igcf.baselines.pca import fit_pca_gp
+from igcf.baselines.pca import fit_pca_gp, play_pca_gp
 from igcf.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
 from igcf.baselines.task import Method, Settings, Task
 from igcf.errors import ConfigError
@@ -84,10 +84,10 @@ _ALL = (
     Method(
         "pca-gp",
         fit_pca_gp,
-        play_ucb,
+        play_pca_gp,
         {"dim": 48, "noise_var": 0.09, "nu": 0.0},
-        online=frozenset({"nu"}),
-        grid={"dim": (24, 48, 96), "noise_var": (0.06, 0.09, 0.13, 0.2), "nu": (0.0, 0.3)},
+        online=frozenset({"noise_var", "nu"}),
+        grid={"dim": (12, 24, 48, 96), "noise_var": (0.06, 0.09, 0.13, 0.2, 0.4, 0.8), "nu": (0.0, 0.3)},
     ),
     Method(
         "igcf-paper",
