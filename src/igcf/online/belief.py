@@ -10,7 +10,7 @@ from igcf.errors import ConfigError
 from igcf.model.channel import sigmoid
 
 NEWTON_STEPS = 8
-"""Safeguarded Newton steps to the mode of a logistic update; four are enough unless the prior is very wide."""
+"""Steps to the mode of a logistic update; four are enough unless the prior is very wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +103,11 @@ def logistic_step(
     weight = is_known / noise_var
     target = np.where(is_known, reward, 0.0)
     q = np.maximum(q, 1e-12)
-    bound = z + q * weight * (target - sigmoid(z))  # the mode lies between here and z
-    low, high = np.minimum(z, bound), np.maximum(z, bound)
-    a = z
+    # from zero, or from z on the far side of it, Newton comes nearer with every step and never overshoots
+    a = np.where((2.0 * target - 1.0) * z > 0, z, 0.0)
     for _ in range(NEWTON_STEPS):
         p = sigmoid(a)
-        slope = (a - z) / q - weight * (target - p)  # grows with a and is zero at the mode
-        low, high = np.where(slope < 0, a, low), np.where(slope < 0, high, a)
-        newton = a - slope / (1.0 / q + weight * p * (1.0 - p))
-        a = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
+        a = a - ((a - z) / q - weight * (target - p)) / (1.0 / q + weight * p * (1.0 - p))
     p = sigmoid(a)
     curvature = weight * p * (1.0 - p)
     return (a - z) / q, curvature / (1.0 + curvature * q)
