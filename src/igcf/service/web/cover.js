@@ -23,7 +23,7 @@ function draws(seed) {
 }
 
 /** The hue of a category, shared by covers and map. */
-export const hueOf = (categories) => 115 + ((hash(categories?.[0] ?? "?") * 137.508) % 360) * 0.8; // 115 to 403: mustard is left out
+export const hueOf = (categories) => 140 + ((hash(categories?.[0] ?? "?") * 137.508) % 360) * 0.66; // 140 to 378: without mustard
 
 const tone = (hue, saturation, light, alpha = 1) => `hsl(${hue.toFixed(0)} ${saturation}% ${light}% / ${alpha})`;
 
