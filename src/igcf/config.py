@@ -28,6 +28,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "kernel": get_args(Kernel),
 }
 """The settings that are one of a few words; the command line offers the same."""
+METHODS = ("experts", "graph")
+"""The default model, and the variational graph model of the paper."""
 Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...]
 RANGES: Ranges = (
     (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),

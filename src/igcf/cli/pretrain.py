@@ -9,13 +9,13 @@ import click
 from rich.markup import escape
 
 from igcf.cli.output import console, emit_json
-from igcf.config import CHOICES, PretrainConfig
+from igcf.config import CHOICES, METHODS, ExpertsConfig, PretrainConfig
 from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
 
-FIELDS = {field.name: field for field in fields(PretrainConfig)}
+FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for field in fields(kind)}
 
 
 @click.command()
@@ -26,7 +26,8 @@ FIELDS = {field.name: field for field in fields(PretrainConfig)}
 @click.option("--user", "user_column", default="user", show_default=True, help="Column of the user ids.")
 @click.option("--item", "item_column", default="item", show_default=True, help="Column of the item ids.")
 @click.option("--value", "value_column", default="value", show_default=True, help="Column of the reactions.")
-@click.option("--dim", type=int, help="Size of the vectors.")
+@click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
+@click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(CHOICES["feedback"]), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(CHOICES["missing"]), help="What a pair without a reaction means.")
 @click.option("--graph", type=click.Choice(CHOICES["graph"]), help="How vectors spread over the graph.")
@@ -56,6 +57,9 @@ def pretrain(
 ) -> None:
     """Learn a model from a log and write it to --out.
 
+    Without further options it is the best model that igcf knows, the average of a linear and a logistic expert. Any
+    option of the graph model (--dim, --feedback, --missing, --graph, --layers, ...) asks for that one.
+
     \b
     Examples:
       igcf pretrain --dataset synthetic --out model/
@@ -71,14 +75,13 @@ def pretrain(
     started = time.perf_counter()
     data = read_log(dataset, from_store, data_dir, (user_column, item_column, value_column))
     chosen.setdefault("satisfied", known_threshold(dataset))
-    config = PretrainConfig(**chosen)
     console.print(f"{escape(data.name)}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
 
     from igcf.cli.progress import training_display
     from igcf.pretrain import pretrain as learn
 
     with training_display() as show:
-        model = learn(data, config, checkpoint=checkpoint, resume=resume, progress=show)
+        model = learn(data, checkpoint=checkpoint, resume=resume, progress=show, **chosen)
     model.save(out)
     seconds = time.perf_counter() - started
     if as_json:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def training_display() -> Iterator[Callable[["TrainingProgress"], None]]:
     """A callback that shows epoch, loss, KL and the validation users' successes while training runs."""
     columns = (
-        TextColumn("pretraining"),
         BarColumn(30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -27,7 +26,8 @@ def training_display() -> Iterator[Callable[["TrainingProgress"], None]]:
 
         def show(step: "TrainingProgress") -> None:
             best = "" if step.best is None else f"  validation best {step.best:.2f}"
-            text = f"loss {step.stats.loss:.4f}  KL {step.stats.kl:.4f}{best}"
+            loss = "" if step.stats is None else f"  loss {step.stats.loss:.4f}  KL {step.stats.kl:.4f}"
+            text = f"{step.what}{loss}{best}"
             bar.update(task, total=step.epochs, completed=step.epoch, description=text)
 
         yield show

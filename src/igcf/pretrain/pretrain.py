@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import Float32Array
-from igcf.config import PretrainConfig
+from igcf.config import METHODS, ExpertsConfig, PretrainConfig
 from igcf.data.interactions import Interactions
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model, Reward
+from igcf.pretrain.experts import fit_experts
 from igcf.pretrain.parameters import Parameters
 from igcf.pretrain.population import OnlineSettings, Vectors
 from igcf.pretrain.selection import held_out_users, interactive_precision, tuned, validation_table
@@ -22,7 +23,7 @@ from igcf.pretrain.world import World
 
 def pretrain(
     data: Interactions,
-    config: PretrainConfig | None = None,
+    config: PretrainConfig | ExpertsConfig | None = None,
     *,
     validation: Interactions | None = None,
     checkpoint: str | Path | None = None,
@@ -30,24 +31,31 @@ def pretrain(
     progress: Callable[[Progress], None] | None = None,
     **settings: Any,
 ) -> Model:
-    """Learn item vectors and the population of users from a log (alg:pretrain).
+    """Learn a model from a log: by default the experts, or the paper's variational graph model (alg:pretrain).
 
-    With validation users (the same items in the same order, other users) training stops when their interactive
-    precision no longer grows, and the online noise and gamma are chosen on them. Without, a few of the most active
-    users are held out for these choices, and the model is then trained once more on everybody with what was chosen.
+    Any setting of the graph model (`dim`, `graph`, `layers`, `feedback`, `missing`, ...) asks for it; so does
+    `method="graph"`. Both methods choose what is left open on validation users.
+
+    Validation users have the same items in the same order and are not in `data`. On them the graph model's training
+    stops when their interactive precision no longer grows, and its online noise and gamma are chosen. Without, a few of
+    the most active users are held out for such choices, and the model is then learned once more from everybody.
 
     Args:
         data: The log.
-        config: All settings; the defaults if left out.
+        config: All settings, an `ExpertsConfig` or a `PretrainConfig`; the defaults if left out.
         validation: Reactions of users that are not in `data`.
         checkpoint: A folder for checkpoints, written at every look at the validation users.
         resume: Continue from the checkpoints in that folder, to the same result as without interruption.
         progress: Called after every epoch.
-        **settings: Fields of `PretrainConfig` that differ from `config`, for instance `dim=32, seed=1`.
+        **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
     """
-    config = configured(config or PretrainConfig(), settings)
+    config = configured(config, settings)
     if len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
+    if isinstance(config, ExpertsConfig):
+        if checkpoint is not None:
+            raise ConfigError("checkpoints are for method=graph; the experts are learned anew in about a minute")
+        return fit_experts(data, config, validation=validation, progress=progress)
     if resume and checkpoint is None:
         raise ConfigError("resume needs the checkpoint folder of the run to continue")
     begun = time.perf_counter()
@@ -62,9 +70,19 @@ def pretrain(
     return trained.model(seconds=time.perf_counter() - begun)
 
 
-def configured(config: PretrainConfig, settings: dict[str, Any]) -> PretrainConfig:
-    """`config` with some fields replaced; an unknown name is refused."""
-    known = {field.name for field in fields(PretrainConfig)}
+def configured(
+    config: PretrainConfig | ExpertsConfig | None, settings: dict[str, Any]
+) -> PretrainConfig | ExpertsConfig:
+    """`config` with some fields replaced; without one, the settings' names tell which model is meant."""
+    settings = dict(settings)
+    graph, experts = ({field.name for field in fields(kind)} for kind in (PretrainConfig, ExpertsConfig))
+    method = settings.pop("method", None)
+    if config is None:
+        method = method or ("graph" if settings.keys() - experts else "experts")
+        if method not in METHODS:
+            raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        config = PretrainConfig() if method == "graph" else ExpertsConfig()
+    known = graph if isinstance(config, PretrainConfig) else experts
     unknown = sorted(settings.keys() - known)
     if unknown:
         raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")

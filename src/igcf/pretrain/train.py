@@ -80,11 +80,13 @@ class Progress:
 
     epoch: int
     epochs: int
-    stats: StepStats
+    stats: StepStats | None
+    """None where the fit is exact and there is no loss to watch."""
     validation: float | None
     """Successes per validation user at the last look."""
     best: float | None
     seconds: float
+    what: str = "pretraining"
 
 
 @dataclass

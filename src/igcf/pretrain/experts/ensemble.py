@@ -15,6 +15,7 @@ from igcf.model import Channel, Model, Reward, Term
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
 from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
+from igcf.pretrain.train import Progress
 
 RESIDUAL_FLOOR = 0.02
 """Added to a column's residual variance: nothing is observed more exactly than this."""
@@ -44,12 +45,16 @@ def fit_experts(
     config: ExpertsConfig,
     *,
     validation: Interactions | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Model:
     """Learn both experts; what is left open is chosen on validation users, or on the most active users held out."""
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, "satisfied", config.satisfied)
-    say = progress or (lambda what, done, total: None)
+
+    def say(what: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
+
     fits = Fits(data, config, reward, say)
     held_out = held_out_users(data, config.holdout)
     choice, precision = first_choice(config), float("nan")
