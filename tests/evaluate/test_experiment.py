@@ -129,6 +129,13 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     assert {job.users for job in jobs} == {"validation"}
 
 
+def test_the_papers_grid_is_searched_when_asked_for() -> None:
+    method = METHODS["igcf-paper"]
+    points = grid_points(method, method.settings(), paper=True)
+    assert len(points) == 4 * 3 * 6 * 5
+    assert len(grid_jobs(method, setup(), 0, points)) == 4 * 6
+
+
 def test_tuning_chooses_the_best_point_on_validation_users(tmp_path: Path) -> None:
     results = evaluate(log(), setup(), ("pop", "pca-gp"), tuned=True, command="igcf evaluate --tune")
     pop, pca = results.tuning

@@ -21,6 +21,15 @@ from igcf.online import Learner
 
 PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None}
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
+DIMS = (32, 64, 128, 256)
+PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
+"""The paper searches the size only; without the penalty the comparison would not be fair (reference A.6)."""
+PAPER_GRID = {
+    "dim": DIMS,
+    "gamma": (0.01, 0.1, 1.0),
+    "learning_rate": (0.01, 0.1, 0.5, 1.0, 5.0, 10.0),
+    "nu": (0.1, 0.5, 1.0, 5.0, 10.0),
+}
 NICF_DEFAULTS = {
     "dim": 50,
     "blocks": 2,
@@ -63,7 +72,7 @@ _ALL = (
         lambda task, settings, rng: satisfied_counts(task),
         lambda counts, settings: RankedItems(counts),
     ),
-    Method("mf", fit_icf, play_mf, PMF_DEFAULTS, grid=PMF_GRID),
+    Method("mf", fit_icf, play_mf, PMF_DEFAULTS, grid=PMF_GRID, paper_grid=PAPER_PMF_GRID),
     Method(
         "icf-ucb",
         fit_icf,
@@ -71,6 +80,7 @@ _ALL = (
         {**PMF_DEFAULTS, "nu": 0.5},
         online=frozenset({"nu"}),
         grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
+        paper_grid={**PAPER_PMF_GRID, "nu": (0.1, 0.5, 1.0)},
     ),
     Method(
         "icf-ts",
@@ -79,6 +89,7 @@ _ALL = (
         {**PMF_DEFAULTS, "sample_items": False},
         online=frozenset({"sample_items"}),
         grid=PMF_GRID,
+        paper_grid=PAPER_PMF_GRID,
     ),
     Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS),
     Method(
@@ -96,6 +107,7 @@ _ALL = (
         PAPER_DEFAULTS,
         online=frozenset({"meta", "gamma", "nu", "noise_var"}),
         grid={"epochs": (1, 2), "gamma": (0.01, 0.1, 1.0, 10.0), "nu": (0.1, 0.5, 1.0), "noise_var": (1.0, 4.0)},
+        paper_grid=PAPER_GRID,
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
     ),
     Method(

@@ -54,6 +54,8 @@ class Method:
     """The names of the settings that `play` reads and `fit` does not."""
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """The values that tuning tries, by setting."""
+    paper_grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What the paper searched, where that is wider; it takes hours."""
     variants: Mapping[str, Settings] = field(default_factory=dict)
     """The ablations: what each changes."""
 

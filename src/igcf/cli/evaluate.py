@@ -26,6 +26,9 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Number of seeds."),
     click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed."),
     click.option("--tune", is_flag=True, help="First choose the settings on validation users, by grid search."),
+    click.option(
+        "--grid", type=click.Choice(("quick", "paper")), default="quick", show_default=True, help="For --tune."
+    ),
     click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable."),
     click.option("--jobs", default=None, type=click.IntRange(min=1), help="Processes at a time [default: cores]."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
@@ -115,6 +118,7 @@ def run_experiment(
     seed: int,
     seeds: int,
     tune: bool,
+    grid: str,
     changes: tuple[str, ...],
     jobs: int | None,
     out: Path | None,
@@ -136,6 +140,7 @@ def run_experiment(
             seeds=range(seed, seed + seeds),
             settings=settings,
             tuned=tune,
+            paper_grid=grid == "paper",
             folder=Path(temporary) if fresh else out / "jobs" if out else cache_folder(),
             processes=jobs or os.cpu_count() or 1,
             watch=watch,

@@ -23,6 +23,7 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     tuned: bool = False,
+    paper_grid: bool = False,
     folder: Path | None = None,
     processes: int = 1,
     watch: Watcher | None = None,
@@ -37,6 +38,7 @@ def evaluate(
         seeds: each is a split where the split is random, and a fit and a session where these are.
         settings: changes to the settings, by method.
         tuned: choose the settings on the validation users of the first seed before anything else.
+        paper_grid: search what the paper searched; it takes hours.
         folder: where finished jobs are kept and found again.
         processes: jobs at a time.
         watch: called after every job.
@@ -57,7 +59,15 @@ def evaluate(
     tuning: list[dict[str, Any]] = []
     if tuned:
         tuning = tune(
-            data, setup, starts, seed=seeds[0], folder=folder, processes=processes, watch=watch, command=command
+            data,
+            setup,
+            starts,
+            seed=seeds[0],
+            folder=folder,
+            processes=processes,
+            watch=watch,
+            command=command,
+            paper_grid=paper_grid,
         )
         starts = {found["method"]: found["settings"] for found in tuning}
     jobs = [

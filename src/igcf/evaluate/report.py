@@ -6,6 +6,7 @@ from pathlib import Path
 
 from igcf.data import Interactions
 from igcf.evaluate.chosen import settings_document
+from igcf.evaluate.reproduce import side_by_side
 from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
 from igcf.evaluate.tables import Table, as_latex, as_markdown, results_tables
@@ -31,7 +32,7 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 
     tables = results_tables(results)
     texts = {
-        "results.json": json.dumps(results.as_dict(), indent=2, allow_nan=False),
+        "results.json": json.dumps(results.as_dict() | {"paper": side_by_side(results)}, indent=2, allow_nan=False),
         "results.md": "\n".join(as_markdown(table) for table in tables),
         "results.tex": "\n".join(as_latex(table) for table in tables),
         "report.html": page(results, tables, figures(results)),

@@ -14,12 +14,10 @@ from igcf.evaluate.results import row_of
 from igcf.evaluate.run import Watcher, run_jobs
 
 
-def grid_points(method: Method, start: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every combination of the grid, the other settings as in `start`; `start` itself comes first."""
-    names = list(method.grid)
-    points = [dict(start)] + [
-        {**start, **dict(zip(names, values, strict=True))} for values in product(*method.grid.values())
-    ]
+def grid_points(method: Method, start: Mapping[str, Any], *, paper: bool = False) -> list[dict[str, Any]]:
+    """Every combination of the grid (or of the paper's), the other settings as in `start`, which comes first."""
+    grid = method.paper_grid if paper and method.paper_grid else method.grid
+    points = [dict(start)] + [{**start, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
     return [point for number, point in enumerate(points) if point not in points[:number]]
 
 
@@ -43,6 +41,7 @@ def tune(
     processes: int,
     watch: Watcher | None = None,
     command: str = "",
+    paper_grid: bool = False,
 ) -> list[dict[str, Any]]:
     """Try the grid of each method on the validation users of one split.
 
@@ -55,6 +54,7 @@ def tune(
         processes: jobs at a time.
         watch: called after every job.
         command: written down with what was found.
+        paper_grid: search what the paper searched.
 
     Returns:
         For each method its best settings, their score, and all points with theirs, best first.
@@ -62,7 +62,7 @@ def tune(
     jobs, points = [], {}
     for name, start in starts.items():
         method = method_named(name)
-        points[name] = grid_points(method, start)
+        points[name] = grid_points(method, start, paper=paper_grid)
         if len(points[name]) > 1:
             jobs += grid_jobs(method, setup, seed, points[name])
     outcomes = [each for job in run_jobs(data, jobs, folder=folder, processes=processes, watch=watch) for each in job]
