@@ -39,6 +39,7 @@ def test_reactions_wait_while_the_server_is_away_and_are_sent_once(visit: Visit,
     visitor.page.wait_for_selector("text=The server cannot be reached. 3 reactions are kept here")
     assert visitor.waiting() == 3
     assert visitor.page.locator("#past li.waiting").count() == 3
+    assert visitor.text("#why .badge") == visitor.text(".card:not(.leave) .badge"), "the reason is that of the card"
     server.start()
     visitor.page.click("#notice-action")
     visitor.page.wait_for_selector("text=The server is back and has everything.")

@@ -35,6 +35,8 @@ def test_the_reserve_is_what_would_come_next(client: TestClient) -> None:
     answer = client.post(ask, json={"k": 2, "reserve": 3}).json()
     assert [card["item"] for card in answer["items"] + answer["reserve"]] == [card["item"] for card in more]
     assert [card["propensity"] for card in answer["reserve"]] == [None] * 3
+    greedy = client.post(ask, json={"k": 2, "reserve": 3, "policy": "greedy"}).json()["reserve"]
+    assert {card["reason"] for card in greedy} == {"please"}, "the mean alone put them there"
 
 
 def test_the_reserve_ends_with_the_catalogue(client: TestClient) -> None:

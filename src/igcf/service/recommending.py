@@ -96,7 +96,7 @@ def _item(served: Served, pick: Recommendation, k: int, propensity: float | None
         "std": pick.std,
         "rank": pick.rank,
         "mean_rank": pick.mean_rank,
-        "reason": "please" if pick.mean_rank <= k else "learn",
+        "reason": "please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k
         "propensity": propensity,
         "popularity_rank": int(served.popularity[row]),
         "title": served.title(row),

@@ -5,7 +5,7 @@ import { Deck } from "./deck.js";
 import { byId, el, svg } from "./dom.js";
 import { setUpKeys } from "./keys.js";
 import { CatalogueMap, areaOf } from "./map.js";
-import { curves, drawBets, drawCurve, drawPast, drawWhy } from "./panels.js";
+import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy } from "./panels.js";
 import { setUpTheme } from "./theme.js";
 import { isHit, isShare, plural, starValues, titleAndYear } from "./values.js";
 import { Visit } from "./visit.js";
@@ -53,6 +53,7 @@ function showCard() {
     const [title, year] = titleAndYear(card);
     const why = { please: "Shown to please.", learn: "Shown to learn." }[card.reason] ?? "";
     byId("announce").textContent = `${title} ${year}. ${why}`;
+    if (visit.failures && visit.model) drawReason(byId("why"), card, visit.model.reward);
   } else if (visit.failures) {
     deck.showEmpty("No card left", "The server cannot be reached. The next card comes when it is back.");
   } else if (visit.isEmpty) {

@@ -66,6 +66,12 @@ export function drawWhy(place, why, card, reward) {
           el("td", { class: "number" }, rewardText(why.mean, reward))))));
 }
 
+/** The reason that came with a card, for the time in which the server cannot say more. */
+export function drawReason(place, card, reward) {
+  place.replaceChildren(el("div", { class: "about" }, badge(card.reason),
+    el("span", null, card.mean === undefined ? "" : reasonText(card, card, reward))));
+}
+
 function reasonText(why, card, reward) {
   const about = withSpread(why, reward);
   const expected = isShare(reward) ? `a chance of ${about} that you like it` : `expected ${about}`;
