@@ -37,12 +37,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """A listening socket, or one sentence about why there is none."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except (OSError, OverflowError) as error:
+        bound = socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error}; choose another --host or --port") from error
-    bound.listen(2048)
     bound.set_inheritable(True)
     return bound
 
