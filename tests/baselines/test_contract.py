@@ -17,7 +17,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "icf-ts": {"dim": 3, "penalty": 1.0, "reward": "satisfied", "sample_items": True},
     "nicf": {"dim": 8, "epochs": 6, "steps": 2, "check_every": 3},
     "pca-gp": {"dim": 3},
-    "igcf": {"dim": 4, "layers": 1},
+    "igcf": {"linear_dim": 3, "activity": 0.0, "logistic_dim": 3},
+    "igcf-graph": {"dim": 4, "layers": 1},
     "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
 }
 LEARNING = ("mf", "icf-ucb", "icf-ts", "pca-gp", "igcf")

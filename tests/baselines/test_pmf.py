@@ -55,7 +55,7 @@ def test_item_variances_are_the_diagonal_of_the_inverse() -> None:
 
 
 def test_gibbs_draws_have_the_conditional_mean_and_covariance() -> None:
-    """One user with one rating r = 2 of an item with vector q = 1: p ~ N(q r / (q^2 + 1), 1 / (q^2 + 1)) = N(1, 1/2)."""
+    """Users with one rating r = 2 of an item q = 1: p ~ N(q r / (q^2 + 1), 1 / (q^2 + 1)) = N(1, 1/2)."""
     side = pmf._Side(sp.csr_array(np.full((20_000, 1), 2.0)))
     means, draws, variances = side.sweep(np.ones((1, 1)), 1.0, np.random.default_rng(0), spread=True)
     np.testing.assert_allclose(means, 1.0)

@@ -1,6 +1,4 @@
-"""`igcf`, the best configuration that the project knows, and `igcf-paper`, the paper as written."""
-
-from dataclasses import replace
+"""`igcf-paper`, the paper's graph model as written, and `igcf-graph`, the same model with the zero-aware objective."""
 
 import numpy as np
 
@@ -9,8 +7,8 @@ from igcf.data.interactions import Interactions
 from igcf.model import Model
 from igcf.online import ModelLearner, Ucb
 
-IGCF_FIT = ("dim", "graph", "layers", "edges", "missing")
-IGCF_DEFAULTS = {
+GRAPH_FIT = ("dim", "graph", "layers", "edges", "missing")
+GRAPH_DEFAULTS = {
     "dim": 64,
     "graph": "lightgcn",
     "layers": 2,
@@ -18,7 +16,6 @@ IGCF_DEFAULTS = {
     "missing": "zero",
     "meta": True,
     "nu": 0.0,
-    "forgetting": 1.0,
 }
 PAPER_DEFAULTS = {
     "dim": 64,
@@ -35,14 +32,15 @@ PAPER_DEFAULTS = {
 }
 
 
-def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """Pretrain with the project's defaults; what they leave open is chosen on the validation users."""
+def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
+    """All pairs, missing ones as zeros (reference P.5); noise and gamma are chosen on the validation users."""
     from igcf.pretrain import pretrain  # torch
 
-    chosen = {name: settings[name] for name in IGCF_FIT}
+    chosen = {name: settings[name] for name in GRAPH_FIT}
     return pretrain(
         task.train,
-        validation=whole(task.validation),
+        validation=task.whole_validation(),
+        method="graph",
         satisfied=task.satisfied,
         seed=int(rng.integers(2**31)),
         **chosen,
@@ -78,11 +76,11 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
     )
 
 
-def play_igcf(model: Model, settings: Settings) -> ModelLearner:
+def play_igcf_graph(model: Model, settings: Settings) -> ModelLearner:
     """The model as pretrained, or without what pretraining knows about the population."""
     if not settings["meta"]:
         model = model.with_prior(np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim))
-    return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+    return ModelLearner(model, Ucb(settings["nu"]))
 
 
 def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
@@ -102,17 +100,3 @@ def prior_std_of(model: Model) -> float:
 def in_time(log: Interactions) -> Interactions:
     """The log in the order of time, where it has times."""
     return log if log.timestamps is None else log.subset(np.argsort(log.timestamps, kind="stable"))
-
-
-def whole(periods: tuple[Interactions, ...]) -> Interactions | None:
-    """The periods of the same users as one log."""
-    if not periods or not periods[0].n_users:
-        return None
-    times = [period.timestamps for period in periods]
-    return replace(
-        periods[0],
-        user_idx=np.concatenate([period.user_idx for period in periods]),
-        item_idx=np.concatenate([period.item_idx for period in periods]),
-        values=np.concatenate([period.values for period in periods]),
-        timestamps=None if times[0] is None else np.concatenate([each for each in times if each is not None]),
-    )

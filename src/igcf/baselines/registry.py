@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from igcf.baselines import igcf
 from igcf.baselines.graph_models import (
-    IGCF_DEFAULTS,
+    GRAPH_DEFAULTS,
     PAPER_DEFAULTS,
-    fit_igcf,
+    fit_igcf_graph,
     fit_igcf_paper,
-    play_igcf,
+    play_igcf_graph,
     play_igcf_paper,
 )
 from igcf.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
@@ -112,11 +113,20 @@ _ALL = (
     ),
     Method(
         "igcf",
-        fit_igcf,
-        play_igcf,
-        IGCF_DEFAULTS,
-        online=frozenset({"meta", "nu", "forgetting"}),
-        grid={"layers": (0, 2), "nu": (0.0, 0.1, 0.3), "forgetting": (1.0,)},
+        igcf.fit_igcf,
+        igcf.play_igcf,
+        igcf.DEFAULTS,
+        online=frozenset(set(igcf.DEFAULTS) - set(igcf.FIT)),
+        grid={"nu": (0.0, 0.1), "forgetting": (1.0, 0.99)},
+        variants=igcf.VARIANTS,
+    ),
+    Method(
+        "igcf-graph",
+        fit_igcf_graph,
+        play_igcf_graph,
+        GRAPH_DEFAULTS,
+        online=frozenset({"meta", "nu"}),
+        grid={"layers": (0, 2), "nu": (0.0, 0.1)},
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}},
     ),
 )

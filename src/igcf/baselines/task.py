@@ -1,7 +1,7 @@
 """What a method is given and what it has to offer, so that every method can be run, tuned and compared alike."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,20 @@ class Task:
     def validation_truth(self) -> list[Float32Array]:
         """Validation users x items, one table per period, NaN where there is no reaction."""
         return [log.dense() for log in self.validation]
+
+    def whole_validation(self) -> Interactions | None:
+        """The validation users with all periods as one log; None where there are none."""
+        periods = self.validation
+        if not periods or not periods[0].n_users:
+            return None
+        times = [period.timestamps for period in periods if period.timestamps is not None]
+        return replace(
+            periods[0],
+            user_idx=np.concatenate([period.user_idx for period in periods]),
+            item_idx=np.concatenate([period.item_idx for period in periods]),
+            values=np.concatenate([period.values for period in periods]),
+            timestamps=np.concatenate(times) if times else None,
+        )
 
 
 @dataclass(frozen=True)

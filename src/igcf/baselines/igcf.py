@@ -1,0 +1,92 @@
+"""`igcf`: the best configuration that the project knows, and what it is without each of its parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from igcf.baselines.task import Settings, Task
+from igcf.errors import ConfigError
+from igcf.model import Channel, Model, Term
+from igcf.online import Greedy, ModelLearner, Ucb
+
+FIT = ("linear_dim", "activity", "caution", "logistic_dim", "iterations", "penalty")
+DEFAULTS = {
+    "linear_dim": None,
+    "activity": None,
+    "caution": None,
+    "logistic_dim": 32,
+    "iterations": 15,
+    "penalty": 5.0,
+    "experts": "both",
+    "exposure": True,
+    "cautious": True,
+    "meta": True,
+    "nu": 0.0,
+    "forgetting": 1.0,
+}
+VARIANTS: dict[str, Settings] = {
+    "- meta": {"meta": False},
+    "- caution": {"cautious": False},
+    "- logistic expert": {"experts": "linear"},
+    "- linear expert": {"experts": "logistic"},
+    "- logistic expert & exposure": {"experts": "linear", "exposure": False},
+    "+ exploration (nu = 0.3)": {"nu": 0.3},
+}
+LINEAR = (0, 1)
+"""The linear expert's channels: success and exposure."""
+LOGISTIC = (2, 3)
+"""The logistic expert's channels: exposure and, given it, success."""
+
+
+def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
+    """Pretrain with the project's defaults; what is None is chosen on the validation users."""
+    from igcf.pretrain import pretrain  # torch
+
+    chosen = {name: settings[name] for name in FIT}
+    return pretrain(
+        task.train,
+        validation=task.whole_validation(),
+        method="experts",
+        satisfied=task.satisfied,
+        validate_rounds=task.rounds * task.slate,
+        seed=int(rng.integers(2**31)),
+        **chosen,
+    )
+
+
+def play_igcf(model: Model, settings: Settings) -> ModelLearner:
+    """The model as pretrained, or without some of its parts."""
+    channels: Sequence[Channel] = model.channels
+    if not settings["cautious"]:
+        caution = float(model.metadata["chosen"]["caution"])
+        channels = [replace(channel, noise_var=channel.noise_var / caution) for channel in channels]
+    used, terms = _parts(settings, has_both=len(channels) > len(LINEAR))
+    heard = [channels[number] for number in used]
+    first = min(channel.start for channel in heard)
+    part = slice(first, max(channel.start + channel.vectors.shape[1] for channel in heard))
+    mean, cov = model.prior_mean[part], model.prior_cov[part, part]
+    met = Model(
+        channels=[replace(channel, start=channel.start - first) for channel in heard],
+        terms=terms,
+        item_ids=model.item_ids,
+        prior_mean=mean if settings["meta"] else np.zeros_like(mean),
+        prior_cov=cov if settings["meta"] else np.eye(len(mean)),
+        reward=model.reward,
+        metadata=model.metadata,
+    )
+    policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
+    return ModelLearner(met, policy, forgetting=settings["forgetting"])
+
+
+def _parts(settings: Settings, *, has_both: bool) -> tuple[list[int], list[Term]]:
+    """The channels that are listened to, and how the expected reward follows from them."""
+    linear = list(LINEAR) if settings["exposure"] else [LINEAR[0]]
+    if settings["experts"] == "linear" or not has_both:
+        return linear, [Term(1.0, (0,))]
+    if settings["experts"] == "logistic":
+        return list(LOGISTIC), [Term(1.0, (0, 1))]
+    if settings["experts"] != "both":
+        raise ConfigError(f"experts must be both, linear or logistic, got {settings['experts']!r}")
+    start = len(linear)
+    return [*linear, *LOGISTIC], [Term(0.5, (0,)), Term(0.5, (start, start + 1))]
