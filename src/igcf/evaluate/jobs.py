@@ -26,6 +26,9 @@ from igcf.online import Learner, Shown, replay
 CODE = ("arrays.py", "config.py", "data", "graph", "model", "pretrain", "online", "baselines", "evaluate")
 """Whatever can change a number; the hash of these sources is part of a job's name."""
 
+NOTE_EVERY = 20
+"""Rounds between two looks at the uncertainty of a model that does not keep track of it."""
+
 
 @dataclass(frozen=True)
 class Play:
@@ -66,7 +69,7 @@ class Outcome:
     n_satisfied: IntArray
     item_shares: FloatArray
     spread: FloatArray
-    """Mean standard deviation of the items' expected rewards in each round; empty where the method has none"""
+    """Mean standard deviation of the items' expected rewards by round, NaN where it was not looked at; may be empty"""
     seconds: dict[str, float]
 
 
@@ -87,7 +90,9 @@ class Watched:
         """Select, noting the mean standard deviation over all items."""
         engine = getattr(self.learner, "engine", None)
         if engine is not None:
-            self._note(float(np.sqrt(engine.variances).mean()))
+            is_cheap = getattr(engine, "tracks_variances", True)
+            is_due = is_cheap or self._round % NOTE_EVERY == 0
+            self._note(float(np.sqrt(engine.variances).mean()) if is_due else float("nan"))
         self._round += 1
         return self.learner.select(available, k)
 

@@ -77,7 +77,8 @@ def _spread(results: Results, session: Session) -> "Callable[[Axes], None]":
             runs = [row.outcome.spread for row in results.of(method, session) if len(row.outcome.spread)]
             if runs:
                 mean = np.mean(runs, axis=0)
-                axes.plot(np.arange(1, len(mean) + 1), mean / mean[0], label=method)
+                noted = np.flatnonzero(~np.isnan(mean))
+                axes.plot(noted + 1, mean[noted] / mean[0], label=method)
         axes.set_xlabel("round")
         axes.set_ylabel("relative to the first round")
         axes.legend(fontsize=8)
