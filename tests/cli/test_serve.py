@@ -25,6 +25,8 @@ def run(*arguments: str) -> Result:
     ("arguments", "message"),
     [
         (["nothing"], "no model at nothing"),
+        ([], "name the model folder to serve, or --demo"),
+        (["model", "--demo"], "and not both"),
         (["model", "--policy", "magic"], "policy 'magic' is not known"),
         (["model", "--nu", "-1"], "nu must be zero or more"),
         (["model", "--forgetting", "2"], "forgetting must lie in"),

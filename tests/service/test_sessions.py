@@ -16,6 +16,7 @@ from igcf.service.reading import beliefs, explanation, user_state
 from igcf.service.recommending import recommend
 from igcf.service.schema import users
 from tests.service.conftest import OpenParts
+from tests.toys import ensemble_model
 
 
 def tell(parts: Parts, user: str, item: str, value: float | None = 5.0, event_id: str | None = None) -> None:
@@ -133,6 +134,25 @@ def test_a_long_history_is_served_and_explained(open_service: OpenParts) -> None
     np.testing.assert_allclose(user_state(other, "ann", with_cov=True)["belief"]["cov"], expected.belief.cov, atol=1e-8)
     found = explanation(other, "ann", "item-160")
     assert found["mean"] == pytest.approx(found["prior"] + sum(part["amount"] for part in found["contributions"]))
+
+
+def test_a_model_of_several_experts_is_served_as_the_library_plays_it(open_service: OpenParts, tmp_path: Path) -> None:
+    ensemble_model().save(tmp_path / "ensemble")
+    one, two = open_service(tmp_path / "ensemble"), open_service(tmp_path / "ensemble")
+    session = Recommender(one.slot.current.model).session()
+    for number, value in enumerate([5.0, None, 1.0, 4.0, None, 2.0, 5.0, 5.0]):
+        item = session.recommend(1)[0].item_id
+        assert recommend((one, two)[number % 2], "ann", k=1)["items"][0]["item"] == item
+        tell((two, one)[number % 2], "ann", item, value)
+        session.observe(item, value)
+    for parts in (one, two):
+        belief = user_state(parts, "ann", with_cov=True)["belief"]
+        np.testing.assert_allclose(belief["cov"], session.belief.cov, atol=1e-9)
+        np.testing.assert_allclose(belief["mean"], session.belief.mean, atol=1e-9)
+        found = explanation(parts, "ann", "item-7")
+        total = found["prior"] + sum(part["amount"] for part in found["contributions"])
+        assert found["mean"] == pytest.approx(total)
+        assert recommend(parts, "ann", k=3, policy="thompson")["propensity"] == "estimated"
 
 
 def test_forgetting_is_the_librarys(open_service: OpenParts) -> None:

@@ -1,21 +1,24 @@
 """`igcf serve`: a model over HTTP."""
 
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import click
 
 from igcf.cli.output import console, emit_json
+from igcf.errors import ConfigError, ModelError
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("model", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option("--demo", is_flag=True, help="Serve the embedded catalogue; its model is learned at the first call.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
-@click.option(
-    "--store", default="igcf.db", show_default=True, help="SQLite file, or postgresql://USER:PASSWORD@HOST/DB."
-)
+@click.option("--store", help="SQLite file [default: igcf.db], or postgresql://USER:PASSWORD@HOST/DB.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Server processes.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Lines of 'client KEY' and 'admin KEY'.")
 @click.option("--cors-origin", "cors_origins", multiple=True, help="Origin of pages that may call; may be repeated.")
@@ -28,18 +31,63 @@ from igcf.cli.output import console, emit_json
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
+@click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
-def serve(model: Path, host: str, port: int, workers: int, as_json: bool, **options: Any) -> None:
-    """Serve the model in DIR over HTTP until stopped; the page is at the address printed."""
+def serve(
+    model: Path | None,
+    demo: bool,
+    host: str,
+    port: int,
+    store: str | None,
+    workers: int,
+    opens_browser: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Serve the model in DIR over HTTP until stopped; the page is at the address printed.
+
+    \b
+    Examples:
+      igcf serve model/
+      igcf serve model/ --workers 4 --store postgresql://igcf:secret@db/igcf --api-key-file keys
+      igcf serve --demo --open
+    """
+    if demo == (model is not None):
+        raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # before NumPy: requests are what runs side by side here
+    folder = _demo_model() if model is None else model
 
     from igcf.service.start import start
 
-    served = start(model, host=host, port=port, workers=workers, **options)
+    store = store or (str(folder.parent / "demo.db") if demo else "igcf.db")
+    served = start(folder, host=host, port=port, workers=workers, store=store, **options)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
-    console.print(f"Serving {model} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
+    console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
     if served.is_exposed:
         console.print("Anybody who reaches this address may read and change everything: set --api-key-file")
+    if opens_browser:
+        threading.Timer(1.0, _open, [served.url]).start()
     raise SystemExit(served.run())
+
+
+def _demo_model() -> Path:
+    """The model of the embedded catalogue, learned once, in a process of its own so that this one stays small."""
+    from platformdirs import user_cache_path
+
+    from igcf.version import __version__
+
+    folder = user_cache_path("igcf") / f"demo-{__version__}" / "model"
+    if not folder.exists():
+        console.print("Learning the embedded catalogue, once")
+        command = [sys.executable, "-m", "igcf", "pretrain", "--dataset", "synthetic", "--out", str(folder)]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:  # noqa: S603
+            raise ModelError("the embedded catalogue could not be learned; run `igcf demo` to see why")
+    return folder
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)
