@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from igcf.errors import ConfigError
@@ -191,3 +191,22 @@ def _check_pairs_of_settings(config: PretrainConfig) -> None:
         raise ConfigError(f"device={config.device} needs kernel=torch; the compiled kernels run on the CPU")
     if config.missing == "zero" and config.batch_size is not None:
         raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
+
+
+def configured(
+    config: PretrainConfig | ExpertsConfig | None, settings: dict[str, Any]
+) -> PretrainConfig | ExpertsConfig:
+    """`config` with some fields replaced; without one, the settings' names tell which model is meant."""
+    settings = dict(settings)
+    graph, experts = ({field.name for field in fields(kind)} for kind in (PretrainConfig, ExpertsConfig))
+    method = settings.pop("method", None)
+    if config is None:
+        method = method or ("graph" if settings.keys() - experts else "experts")
+        if method not in METHODS:
+            raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        config = PretrainConfig() if method == "graph" else ExpertsConfig()
+    known = graph if isinstance(config, PretrainConfig) else experts
+    unknown = sorted(settings.keys() - known)
+    if unknown:
+        raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    return replace(config, **settings)

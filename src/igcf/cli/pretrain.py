@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 
 from igcf.cli.output import console, emit_json
-from igcf.config import CHOICES, METHODS, ExpertsConfig, PretrainConfig
+from igcf.config import CHOICES, METHODS, ExpertsConfig, PretrainConfig, configured
 from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def pretrain(
     if (dataset is None) == (from_store is None):
         raise ConfigError("name the log with --dataset or --from-store, one of them")
     chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
+    configured(None, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
     data = read_log(dataset, from_store, data_dir, (user_column, item_column, value_column))
     chosen.setdefault("satisfied", known_threshold(dataset))

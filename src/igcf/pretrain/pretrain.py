@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from igcf.arrays import Float32Array
-from igcf.config import METHODS, ExpertsConfig, PretrainConfig
+from igcf.config import ExpertsConfig, PretrainConfig, configured
 from igcf.data.interactions import Interactions
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model, Reward
@@ -68,25 +68,6 @@ def pretrain(
         held_out = held_out_users(data, config.holdout)
         trained = run.select_and_refit(data, held_out) if len(held_out) else run.train(data)
     return trained.model(seconds=time.perf_counter() - begun)
-
-
-def configured(
-    config: PretrainConfig | ExpertsConfig | None, settings: dict[str, Any]
-) -> PretrainConfig | ExpertsConfig:
-    """`config` with some fields replaced; without one, the settings' names tell which model is meant."""
-    settings = dict(settings)
-    graph, experts = ({field.name for field in fields(kind)} for kind in (PretrainConfig, ExpertsConfig))
-    method = settings.pop("method", None)
-    if config is None:
-        method = method or ("graph" if settings.keys() - experts else "experts")
-        if method not in METHODS:
-            raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-        config = PretrainConfig() if method == "graph" else ExpertsConfig()
-    known = graph if isinstance(config, PretrainConfig) else experts
-    unknown = sorted(settings.keys() - known)
-    if unknown:
-        raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    return replace(config, **settings)
 
 
 @dataclass(frozen=True, eq=False)
