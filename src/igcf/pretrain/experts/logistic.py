@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.graph.kernels import csr_product, sampled_products
 from igcf.pretrain.experts.linear import LinearExpert
 
 BLOCK = 256
@@ -21,6 +23,8 @@ BLOCK = 256
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many of its users, drawn by lot, as fit."""
+FIRST_WEIGHT = np.float32(0.2)
+"""omega before anything is known; 1/4 is the largest that it can be."""
 BIAS_PENALTY = 1e-3
 LARGEST_START = 3.0
 
@@ -35,14 +39,107 @@ class LogisticExpert:
     """(items, d + 1)"""
 
 
-@dataclass(eq=False)
-class _State:
-    """Items and users of one fit; columns are the exposures of all items, then their likings."""
+class _Fit:
+    """One fit: the log, the items' vectors and the users' moments. Rows of items are first "seen", then "liked"."""
 
-    vectors: FloatArray
-    """(2 items, d + 1), the last column is the constant"""
-    moments: Float32Array | None
-    """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u'], u with a constant 1 as its last entry"""
+    def __init__(self, successes: sp.csr_array, exposures: sp.csr_array, start: LinearExpert, dim: int) -> None:
+        self.exposures = exposures
+        self.n_items = exposures.shape[1]
+        self.reactions = exposures.astype(np.float32).sorted_indices()
+        """The pattern of the pairs whose liking is known."""
+        self.is_liked = (self.reactions * 0.25 + successes.astype(np.float32)).sorted_indices().data > 1.0
+        self.by_item = _transposed(self.reactions)
+        self.anchors = _logits(successes, exposures)
+        self.vectors = _first_vectors(start, self.n_items, dim, self.anchors)
+        """(2 items, d + 1), the last column is the constant"""
+        self.moments: Float32Array | None = None
+        """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u'], u with a constant 1 as its last entry"""
+        self.upper = np.triu_indices(dim + 1)
+        self.twice = np.where(self.upper[0] == self.upper[1], 1.0, 2.0)
+
+    def user_step(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior of every user: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
+        d = self.vectors.shape[1] - 1
+        products = self._products()
+        seen, liked = products[: self.n_items], products[self.n_items :]
+        directions = self.vectors[:, :d].astype(np.float32)
+        pattern = self.reactions.indptr, self.reactions.indices
+        upper = csr_product(*pattern, self._liked_weights(), liked).astype(np.float64)
+        information = csr_product(*pattern, self._liked_residuals(), directions[self.n_items :]).astype(np.float64)
+        for block, targets in self._seen_blocks():
+            upper[block] += self._seen_weights(block, seen) @ seen
+            information[block] += (targets - np.float32(0.5)) @ directions[: self.n_items]
+        gram = self._symmetric(upper)
+        covs: FloatArray = np.linalg.inv(gram[:, :d, :d] + np.eye(d)).astype(np.float64)
+        return np.einsum("uij,uj->ui", covs, information - gram[:, :d, d]), covs
+
+    def whiten(self, means: FloatArray, covs: FloatArray) -> FloatArray:
+        """Make the population of users N(0, I) again by moving its mean and covariance into the items' vectors."""
+        d = means.shape[1]
+        centre = means.mean(axis=0)
+        deviations = means - centre
+        root = np.linalg.cholesky(deviations.T @ deviations / len(means) + covs.mean(axis=0))
+        inverse = np.linalg.inv(root)
+        self.vectors[:, d] += self.vectors[:, :d] @ centre
+        self.vectors[:, :d] = self.vectors[:, :d] @ root
+        users = np.column_stack([deviations @ inverse.T, np.ones(len(means))])
+        moments = users[:, :, None] * users[:, None, :]
+        moments[:, :d, :d] += inverse @ covs @ inverse.T
+        self.moments = moments[:, self.upper[0], self.upper[1]].astype(np.float32)
+        return users
+
+    def item_step(self, users: FloatArray, penalty: float) -> None:
+        """Ridge regression of every item on the users' moments; constants are drawn to the logit of its share."""
+        assert self.moments is not None  # noqa: S101
+        products = self._products()
+        width = self.vectors.shape[1]
+        indptr, indices, order = self.by_item
+        rows = users.astype(np.float32)
+        upper = np.zeros((2 * self.n_items, len(self.twice)), dtype=np.float32)
+        information = np.zeros((2 * self.n_items, width))
+        upper[self.n_items :] = csr_product(indptr, indices, self._liked_weights()[order], self.moments)
+        information[self.n_items :] = csr_product(indptr, indices, self._liked_residuals()[order], rows)
+        for block, targets in self._seen_blocks():
+            upper[: self.n_items] += self._seen_weights(block, products[: self.n_items]).T @ self.moments[block]
+            information[: self.n_items] += (targets - np.float32(0.5)).T @ rows[block]
+        penalties = np.full(width, penalty)
+        penalties[-1] = BIAS_PENALTY
+        information[:, -1] += BIAS_PENALTY * self.anchors
+        precision = self._symmetric(upper) + np.diag(penalties)
+        self.vectors = np.linalg.solve(precision, information[:, :, None])[:, :, 0].astype(np.float64)
+
+    def _products(self) -> Float32Array:
+        """Upper triangles of x x' of all items."""
+        first, second = self.upper
+        return np.asarray(self.vectors[:, first] * self.vectors[:, second], dtype=np.float32)
+
+    def _symmetric(self, upper: npt.NDArray[np.floating]) -> FloatArray:
+        width = self.vectors.shape[1]
+        full = np.empty((len(upper), width, width))
+        full[:, self.upper[0], self.upper[1]] = upper
+        full[:, self.upper[1], self.upper[0]] = upper
+        return full
+
+    def _seen_blocks(self) -> Iterator[tuple[slice, Float32Array]]:
+        """Exposures of a block of users as zeros and ones."""
+        for start in range(0, self.exposures.shape[0], BLOCK):
+            block = slice(start, min(start + BLOCK, self.exposures.shape[0]))
+            yield block, self.exposures[block].toarray().astype(np.float32)
+
+    def _seen_weights(self, block: slice, products: Float32Array) -> Float32Array:
+        if self.moments is None:
+            return np.full((block.stop - block.start, self.n_items), FIRST_WEIGHT, dtype=np.float32)
+        return polya_gamma_means(self.moments[block] @ (products * self.twice.astype(np.float32)).T)
+
+    def _liked_weights(self) -> Float32Array:
+        """One per reaction, in the order of `reactions`."""
+        if self.moments is None:
+            return np.full(self.reactions.nnz, FIRST_WEIGHT, dtype=np.float32)
+        liked = self._products()[self.n_items :] * self.twice.astype(np.float32)
+        return polya_gamma_means(sampled_products(self.reactions.indptr, self.reactions.indices, self.moments, liked))
+
+    def _liked_residuals(self) -> Float32Array:
+        return self.is_liked.astype(np.float32) - np.float32(0.5)
 
 
 def fit_logistic(
@@ -58,121 +155,29 @@ def fit_logistic(
 ) -> LogisticExpert:
     """Variational EM; `penalty` is the precision of the items' Gaussian prior, `start` gives the first directions."""
     users = _sampled_users(*exposures.shape, seed=seed)
-    successes, exposures = successes[users], exposures[users]
-    n_items = exposures.shape[1]
-    anchors = _logits(successes, exposures)
-    state = _State(_first_vectors(start, n_items, dim, anchors), None)
-    rows, columns = np.triu_indices(state.vectors.shape[1])
-    twice = np.where(rows == columns, 1.0, 2.0)
+    fit = _Fit(sp.csr_array(successes[users]), sp.csr_array(exposures[users]), start, dim)
     for iteration in range(iterations):
-        means, covs = _user_step(state, successes, exposures, rows, columns, twice)
-        means, covs = _whiten(state, means, covs)
-        state.moments = _second_moments(means, covs)[:, rows, columns].astype(np.float32)
-        state.vectors = _item_step(state, means, successes, exposures, rows, columns, twice, anchors, penalty)
+        means, covs = fit.user_step()
+        fit.item_step(fit.whiten(means, covs), penalty)
         if progress is not None:
             progress(iteration + 1, iterations)
-    return LogisticExpert(state.vectors[:n_items], state.vectors[n_items:])
+    return LogisticExpert(fit.vectors[: fit.n_items], fit.vectors[fit.n_items :])
 
 
-def _user_step(
-    state: _State,
-    successes: sp.csr_array,
-    exposures: sp.csr_array,
-    rows: IntArray,
-    columns: IntArray,
-    twice: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Posterior of every user: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
-    d = state.vectors.shape[1] - 1
-    products = (state.vectors[:, rows] * state.vectors[:, columns]).astype(np.float32)
-    directions = state.vectors[:, :d].astype(np.float32)
-    means, covs = np.empty((exposures.shape[0], d)), np.empty((exposures.shape[0], d, d))
-    for block, targets, mask in _dense_blocks(successes, exposures):
-        omega = _weights(state, block, products * twice.astype(np.float32), mask)
-        gram = np.zeros((len(targets), d + 1, d + 1))
-        gram[:, rows, columns] = omega @ products
-        gram[:, columns, rows] = gram[:, rows, columns]
-        information = (targets - 0.5 * mask) @ directions - gram[:, :d, d]
-        covs[block] = np.linalg.inv(gram[:, :d, :d] + np.eye(d))
-        means[block] = np.einsum("bij,bj->bi", covs[block], information)
-    return means, covs
-
-
-def _whiten(state: _State, means: FloatArray, covs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Make the population of users N(0, I) again by moving its mean and covariance into the items' vectors."""
-    d = means.shape[1]
-    centre = means.mean(axis=0)
-    deviations = means - centre
-    root = np.linalg.cholesky(deviations.T @ deviations / len(means) + covs.mean(axis=0))
-    inverse = np.linalg.inv(root)
-    state.vectors[:, d] += state.vectors[:, :d] @ centre
-    state.vectors[:, :d] = state.vectors[:, :d] @ root
-    return deviations @ inverse.T, inverse @ covs @ inverse.T
-
-
-def _item_step(
-    state: _State,
-    means: FloatArray,
-    successes: sp.csr_array,
-    exposures: sp.csr_array,
-    rows: IntArray,
-    columns: IntArray,
-    twice: FloatArray,
-    anchors: FloatArray,
-    penalty: float,
-) -> FloatArray:
-    """Ridge regression of every item on the users' moments; constants are drawn to the logit of the item's share."""
-    assert state.moments is not None  # noqa: S101
-    n_columns, width = state.vectors.shape
-    products = (state.vectors[:, rows] * state.vectors[:, columns] * twice).astype(np.float32)
-    users = np.column_stack([means, np.ones(len(means))]).astype(np.float32)
-    gram = np.zeros((n_columns, len(rows)), dtype=np.float32)
-    information = np.zeros((n_columns, width))
-    for block, targets, mask in _dense_blocks(successes, exposures):
-        omega = _weights(state, block, products, mask)
-        gram += omega.T @ state.moments[block]
-        information += (targets - 0.5 * mask).T @ users[block]
-    penalties = np.full(width, penalty)
-    penalties[-1] = BIAS_PENALTY
-    information[:, -1] += BIAS_PENALTY * anchors
-    precision = np.zeros((n_columns, width, width))
-    precision[:, rows, columns] = gram
-    precision[:, columns, rows] = gram
-    precision += np.diag(penalties)
-    return np.asarray(np.linalg.solve(precision, information[:, :, None])[:, :, 0])
-
-
-def _weights(state: _State, block: slice, products: Float32Array, mask: Float32Array) -> Float32Array:
-    """Polya-Gamma means: omega = tanh(xi / 2) / (2 xi) with xi^2 = E[(x . u)^2]; 0 where there is nothing to learn."""
-    if state.moments is None:
-        return np.float32(0.2) * mask
-    xi = state.moments[block] @ products.T
-    np.maximum(xi, 1e-6, out=xi)
-    np.sqrt(xi, out=xi)
+def polya_gamma_means(xi_squared: Float32Array) -> Float32Array:
+    """E[omega] = tanh(xi / 2) / (2 xi), in the memory of its argument."""
+    xi = np.sqrt(np.maximum(xi_squared, 1e-6, out=xi_squared), out=xi_squared)
     omega = np.tanh(xi * np.float32(0.5))
     omega /= xi
     omega *= np.float32(0.5)
-    omega *= mask
     return np.asarray(omega)
 
 
-def _dense_blocks(
-    successes: sp.csr_array, exposures: sp.csr_array
-) -> Iterator[tuple[slice, Float32Array, Float32Array]]:
-    """Users block by block: targets [seen | liked] and which of them are known, as zeros and ones."""
-    for start in range(0, exposures.shape[0], BLOCK):
-        block = slice(start, min(start + BLOCK, exposures.shape[0]))
-        seen = exposures[block].toarray().astype(np.float32)
-        liked = successes[block].toarray().astype(np.float32)
-        yield block, np.hstack([seen, liked]), np.hstack([np.ones_like(seen), seen])
-
-
-def _second_moments(means: FloatArray, covs: FloatArray) -> FloatArray:
-    """E[u u'] of users with a constant 1 as their last entry."""
-    users = np.column_stack([means, np.ones(len(means))])
-    moments = users[:, :, None] * users[:, None, :]
-    moments[:, :-1, :-1] += covs
-    return moments
+def _transposed(pattern: sp.csr_array) -> tuple[IntArray, IntArray, IntArray]:
+    """The pattern item by item: its index arrays, and where each entry stands in the pattern user by user."""
+    numbered = sp.csr_array((np.arange(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
+    by_item = sp.csr_array(numbered.T)
+    return by_item.indptr, by_item.indices, by_item.data
 
 
 def _logits(successes: sp.csr_array, exposures: sp.csr_array) -> FloatArray:
