@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
@@ -149,7 +149,7 @@ class Session:
         scores = (policy or self.policy).scores(self._engine, available, rng=self._rng)
         chosen = top_k(scores, available, k, rng=self._rng)[0]
         means, stds = self._engine.means[0, chosen], np.sqrt(self._engine.variances[0, chosen])
-        better = np.count_nonzero(self._engine.means[0, available[0]] > means[:, None], axis=1)
+        better = _better(self._engine.means[0], available[0], means)
         return [
             Recommendation(self.model.item_ids[row], float(scores[0, row]), mean, std, rank, mean_rank)
             for rank, (row, mean, std, mean_rank) in enumerate(
@@ -198,3 +198,10 @@ class Session:
         )
         std = float(np.sqrt(self._engine.variances[0, row]))
         return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
+
+
+def _better(all_means: FloatArray, available: BoolArray, means: FloatArray) -> IntArray:
+    """How many available items have a mean above each of `means`; only those above the least of them are compared."""
+    rows = np.flatnonzero(all_means > means.min())
+    above = np.sort(all_means[rows[available[rows]]])
+    return len(above) - np.searchsorted(above, means, side="right")
