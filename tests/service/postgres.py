@@ -19,8 +19,16 @@ class Cluster:
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres", "postgres")
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
+        self.start()
+
+    def start(self) -> None:
+        """Begin to answer."""
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=200"
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-o", options, "start")
+
+    def stop(self) -> None:
+        """Go away without a word."""
+        self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "stop")
 
     def new_store(self) -> str:
         """The URL of an empty schema."""
@@ -31,7 +39,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop the cluster and delete its files."""
-        self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "stop")
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -149,6 +149,25 @@ def test_a_large_body_is_refused_before_it_is_read(opened: Any) -> None:
     assert client.post("/v1/feedback", content=endless()).status_code == 413
 
 
+def test_a_server_may_lower_its_limits_and_not_raise_them(opened: Any) -> None:
+    client = opened(max_k=2, max_list=1, max_batch=1, max_nu=1.0)
+    ask = "/v1/users/ann/recommendations"
+    assert client.post(ask, json={"k": 2}).status_code == 200
+    for body in ({"k": 3}, {"k": 1, "exclude": ["a", "b"]}, {"k": 1, "nu": 2}):
+        assert client.post(ask, json=body).json()["error"] == "ConfigError"
+    entry = {"user": "ann", "item": "item-1", "value": 5}
+    assert client.post("/v1/feedback", json={"feedback": [entry, entry]}).status_code == 422
+    with pytest.raises(ConfigError, match="max_k must be at most 100"):
+        ServiceSettings(max_k=101)
+
+
+def test_invented_methods_do_not_grow_the_metrics(opened: Any) -> None:
+    client = opened()
+    for n in range(5):
+        client.request(f"FOO{n}", "/v1/model")
+    assert "FOO" not in client.get("/metrics").text
+
+
 def test_overload_is_told_with_the_time_to_come_back(opened: Any) -> None:
     client = opened(max_in_flight=1)
     guard = client.app.build_middleware_stack()

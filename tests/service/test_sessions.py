@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from fastapi.testclient import TestClient
 
 from igcf.model import Model
 from igcf.online import Recommender
+from igcf.service.app import create_app
 from igcf.service.models import follow, load_and_announce
-from igcf.service.parts import Parts
+from igcf.service.parts import Parts, open_parts
 from igcf.service.reacting import forget, new_event, react, retract
 from igcf.service.reading import beliefs, explanation, user_state
 from igcf.service.recommending import recommend
 from igcf.service.schema import users
+from igcf.service.settings import ServiceSettings
 from tests.service.conftest import OpenParts
+from tests.service.postgres import Cluster
 from tests.toys import ensemble_model
 
 
@@ -176,3 +180,25 @@ def test_drift_grows_when_the_taste_turns(open_service: OpenParts) -> None:
         tell(parts, "turned", model.item_ids[row], 5.0 if pleases == (turn < 100) else 1.0)
     drift = {user: beliefs(parts, user, top=1, with_seen=False)["drift"] for user in ("steady", "turned")}
     assert drift["turned"] > 1.5 * drift["steady"]
+
+
+@pytest.mark.slow
+def test_the_service_survives_a_restart_of_its_database(model_folder: Path) -> None:
+    cluster = Cluster()
+    parts = open_parts(model_folder, ServiceSettings(store=cluster.new_store()))
+    client = TestClient(create_app(parts))
+    tell(parts, "ann", "item-1")
+    client.post("/v1/users/ann/recommendations")
+    cluster.stop()
+    answer = client.post("/v1/users/ann/feedback", json={"item": "item-2", "value": 5})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"] == "StoreError"
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/healthz").status_code == 200
+    cluster.start()
+    assert client.get("/readyz").status_code == 200
+    assert client.post("/v1/users/ann/feedback", json={"item": "item-2", "value": 5}).json()["revision"] == 2
+    assert client.post("/v1/users/ann/recommendations").json()["revision"] == 2
+    parts.close()
+    cluster.close()

@@ -54,9 +54,9 @@ def serve(
     """
     if demo == (model is not None):
         raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
+    folder = _demo_model() if model is None else model
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # before NumPy: requests are what runs side by side here
-    folder = _demo_model() if model is None else model
 
     from igcf.service.start import start
 

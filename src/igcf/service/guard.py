@@ -21,6 +21,7 @@ log = logging.getLogger("igcf.service")
 
 ALWAYS_OPEN = ("/healthz", "/readyz", "/metrics")
 """Answered also under full load."""
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 ADMIN_ONLY = (("POST", "/v1/model"), ("GET", "/v1/stats"), ("GET", "/metrics"))
 SAFE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 CSP = (
@@ -130,11 +131,12 @@ class Guard:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")  # the pattern, so that user ids stay out of it
-        self.metrics.requests.labels(route, scope["method"], str(status)).inc()
-        self.metrics.latency.labels(route, scope["method"]).observe(seconds)
+        method = scope["method"] if scope["method"] in METHODS else "other"  # callers cannot invent label values
+        self.metrics.requests.labels(route, method, str(status)).inc()
+        self.metrics.latency.labels(route, method).observe(seconds)
         level = logging.DEBUG if route in ALWAYS_OPEN else logging.INFO
         if log.isEnabledFor(level):
-            fields = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 2)}
+            fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1e3, 2)}
             log.log(level, "request", extra=fields)
 
 

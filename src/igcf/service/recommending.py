@@ -35,6 +35,7 @@ def recommend(
     `reserve` asks for up to so many items that would come next. They are neither logged nor counted as shown: a caller
     keeps them for the moment when this server is out of reach.
     """
+    _check_limits(parts, k=k, list=max(len(exclude), len(candidates or ())))
     served = parts.slot.current  # once: the whole answer comes from this model
     name, chosen_policy = chosen(parts, policy, nu)
     with parts.sessions.open(served, user_id) as user:
@@ -73,6 +74,13 @@ def recommend(
 
 
 LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+
+
+def _check_limits(parts: Parts, **sizes: int) -> None:
+    for name, size in sizes.items():
+        most = getattr(parts.settings, f"max_{name}")
+        if size > most:
+            raise ConfigError(f"{name} is {size}; this server allows {most}")
 
 
 def chosen(parts: Parts, policy: str | None, nu: float | None) -> tuple[dict[str, Any], Policy]:

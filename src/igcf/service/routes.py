@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query
 from fastapi.responses import JSONResponse
 
-from igcf.errors import IgcfError
+from igcf.errors import ConfigError, IgcfError
 from igcf.service import reading
 from igcf.service import schemas as s
 from igcf.service import schemas_admin as a
@@ -145,6 +145,8 @@ def admin_routes(parts: Parts) -> APIRouter:
 
 
 def _batch(parts: Parts, entries: list[s.UserFeedback]) -> dict[str, Any]:
+    if len(entries) > parts.settings.max_batch:
+        raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {parts.settings.max_batch}")
     served = parts.slot.current
     results: list[dict[str, Any]] = [{} for _ in entries]
     by_user: dict[str, list[tuple[int, NewEvent]]] = defaultdict(list)

@@ -7,6 +7,9 @@ from typing import Any
 from igcf.errors import ConfigError
 from igcf.online.policies import named_policy
 
+CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000}
+"""What the OpenAPI document promises at most; settings may lower it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
@@ -20,11 +23,11 @@ class ServiceSettings:
     """Exploration of `ucb` when a request does not say."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
-    max_nu: float = 10.0
-    max_k: int = 100
-    max_list: int = 10_000
+    max_nu: float = CEILINGS["max_nu"]
+    max_k: int = int(CEILINGS["max_k"])
+    max_list: int = int(CEILINGS["max_list"])
     """Entries of `exclude` and of `candidates`."""
-    max_batch: int = 1_000
+    max_batch: int = int(CEILINGS["max_batch"])
     """Reactions in one batch."""
     max_body: int = 2_000_000
     """Bytes of a request body."""
@@ -53,6 +56,9 @@ class ServiceSettings:
         for name in counts.split():
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, ceiling in CEILINGS.items():
+            if getattr(self, name) > ceiling:
+                raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= self.nu <= self.max_nu < float("inf"):
