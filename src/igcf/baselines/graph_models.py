@@ -27,8 +27,8 @@ PAPER_DEFAULTS = {
     "reward": None,
     "meta": True,
     "gamma": 1.0,
-    "nu": 0.5,
-    "noise_var": 1.0,
+    "nu": 1.0,
+    "noise_var": 0.25,
 }
 
 
