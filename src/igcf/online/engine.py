@@ -173,23 +173,24 @@ class ScoringEngine:
         span = channel.span
         x = channel.vectors[rows].astype(np.float64)
         mean, cov = self.belief_means[:, span], self.belief_covs[:, span, span]
-        w = np.einsum("bij,bj->bi", cov, x)
+        w = np.matmul(cov, x[:, :, None])[:, :, 0]
         z, q = np.einsum("bd,bd->b", x, mean), np.einsum("bd,bd->b", x, w)
         step = gaussian_step if channel.link == "identity" else logistic_step
         shift, shrink = step(z, q, reward, channel.noise_var[rows])
         mean += shift[:, None] * w
-        cov -= np.einsum("bi,bj->bij", w * shrink[:, None], w)
+        cov -= (w * shrink[:, None])[:, :, None] * w[:, None, :]
         for number in self.model.scored if self.tracks_variances else ():
             if self.model.channels[number].start == channel.start:
                 self._carry_over(number, w, shift, shrink)
 
     def _carry_over(self, number: int, w: FloatArray, shift: FloatArray, shrink: FloatArray) -> None:
         c = self._products(number, w)
-        self._z[number] += shift[:, None] * c
-        c *= c
-        c *= shrink[:, None].astype(c.dtype)
+        part = c * shift[:, None].astype(c.dtype)  # in the narrow type, which is faster than mixing the two
+        self._z[number] += part
+        np.multiply(c, c, out=part)
+        part *= shrink[:, None].astype(c.dtype)
         variances = self._z_variances[number]
-        variances -= c
+        variances -= part
         np.maximum(variances, 0.0, out=variances)
 
     def _products(self, number: int, user: FloatArray) -> AnyFloatArray:

@@ -112,6 +112,8 @@ class Thompson:
         return scores
 
 
+LEAST = float(np.finfo(np.float64).min)
+"""Any score is at least this; what is not available has less."""
 POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
 
 
@@ -140,11 +142,13 @@ def top_k(scores: FloatArray, available: BoolArray, k: int, *, rng: np.random.Ge
         for user in np.flatnonzero((masked == best).sum(axis=1) > 1):
             chosen[user] = rng.choice(np.flatnonzero(masked[user] == best[user]))
         return np.asarray(chosen[:, None])
+    if len(masked) == 1:
+        return _top_k_of_one(masked[0], k, rng)[None]
     return np.stack([_top_k_of_one(row, k, rng) for row in masked])
 
 
 def _top_k_of_one(masked: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     least = np.partition(masked, len(masked) - k)[len(masked) - k]
-    rows = np.flatnonzero(masked >= max(least, np.finfo(np.float64).min))
+    rows = np.flatnonzero(masked >= max(least, LEAST))
     order = np.lexsort((rng.random(len(rows)), -masked[rows]))
     return np.asarray(rows[order[:k]])
