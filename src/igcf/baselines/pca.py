@@ -7,13 +7,14 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from igcf.arrays import FloatArray
 from igcf.baselines.task import Settings, Task
 from igcf.model import Model
-from igcf.online import ModelLearner, Ucb
+from igcf.online import Greedy, ModelLearner, Ucb
 
 
 def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """A model whose item vectors are [mean, components]; the first coordinate of every user is known to be 1."""
     train = task.train
     satisfied = train.matrix((train.values >= task.satisfied).astype(np.float64))
+    satisfied.eliminate_zeros()
     mean, loadings = principal_components(satisfied, settings["dim"], rng=rng)
     dim = loadings.shape[1] + 1
     return Model(
@@ -31,7 +32,8 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
 def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
     """Greedy, or with upper confidence bounds where `nu` is not 0."""
     met = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
-    return ModelLearner(met, Ucb(settings["nu"]))
+    policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
+    return ModelLearner(met, policy, forgetting=settings["forgetting"])
 
 
 def principal_components(
