@@ -72,8 +72,8 @@ def test_complete_graph_without_layers_does_not_warn() -> None:
 def test_isolated_items_do_not_hide_a_complete_graph() -> None:
     users, items = (each.ravel() for each in np.indices((4, 3)))
     with pytest.warns(GraphWarning, match="100%"):
-        warn_if_degenerate(40, 30, users, items)
+        warn_if_degenerate(30, users, items)
 
 
 def test_sparse_graph_does_not_warn() -> None:
-    warn_if_degenerate(4, 3, USERS, ITEMS)
+    warn_if_degenerate(3, USERS, ITEMS)

@@ -19,9 +19,11 @@ def random_vectors(rows: int, d: int, seed: int = 1) -> Float32Array:
     return np.random.default_rng(seed).normal(size=(rows, d)).astype(np.float32)
 
 
-@pytest.fixture(params=["threaded", "one thread", "without numba"])
+@pytest.fixture(params=["threaded", "tiled", "one thread", "without numba"])
 def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "SMALL", 0 if request.param == "threaded" else 1 << 40)
+    monkeypatch.setattr(kernels, "SMALL", 0 if request.param in ("threaded", "tiled") else 1 << 40)
+    monkeypatch.setattr(kernels, "LARGE_BYTES", 0 if request.param == "tiled" else 1 << 40)
+    monkeypatch.setattr(kernels, "TILE_BYTES", 200)
     if request.param == "without numba":
         monkeypatch.setattr(kernels, "compiled", lambda: None)
 

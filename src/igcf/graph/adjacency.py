@@ -45,17 +45,17 @@ def normalised_adjacency(
         adjacency = sp.csr_array(adjacency + sp.eye_array(n, dtype=np.float32, format="csr"))
     adjacency.sort_indices()
     degree = np.diff(adjacency.indptr)
-    scale = np.zeros(n)
-    np.divide(1.0, np.sqrt(degree), out=scale, where=degree > 0)
-    adjacency.data = np.repeat(scale, degree).astype(np.float32) * scale.astype(np.float32)[adjacency.indices]
+    scale = (1.0 / np.sqrt(np.maximum(degree, 1))).astype(np.float32)
+    adjacency.data = np.repeat(scale, degree)
+    adjacency.data *= scale[adjacency.indices]
     return adjacency
 
 
-def warn_if_degenerate(n_users: int, n_items: int, user_idx: IntArray, item_idx: IntArray) -> None:
+def warn_if_degenerate(n_items: int, user_idx: IntArray, item_idx: IntArray) -> None:
     """Warn when the graph of the active users and items is (nearly) complete: its propagation has rank two."""
-    users, items = len(np.unique(user_idx)), len(np.unique(item_idx))
-    if min(users, items) < 2:
-        return
+    users, items = (np.count_nonzero(np.bincount(rows)) if len(rows) else 0 for rows in (user_idx, item_idx))
+    if min(users, items) < 2 or len(user_idx) <= NEARLY_COMPLETE * users * items:
+        return  # repeated edges can only make it sparser
     density = len(np.unique(user_idx.astype(np.int64) * n_items + item_idx)) / (users * items)
     if density > NEARLY_COMPLETE:
         warnings.warn(

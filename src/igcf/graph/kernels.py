@@ -18,6 +18,9 @@ N_CHUNKS = 64
 """Rows are cut into this many chunks of equal work; fixed, so that sums do not depend on the thread count."""
 SMALL = 1 << 20
 """Multiplications below which one thread is faster than several."""
+LARGE_BYTES = 1 << 24
+"""Above this size the vectors no longer fit in the cache and are visited tile by tile."""
+TILE_BYTES = 1 << 21
 PAIR_BLOCK = 1 << 16
 """Pairs per block of the NumPy fall-back, which bounds its memory."""
 
@@ -64,10 +67,14 @@ def csr_product(
         np.multiply(plus, np.float32(scale), out=out)
     if kernels is None:
         out += sp.csr_array((data, indices, indptr), shape=(len(out), len(dense))) @ dense
+        return out
+    arguments = (*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out, chunks(indptr))
+    if len(indices) * dense.shape[1] < SMALL:
+        kernels.add_small_product(*arguments)
+    elif dense.nbytes <= LARGE_BYTES:
+        kernels.add_product(*arguments)
     else:
-        is_small = len(indices) * dense.shape[1] < SMALL
-        add = kernels.add_small_product if is_small else kernels.add_product
-        add(*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out, chunks(indptr))
+        kernels.add_tiled_product(*arguments, max(TILE_BYTES // (4 * dense.shape[1]), 1))
     return out
 
 
@@ -98,6 +105,6 @@ def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
     return bounds.astype(np.int64)
 
 
-def _typed(indptr: IntArray, indices: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """One pair of types, whatever SciPy chose, so that every kernel is compiled once."""
-    return indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False)
+def _typed(indptr: IntArray, indices: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """One pair of types, whatever SciPy chose, so that a kernel is compiled once; unsigned indices need no check."""
+    return indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False).view(np.uint32)

@@ -103,7 +103,7 @@ def build_propagation(
     """The propagation that `config` names, over the given edges; warns when they make it degenerate."""
     layers = 0 if config.graph == "none" else config.layers
     if layers:
-        warn_if_degenerate(n_users, n_items, user_idx, item_idx)
+        warn_if_degenerate(n_items, user_idx, item_idx)
     adjacency = normalised_adjacency(n_users, n_items, user_idx, item_idx, self_loops=config.graph == "sgc")
     if config.graph == "sgc":
         return Propagation(adjacency, sgc_weights(layers))
