@@ -122,7 +122,7 @@ def test_progress_tells_epoch_loss_and_validation() -> None:
     )
     assert [each.epoch for each in seen] == [1, 2, 3, 4, 5, 6]
     assert [each.validation is not None for each in seen] == [False, False, True, False, False, True]
-    assert all(np.isfinite([each.stats.loss, each.stats.kl]).all() for each in seen)
+    assert all(each.stats and np.isfinite([each.stats.loss, each.stats.kl]).all() for each in seen)
 
 
 def test_held_out_users_come_back_for_the_final_training() -> None:

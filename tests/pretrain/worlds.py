@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from igcf.config import PretrainConfig
+from igcf.data import ColdStart
 from igcf.data.interactions import Interactions
-from igcf.model import Reward
+from igcf.model import Model, Reward
+from igcf.online import ModelLearner, Policy, replay
 from igcf.pretrain.world import World
 
 
@@ -32,3 +34,15 @@ def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, see
         config,
         Reward.from_log(log.values, config.reward),
     )
+
+
+def hits(model: Model, policy: Policy, users: Interactions, rounds: int) -> float:
+    """Mean number of successes when the users are met as new ones."""
+    shown = replay(ModelLearner(model, policy), users.dense(), rounds=rounds, rng=np.random.default_rng(0))
+    return float(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).mean())
+
+
+def popular_hits(split: ColdStart, rounds: int, satisfied: float = 4.0) -> float:
+    """The same for showing everybody what most training users reacted to."""
+    counts = np.bincount(split.train.item_idx, minlength=split.train.n_items)
+    return float((split.test.dense()[:, np.argsort(-counts)[:rounds]] >= satisfied).sum(axis=1).mean())

@@ -42,7 +42,7 @@ def fit_linear(
     """
     Z = sp.hstack([successes, exposures], format="csr").astype(np.float64)
     n_users = Z.shape[0]
-    weight = (np.asarray(successes.sum(axis=1)).ravel() + QUIET_USER) ** activity
+    weight = (np.asarray(successes.sum(axis=1), dtype=np.float64).ravel() + QUIET_USER) ** activity
     weight /= weight.mean()
     means = (Z.T @ weight) / n_users
     root = np.sqrt(weight)

@@ -139,7 +139,7 @@ class _Fit:
         return polya_gamma_means(sampled_products(self.reactions.indptr, self.reactions.indices, self.moments, liked))
 
     def _liked_residuals(self) -> Float32Array:
-        return self.is_liked.astype(np.float32) - np.float32(0.5)
+        return np.asarray(self.is_liked.astype(np.float32) - np.float32(0.5))
 
 
 def fit_logistic(
