@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ FIT_POINTS = 30
 @dataclass(frozen=True)
 class UniformChoice:
     """Recommends by lot."""
+
+    needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
         """Random numbers."""
