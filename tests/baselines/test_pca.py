@@ -19,7 +19,7 @@ def test_components_agree_with_the_eigenvectors_of_the_covariance() -> None:
 def test_a_new_user_is_expected_to_like_what_the_population_likes() -> None:
     """The first coordinate of the item vectors is the share of satisfied users and every user has it for certain."""
     world = task()
-    model = method_named("pca-gp").fit(world, {"dim": 3, "noise_var": 0.1, "nu": 0.0}, np.random.default_rng(0))
+    model = method_named("pca-gp").fit(world, {"dim": 3}, np.random.default_rng(0))
     satisfied = world.train.matrix((world.train.values >= 4).astype(float)).sum(axis=0) / world.train.n_users
     np.testing.assert_allclose(model.item_vectors @ model.prior_mean, satisfied, atol=1e-6)
     assert model.prior_cov[0, 0] == 0.0

@@ -53,7 +53,7 @@ def test_json_is_one_document_of_the_promised_form(small_log: Path) -> None:
     row = document["rows"][-1]
     assert set(row["precision"]) == set(row["recall"]) == {"10", "12"}
     assert row["ndcg"] == {}
-    assert row["config"] == {"dim": 48, "noise_var": 0.09, "nu": 0.0}
+    assert row["config"] == {"dim": 48, "noise_var": 0.09, "nu": 0.0, "forgetting": 1.0}
     assert set(row["seconds"]) == {"pretrain", "online"}
     assert "pca-gp, seed 1" in result.stderr
 

@@ -72,7 +72,7 @@ def test_other_data_settings_or_seeds_are_other_jobs() -> None:
 
 
 def test_plays_of_one_fit_give_the_numbers_of_fits_of_their_own() -> None:
-    plays = [Play(str(nu), {"dim": 6, "noise_var": 0.1, "nu": nu}) for nu in (0.0, 0.5)]
+    plays = [Play(str(nu), {"dim": 6, "noise_var": 0.1, "nu": nu, "forgetting": 1.0}) for nu in (0.0, 0.5)]
     (shared,) = run_jobs(log(), [Job("pca-gp", setup(), 0, tuple(plays))])
     apart = [run_jobs(log(), [Job("pca-gp", setup(), 0, (play,))])[0][0] for play in plays]
     for one, other in zip(shared, apart, strict=True):
@@ -127,6 +127,11 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     assert len(points) == n_fits * len(method.grid["noise_var"]) * len(method.grid["nu"])
     assert len(jobs) == n_fits
     assert {job.users for job in jobs} == {"validation"}
+
+
+def test_where_tastes_drift_forgetting_is_searched_too() -> None:
+    method = METHODS["pca-gp"]
+    assert len(grid_points(method, method.settings(), drift=True)) == 4 * len(grid_points(method, method.settings()))
 
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:

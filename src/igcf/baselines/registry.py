@@ -97,8 +97,8 @@ _ALL = (
         "pca-gp",
         fit_pca_gp,
         play_pca_gp,
-        {"dim": 48, "noise_var": 0.09, "nu": 0.0},
-        online=frozenset({"noise_var", "nu"}),
+        {"dim": 48, "noise_var": 0.09, "nu": 0.0, "forgetting": 1.0},
+        online=frozenset({"noise_var", "nu", "forgetting"}),
         grid={"dim": (12, 24, 48, 96), "noise_var": (0.06, 0.09, 0.13, 0.2, 0.4, 0.8, 1.6, 2.4), "nu": (0.0, 0.3)},
     ),
     Method(
@@ -117,7 +117,7 @@ _ALL = (
         igcf.play_igcf,
         igcf.DEFAULTS,
         online=frozenset(set(igcf.DEFAULTS) - set(igcf.FIT)),
-        grid={"nu": (0.0, 0.1), "forgetting": (1.0, 0.99)},
+        grid={"nu": (0.0, 0.1)},
         variants=igcf.VARIANTS,
     ),
     Method(

@@ -2,6 +2,7 @@
 
 import html
 import json
+from importlib.resources import files
 from pathlib import Path
 
 from igcf.data import Interactions
@@ -13,14 +14,14 @@ from igcf.evaluate.tables import Table, as_latex, as_markdown, results_tables
 from igcf.version import __version__
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1c2430; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
-th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #dde3ea; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } td.best { font-weight: 700; }
-pre { background: #f3f5f8; padding: 0.8rem; overflow-x: auto; font-size: 0.85rem; } figure { margin: 1rem 0; }
-svg { max-width: 100%; height: auto; } .note { color: #5a6675; }
+body { padding: 2rem 0; } h1 { font-size: 26px; } .panel { margin-top: 18px; } .panel h2 { margin-bottom: 8px; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
+th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } td.best { font-weight: 700; color: var(--accent); }
+pre { background: var(--wash); padding: 0.8rem; overflow-x: auto; font-size: 13px; } figure { margin: 0; }
+svg { max-width: 100%; height: auto; }
 """
+"""What the report adds to the look that it shares with the service's page."""
 
 
 def write_results(results: Results, data: Interactions, folder: Path) -> None:
@@ -53,19 +54,24 @@ def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:
     title = f"{setup.dataset}, {setup.protocol}"
     parts = [
         f"<h1>{html.escape(title)}</h1>",
-        f"<p class=note>igcf {__version__}. A reaction of at least {setup.satisfied:g}",
+        f"<p class=muted>igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
+        "Every choice of a setting was made on validation users.</p>",
     ]
-    parts.append(" is a success. Every choice of a setting was made on validation users.</p>")
     if results.command:
         parts.append(f"<pre>{html.escape(results.command)}</pre>")
-    for table in tables:
-        parts += [f"<h2>{html.escape(table.title)}</h2>", _table(table)]
-    for caption, svg in figures.items():
-        parts.append(f"<h2>{html.escape(caption)}</h2><figure>{svg}</figure>")
+    parts += [_panel(table.title, _table(table)) for table in tables]
+    parts += [_panel(caption, f"<figure>{svg}</figure>") for caption, svg in figures.items()]
     settings = {row.method: dict(row.outcome.settings) for row in results.rows}
-    parts.append(f"<h2>Settings</h2><pre>{html.escape(json.dumps(settings, indent=1))}</pre>")
-    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>"
+    parts.append(_panel("Settings", f"<pre>{html.escape(json.dumps(settings, indent=1))}</pre>"))
+    look = files("igcf").joinpath("service", "web", "igcf.css").read_text(encoding="utf-8")
+    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{look}{STYLE}</style>"
+    body = f"<main class=wrap>{''.join(parts)}</main>"
+    # the figures are drawn for a light ground
+    return f"<!doctype html><html lang=en data-theme=light><head>{head}</head><body>{body}</body></html>"
+
+
+def _panel(title: str, content: str) -> str:
+    return f"<section class=panel><h2>{html.escape(title)}</h2>{content}</section>"
 
 
 def _table(table: Table) -> str:

@@ -13,10 +13,19 @@ from igcf.evaluate.protocols import Setup, primary_metric
 from igcf.evaluate.results import row_of
 from igcf.evaluate.run import Watcher, run_jobs
 
+FORGETTING = (1.0, 0.995, 0.99, 0.98)
 
-def grid_points(method: Method, start: Mapping[str, Any], *, paper: bool = False) -> list[dict[str, Any]]:
-    """Every combination of the grid (or of the paper's), the other settings as in `start`, which comes first."""
-    grid = method.paper_grid if paper and method.paper_grid else method.grid
+
+def grid_points(
+    method: Method, start: Mapping[str, Any], *, paper: bool = False, drift: bool = False
+) -> list[dict[str, Any]]:
+    """Every combination of the grid (or of the paper's), the other settings as in `start`, which comes first.
+
+    Where tastes drift, methods that can forget also search how fast.
+    """
+    grid = dict(method.paper_grid if paper and method.paper_grid else method.grid)
+    if drift and "forgetting" in method.defaults:
+        grid["forgetting"] = FORGETTING
     points = [dict(start)] + [{**start, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
     return [point for number, point in enumerate(points) if point not in points[:number]]
 
@@ -62,7 +71,7 @@ def tune(
     jobs, points = [], {}
     for name, start in starts.items():
         method = method_named(name)
-        points[name] = grid_points(method, start, paper=paper_grid)
+        points[name] = grid_points(method, start, paper=paper_grid, drift=setup.protocol == "taste-drift")
         if len(points[name]) > 1:
             jobs += grid_jobs(method, setup, seed, points[name])
     outcomes = [each for job in run_jobs(data, jobs, folder=folder, processes=processes, watch=watch) for each in job]

@@ -112,7 +112,7 @@ class Thompson:
         return scores
 
 
-LEAST = float(np.finfo(np.float64).min)
+LEAST = float(np.finfo(np.float32).min)
 """Any score is at least this; what is not available has less."""
 POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
 
