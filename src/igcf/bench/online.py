@@ -1,0 +1,147 @@
+"""The online phase beside the matrix products that it cannot do without."""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from igcf.bench.sizes import Sizes
+from igcf.bench.textbook import TextbookUser
+from igcf.bench.timing import Row, compared, interleaved, one_thread
+from igcf.bench.worlds import random_model, random_truth, random_vectors
+from igcf.model import Model
+from igcf.online import ModelLearner, Recommender, Session, Ucb, replay
+from igcf.online.engine import RESYNC_EVERY, ScoringEngine
+
+K = 10
+MATVEC = "one matrix-vector product"
+LIMITS = {3_706: 5.0, 100_000: 2.0}
+"""Times one matrix-vector product, by catalogue size."""
+GIGABYTE = 1e9
+
+
+def online_rows(sizes: Sizes) -> dict[str, Any]:
+    """One user, a returning user, many users."""
+    rows, memory = [], []
+    with one_thread():
+        for n_items, repeats in sizes.items:
+            own, peak = single_user(n_items, repeats, sizes)
+            rows += own
+            memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
+        rows.append(lock_step(sizes))
+        many = many_users(sizes)
+    return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
+
+
+def single_user(n_items: int, repeats: int, sizes: Sizes) -> tuple[list[Row], int]:
+    """Rows for one warm and one returning user, and the bytes that serving needs beyond the item matrix."""
+    vectors = random_vectors(n_items, sizes.dim)
+    tracemalloc.start()
+    model = random_model(vectors)
+    recommender = Recommender(model, Ucb(0.5))
+    session = recommender.session()
+    one_round(session)()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return [*_warm(model, session, repeats, sizes), _returning(recommender, repeats, sizes)], peak
+
+
+def one_round(session: Session) -> Callable[[], None]:
+    """Recommend `K` items and learn from the reaction to the first."""
+
+    def round_() -> None:
+        best = session.recommend(K)[0]
+        session.observe(best.item_id, 5.0)
+
+    return round_
+
+
+def _warm(model: Model, session: Session, repeats: int, sizes: Sizes) -> list[Row]:
+    where = f"{model.n_items:,} items, d={model.dim}"
+    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
+    engine = ScoringEngine(model)
+    jobs: dict[str, Callable[[], object]] = {"matvec": lambda: vectors @ user, "ours": one_round(session)}
+    if model.n_items <= sizes.textbook_items:
+        textbook = TextbookUser(model)
+
+        def textbook_round() -> None:
+            textbook.observe(int(textbook.recommend(K)[0]), 5.0)
+
+        jobs["textbook"] = textbook_round
+    repeats = min(repeats, model.n_items - K - 2)
+    seconds = interleaved(jobs, repeats=repeats)
+    resync = interleaved({"matvec": jobs["matvec"], "resync": engine.resync}, repeats=max(repeats // 10, 2))
+    job = f"recommend({K}) + observe, {where}"
+    rows = [
+        compared("online", job, MATVEC, seconds["ours"], seconds["matvec"], at_most=LIMITS.get(model.n_items)),
+        compared(
+            "online",
+            f"resync every {RESYNC_EVERY} reactions, per reaction, {where}",
+            MATVEC,
+            resync["resync"] / RESYNC_EVERY,
+            resync["matvec"],
+        ),
+    ]
+    if "textbook" in seconds:
+        limit = 1 / 20 if model.n_items == 3_706 else None
+        rows.append(compared("online", job, "the textbook way", seconds["ours"], seconds["textbook"], at_most=limit))
+    return rows
+
+
+def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> Row:
+    model = recommender.model
+    rng = np.random.default_rng(4)
+    history = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(model.n_items)]
+    history = history[: sizes.history]
+    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
+    seconds = interleaved(
+        {"matvec": lambda: vectors @ user, "ours": lambda: recommender.session(history).recommend(K)},
+        repeats=max(repeats // 3, 2),
+    )
+    return compared(
+        "online",
+        f"first answer from {len(history)} stored reactions, {model.n_items:,} items, d={model.dim}",
+        MATVEC,
+        seconds["ours"],
+        seconds["matvec"],
+        at_most=10.0 if model.n_items >= 3_706 else None,
+    )
+
+
+def lock_step(sizes: Sizes) -> Row:
+    """Many users in lock-step, one item per round."""
+    n_items = sizes.items[0][0]
+    model = random_model(random_vectors(n_items, sizes.dim))
+    learner = ModelLearner(model, Ucb(0.5))
+    truth = random_truth(sizes.users, n_items)
+    users = np.random.default_rng(5).standard_normal((sizes.users, sizes.dim), dtype=np.float32)
+
+    def products() -> None:
+        for _ in range(sizes.rounds):
+            users @ model.item_vectors.T
+
+    def experiment() -> None:
+        replay(learner, truth, rounds=sizes.rounds, rng=np.random.default_rng(6))
+
+    seconds = interleaved({"products": products, "ours": experiment}, repeats=max(sizes.step_repeats // 3, 2))
+    return compared(
+        "online",
+        f"{sizes.users} users x {sizes.rounds} rounds, {n_items:,} items, d={sizes.dim}",
+        f"its {sizes.rounds} matrix products",
+        seconds["ours"],
+        seconds["products"],
+        at_most=3.0,
+    )
+
+
+def many_users(sizes: Sizes) -> dict[str, Any]:
+    """Peak memory of thousands of users, met in blocks; the table of their reactions is not counted."""
+    n_items = sizes.items[0][0]
+    learner = ModelLearner(random_model(random_vectors(n_items, sizes.dim)), Ucb(0.5))
+    truth = random_truth(sizes.many_users, n_items)
+    tracemalloc.start()
+    replay(learner, truth, rounds=sizes.many_rounds, rng=np.random.default_rng(7))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"users": sizes.many_users, "items": n_items, "gigabytes": peak / GIGABYTE}

@@ -1,0 +1,68 @@
+"""How much is measured: everything, a taste of it for tests, or also what needs a large machine."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes and repetitions of all parts."""
+
+    dim: int = 64
+    """Size d of the vectors in the online part."""
+    items: tuple[tuple[int, int], ...] = ((3_706, 400), (100_000, 60), (1_000_000, 20))
+    """Catalogue sizes of the single user, each with its number of repetitions."""
+    textbook_items: int = 100_000
+    """The largest catalogue that the textbook way is measured on."""
+    history: int = 100
+    """Stored reactions that a belief is rebuilt from."""
+    users: int = 200
+    rounds: int = 120
+    many_users: int = 5_000
+    """Users met in blocks, for `many_rounds` rounds, to see that memory does not grow with them."""
+    many_rounds: int = 3
+    log: tuple[int, int, int] = (3_020, 3_706, 500_000)
+    """Users, items and interactions of the graph: 10^6 non-zeros."""
+    dims: tuple[int, ...] = (32, 64, 128, 256)
+    repeats: int = 25
+    """Of the sparse products."""
+    step_repeats: int = 10
+    interactions: tuple[int, ...] = (100_000, 300_000, 1_000_000, 3_000_000)
+    catalogues: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    growth_dims: tuple[int, ...] = (16, 32, 64, 128, 256)
+    growth_dim: int = 32
+    """d where it is not d that grows."""
+    huge: tuple[int, int, int] | None = None
+    """Users, items and interactions of the log that is read from a file, or None."""
+    starts: int = 7
+    """Processes started for each start-up time."""
+    peer_items: int = 3_706
+    peer_repeats: int = 5
+
+    def __post_init__(self) -> None:
+        """Keep at least two sizes of whatever an exponent is measured over."""
+        assert min(len(self.interactions), len(self.catalogues), len(self.growth_dims)) >= 2  # noqa: S101
+
+
+FULL = Sizes()
+LARGE = replace(FULL, interactions=(*FULL.interactions, 20_000_000), huge=(138_000, 27_000, 20_000_000))
+QUICK = Sizes(
+    dim=8,
+    items=((200, 5), (1_000, 3)),
+    textbook_items=1_000,
+    history=10,
+    users=6,
+    rounds=4,
+    many_users=20,
+    many_rounds=2,
+    log=(60, 40, 300),
+    dims=(4, 8),
+    repeats=2,
+    step_repeats=2,
+    interactions=(100, 200),
+    catalogues=(30, 60),
+    growth_dims=(4, 8),
+    growth_dim=4,
+    starts=1,
+    peer_items=50,
+    peer_repeats=1,
+)

@@ -1,0 +1,96 @@
+"""The document as Markdown tables, for the terminal and for docs/bench.md."""
+
+from typing import Any
+
+from igcf.bench.report import all_rows
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """Everything that a person wants to see."""
+    return "\n\n".join([_machine(document), ratio_table(document), growth_table(document), "\n".join(_notes(document))])
+
+
+def ratio_table(document: dict[str, Any]) -> str:
+    """One line per comparison."""
+    lines = [
+        "| job | against | ours, ms | reference, ms | ratio | target | met | clock |",
+        "|---|---|--:|--:|--:|--:|---|---|",
+    ]
+    for row in all_rows(document):
+        target = "" if row["at_most"] is None else f"≤ {_number(row['at_most'])}"
+        lines.append(
+            f"| {row['job']} | {row['against']} | {_number(row['ours_ms'])} | {_number(row['reference_ms'])} "
+            f"| {_number(row['ratio'])} | {target} | {_yes(row['met'])} | {row['clock']} |"
+        )
+    return "\n".join(lines)
+
+
+def growth_table(document: dict[str, Any]) -> str:
+    """Time and memory of one training step against size."""
+    lines = [
+        "| one training step against | sizes | seconds | peak MB | exponents | target | met |",
+        "|---|---|---|---|---|--:|---|",
+    ]
+    for curve in document["growth"]["curves"]:
+        points = curve["points"]
+        memory = [point["peak_bytes"] for point in points]
+        exponents = [
+            f"{what} {value:.2f}"
+            for what, value in (("time", curve["exponents"]["seconds"]), ("memory", curve["exponents"]["peak_bytes"]))
+            if value is not None
+        ]
+        lines.append(
+            f"| {curve['against']} | {', '.join(format(point['size'], ',') for point in points)} "
+            f"| {', '.join(_number(point['seconds']) for point in points)} "
+            f"| {', '.join('?' if peak is None else _number(peak / 1e6) for peak in memory)} "
+            f"| {', '.join(exponents)} | ≤ {curve['at_most']} | {_yes(curve['met'])} |"
+        )
+    return "\n".join(lines)
+
+
+def _machine(document: dict[str, Any]) -> str:
+    machine = document["machine"]
+    packages = ", ".join(f"{name} {found}" for name, found in machine["packages"].items() if found)
+    return (
+        f"igcf {machine['igcf']}, Python {machine['python']}, {machine['system']}, {machine['cores']} cores, "
+        f"load {machine['load']} at the start; {packages}; {document['seconds']:.0f} s in all."
+    )
+
+
+def _notes(document: dict[str, Any]) -> list[str]:
+    start, online, huge = document["start"], document["online"], document["growth"]["huge"]
+    shown = start["help_seconds"]
+    heavy = (
+        ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, polars"
+    )
+    notes = [
+        f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])}).",
+        f"- `import igcf` loads {start['import_igcf']['modules']} modules, of the heavy ones {heavy}.",
+    ]
+    notes += [
+        f"- Serving {entry['items']:,} items, d={entry['dim']}: at most {entry['gigabytes_beyond_items']:.3f} GB "
+        "beyond the item matrix."
+        for entry in online["memory"]
+    ]
+    many = online["many_users"]
+    notes.append(f"- {many['users']:,} users x {many['items']:,} items in blocks: {many['gigabytes']:.3f} GB at most.")
+    if document["peers"]["missing"]:
+        notes.append(f"- Peers that are not installed: {', '.join(document['peers']['missing'])}.")
+    notes += [f"- Peer {name} could not run: {why}." for name, why in document["peers"]["failed"].items()]
+    if huge is not None:
+        parts = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in huge["seconds"].items())
+        peak = "?" if huge["peak_bytes"] is None else f"{huge['peak_bytes'] / 1e9:.1f} GB"
+        notes.append(
+            f"- {huge['interactions']:,} interactions of {huge['users']:,} users and {huge['items']:,} items, "
+            f"d={huge['dim']}: {parts}; {peak} at most (target 8 GB, met: {_yes(huge['met'])})."
+        )
+    return notes
+
+
+def _number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _yes(is_met: bool | None) -> str:
+    return "" if is_met is None else "yes" if is_met else "no"

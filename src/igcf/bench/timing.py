@@ -1,0 +1,100 @@
+"""Times of several jobs measured in turn, and the ratio of two of them."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+
+Job = Callable[[], object]
+Clock = Literal["cpu", "wall"]
+"""`cpu`: processor time of this process, for jobs in one thread; `wall`: for jobs that use several."""
+PAUSE = 0.005
+"""Seconds before a job that is timed by the wall: the threads of the one before stop spinning."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; `ratio` is our time divided by the reference's."""
+
+    group: str
+    job: str
+    against: str
+    ours_ms: float
+    reference_ms: float
+    ratio: float
+    at_most: float | None
+    """The target, where there is one."""
+    clock: Clock
+    repeats: int
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        return None if self.at_most is None else self.ratio <= self.at_most
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "met": self.is_met}
+
+
+def interleaved(jobs: Mapping[str, Job], *, repeats: int, clock: Clock = "cpu") -> dict[str, FloatArray]:
+    """Seconds of every job, `repeats` of them, the jobs taking turns so that a busy moment strikes all alike."""
+    now = time.process_time if clock == "cpu" else time.perf_counter
+    pause = 0.0 if clock == "cpu" else PAUSE
+    seconds = {name: np.empty(repeats) for name in jobs}
+    for job in jobs.values():  # the first run compiles, touches memory, wakes threads
+        job()
+    for turn in range(repeats):
+        for name, job in jobs.items():
+            time.sleep(pause)
+            begun = now()
+            job()
+            seconds[name][turn] = now() - begun
+    return seconds
+
+
+def compared(
+    group: str,
+    job: str,
+    against: str,
+    ours: FloatArray,
+    reference: FloatArray,
+    *,
+    at_most: float | None = None,
+    clock: Clock = "cpu",
+) -> Row:
+    """Our seconds beside the reference's, turn by turn.
+
+    Processor time: the median of the ratios of neighbouring turns, and the median times. Wall time: the shortest of
+    each, because other programs on the machine can only lengthen it.
+    """
+    if clock == "cpu":
+        ratio = float(np.median(ours / reference))
+        own, other = float(np.median(ours)), float(np.median(reference))
+    else:
+        own, other = float(ours.min()), float(reference.min())
+        ratio = own / other
+    return Row(group, job, against, own * 1e3, other * 1e3, ratio, at_most, clock, len(ours))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS, torch and numba in one thread; BLAS only where threadpoolctl is installed."""
+    with ExitStack() as limits:
+        if find_spec("threadpoolctl") is not None:
+            from threadpoolctl import threadpool_limits
+
+            limits.enter_context(threadpool_limits(1))
+        for name in ("torch", "numba"):
+            module = sys.modules.get(name)
+            if module is not None:
+                limits.callback(module.set_num_threads, module.get_num_threads())
+                module.set_num_threads(1)
+        yield

@@ -1,0 +1,72 @@
+"""What is measured on: random models and random logs with popular and unpopular items."""
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.arrays import Float32Array
+from igcf.data.interactions import Interactions
+from igcf.model import Model, Reward
+
+STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
+
+
+def random_vectors(n_items: int, dim: int, *, seed: int = 0) -> Float32Array:
+    """Item vectors of length about 1."""
+    vectors = np.random.default_rng(seed).standard_normal((n_items, dim), dtype=np.float32)
+    vectors /= np.float32(np.sqrt(dim))
+    return vectors
+
+
+def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
+    """A model with these item vectors and a population that is neither centred nor round."""
+    rng = np.random.default_rng(seed)
+    n_items, dim = vectors.shape
+    root = rng.normal(size=(dim, dim + 2)) / np.sqrt(dim)
+    return Model(
+        item_vectors=vectors,
+        prior_mean=rng.normal(size=dim),
+        prior_cov=root @ root.T,
+        noise_var=0.3,
+        item_ids=[str(row) for row in range(n_items)],
+        reward=STARS,
+    )
+
+
+def random_truth(n_users: int, n_items: int, *, seed: int = 2) -> Float32Array:
+    """Stars of every user for every item."""
+    return np.random.default_rng(seed).integers(1, 6, size=(n_users, n_items)).astype(np.float32)
+
+
+def random_pairs(
+    n_users: int, n_items: int, n_pairs: int, *, seed: int = 3
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Distinct user-item pairs, at most `n_pairs` of them, some users and items far more active than others.
+
+    Ranks are drawn as u^2 x size, which makes the most popular tenth of the items take a third of the pairs.
+    """
+    rng = np.random.default_rng(seed)
+    keys = np.empty(0, dtype=np.int64)
+    for _ in range(20):
+        missing = n_pairs - len(keys)
+        if missing <= 0:
+            break
+        users = (rng.random(missing + missing // 4) ** 1.5 * n_users).astype(np.int64)
+        items = (rng.random(len(users)) ** 2 * n_items).astype(np.int64)
+        keys = np.unique(np.concatenate([keys, users * n_items + items]))
+    if len(keys) > n_pairs:
+        keys = keys[np.sort(rng.permutation(len(keys))[:n_pairs])]
+    return (keys // n_items).astype(np.int32), (keys % n_items).astype(np.int32)
+
+
+def random_log(n_users: int, n_items: int, n_pairs: int, *, seed: int = 3) -> Interactions:
+    """A log of such pairs with one to five stars."""
+    users, items = random_pairs(n_users, n_items, n_pairs, seed=seed)
+    stars = np.random.default_rng(seed + 1).integers(1, 6, size=len(users)).astype(np.float32)
+    return Interactions(
+        user_ids=tuple(f"u{row}" for row in range(n_users)),
+        item_ids=tuple(f"i{row}" for row in range(n_items)),
+        user_idx=users,
+        item_idx=items,
+        values=stars,
+        name="random",
+    )

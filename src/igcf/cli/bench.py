@@ -1,0 +1,52 @@
+"""`igcf bench`: speed as ratios."""
+
+import json
+from pathlib import Path
+
+import click
+
+from igcf.cli.output import console, emit_json
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Tiny sizes: see that it runs, in seconds; the numbers mean nothing.")
+@click.option("--large", is_flag=True, help="Also 20 million interactions; needs 8 GB and some minutes.")
+@click.option("--out", type=click.Path(path_type=Path), help="Also write bench.svg and bench.json into this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+def bench(quick: bool, large: bool, out: Path | None, as_json: bool) -> None:
+    """Measure speed beside the bare operations that any implementation must do, and beside peers.
+
+    Everything is measured in one process, the compared jobs taking turns. Ratios travel between machines, the
+    milliseconds beside them do not. Peers that are not installed are named and left out: `pip install igcf[bench]`.
+
+    \b
+    Examples:
+      igcf bench
+      igcf bench --json > bench.json
+      igcf bench --large --out bench/
+    """
+    from rich.progress import Progress
+
+    from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
+    from igcf.bench.plots import draw_figure, prepare_figure
+    from igcf.errors import ConfigError
+
+    if quick and large:
+        raise ConfigError("--quick and --large contradict each other; choose one")
+    if out is not None:
+        prepare_figure(out)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("bench", total=len(PARTS))
+
+        def step(name: str) -> None:
+            progress.update(task, description=name, completed=list(PARTS).index(name))
+
+        document = run_bench(QUICK if quick else LARGE if large else FULL, step=step)
+    if out is not None:
+        path = draw_figure(document, out)
+        (out / "bench.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        console.print(f"{path} and {out / 'bench.json'} written")
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo(as_text(document))
