@@ -124,7 +124,7 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     points = grid_points(method, method.settings())
     jobs = grid_jobs(method, setup(), 0, points)
     n_fits = len(method.grid["dim"])
-    assert len(points) == n_fits * len(method.grid["noise_var"]) * len(method.grid["nu"])
+    assert len(points) == n_fits * len(method.grid["noise_var"])
     assert len(jobs) == n_fits
     assert {job.users for job in jobs} == {"validation"}
 
