@@ -17,12 +17,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from igcf.errors import IgcfError, UnknownItemError
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.client import AsyncClient, Client
 from igcf.service.errors import AdminRequiredError, KeyRequiredError, ServiceUnavailableError
+from igcf.service.load import main as load
 from igcf.service.store import Store, in_force
 from tests.service.postgres import Cluster
 from tests.service.processes import Server
@@ -333,3 +335,24 @@ def test_the_server_process_never_loads_torch(tmp_path: Path, model_folder: Path
         "create_app(parts); parts.close(); sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_load_benchmark_ends_by_itself_and_fails_no_request() -> None:
+    sizes = [
+        "--seconds",
+        "2",
+        "--users",
+        "20",
+        "--connections",
+        "8",
+        "--memory-requests",
+        "200",
+        "--memory-users",
+        "30",
+    ]
+    result = CliRunner().invoke(load, sizes)
+    assert result.exit_code == 0, result.output
+    rows = [line.split("|") for line in result.stdout.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 6
+    assert all(row[3].strip() == "0" for row in rows)
+    assert "after 200 requests" in result.stdout

@@ -26,8 +26,29 @@ from igcf.model import Model, Reward
 from igcf.service.catalogue import Served
 from igcf.service.settings import ServiceSettings
 
+TURN_S = 2.0
 Request = Callable[[int], bytes]
 """The bytes of the n-th request."""
+COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|p50 / healthz|p99 / p50|CPU ms|CPU / healthz"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server under load."""
+
+    port: int
+    workers: tuple[int, ...]
+    """Ids of the processes that answer."""
+
+    def cpu_s(self) -> float:
+        """Processor time that the workers have used."""
+        fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.workers]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        """Memory of the workers."""
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.workers)
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @dataclass(frozen=True)
@@ -40,11 +61,8 @@ class Phase:
     seconds: float
     p50: float
     p99: float
-
-    @property
-    def per_second(self) -> float:
-        """Throughput."""
-        return self.requests / self.seconds
+    cpu: float
+    """Processor time of the server per request; unlike the latencies it hardly depends on what else is running."""
 
 
 def random_model(n_items: int = 3706, dim: int = 64) -> Model:
@@ -80,8 +98,9 @@ async def drive(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() < deadline and (total is None or started < total):
             number, started = started, started + 1
+            content = make(number)
             before = time.perf_counter()
-            writer.write(make(number))
+            writer.write(content)
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length:")[1].split(b"\r\n", 1)[0])
             await reader.readexactly(length)
@@ -93,20 +112,42 @@ async def drive(
     return latencies, failures
 
 
-def measure(
-    name: str, port: int, make: Request, *, connections: int, seconds: float, total: int | None = None
-) -> Phase:
-    """One phase."""
-    started = time.perf_counter()
-    latencies, failures = asyncio.run(drive(port, make, connections=connections, total=total, seconds=seconds))
-    spent = time.perf_counter() - started
-    p50, p99 = np.quantile(latencies, [0.5, 0.99]) * 1e3
-    return Phase(name, len(latencies), failures, spent, float(p50), float(p99))
+def measure(name: str, running: Running, make: Request, *, connections: int, total: int) -> Phase:
+    """One phase by itself, of `total` requests."""
+    started, cpu = time.perf_counter(), running.cpu_s()
+    latencies, failures = asyncio.run(drive(running.port, make, connections=connections, total=total, seconds=600))
+    return summary(name, latencies, failures, time.perf_counter() - started, running.cpu_s() - cpu)
+
+
+def measure_in_turns(running: Running, makes: dict[str, Request], *, connections: int, seconds: float) -> list[Phase]:
+    """Several phases in turns of two seconds, so that whatever else the machine does meets all of them alike."""
+    latencies: dict[str, list[float]] = {name: [] for name in makes}
+    failures, spent, used = dict.fromkeys(makes, 0), dict.fromkeys(makes, 0.0), dict.fromkeys(makes, 0.0)
+    for _ in range(max(1, round(seconds / TURN_S))):
+        for name, make in makes.items():
+            started, cpu = time.perf_counter(), running.cpu_s()
+            part = partial(_shifted, make, len(latencies[name]))  # every turn meets the next users
+            found, failed = asyncio.run(drive(running.port, part, connections=connections, total=None, seconds=TURN_S))
+            latencies[name] += found
+            failures[name] += failed
+            spent[name] += time.perf_counter() - started
+            used[name] += running.cpu_s() - cpu
+    return [summary(name, latencies[name], failures[name], spent[name], used[name]) for name in makes]
+
+
+def _shifted(make: Request, first: int, n: int) -> bytes:
+    return make(first + n)
+
+
+def summary(name: str, latencies: list[float], failures: int, seconds: float, cpu_s: float) -> Phase:
+    """Counts and quantiles."""
+    p50, p99 = (np.quantile(latencies, [0.5, 0.99]) * 1e3).tolist()
+    return Phase(name, len(latencies), failures, seconds, p50, p99, cpu_s / len(latencies) * 1e3)
 
 
 @contextmanager
-def server(folder: Path, store: str, workers: int) -> Iterator[tuple[int, list[int]]]:
-    """A running server: its port and the ids of its worker processes."""
+def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
+    """A server that runs until the end of the block."""
     command = [sys.executable, "-m", "igcf", "serve", str(folder), "--port", "0", "--store", store, "--json"]
     command += ["--workers", str(workers), "--log-level", "warning"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
@@ -120,7 +161,7 @@ def server(folder: Path, store: str, workers: int) -> Iterator[tuple[int, list[i
             text += line
         port = int(json.loads(text)["url"].rsplit(":", 1)[1])
         wait_until_ready(port)
-        yield port, worker_ids(process.pid, workers)
+        yield Running(port, worker_ids(process.pid, workers))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -139,69 +180,60 @@ def wait_until_ready(port: int, seconds: float = 30.0) -> None:
             time.sleep(0.05)
 
 
-def worker_ids(parent: int, workers: int) -> list[int]:
+def worker_ids(parent: int, workers: int) -> tuple[int, ...]:
     """The processes that answer."""
     if workers == 1:
-        return [parent]
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(child) for child in children]
+        return (parent,)
+    return tuple(int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
 
 
-def resident_mb(pids: list[int]) -> float:
-    """Resident memory of some processes."""
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def reactions_of(users: int, each: int) -> list[dict[str, Any]]:
+def reactions_of(users: range, each: int) -> list[dict[str, Any]]:
     """Some history for every user."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(users.start)
     return [
         {"user": f"u{user}", "item": str(item), "value": float(rng.integers(1, 6)), "event_id": f"{user}-{item}"}
-        for user in range(users)
+        for user in users
         for item in rng.choice(3706, each, replace=False)
     ]
 
 
-def phases(port: int, *, connections: int, seconds: float, users: int) -> list[Phase]:
-    """Health, cold and warm recommendations, feedback, and a mixture."""
-    history = reactions_of(users, 10)
-    batches = [history[start : start + 1000] for start in range(0, len(history), 1000)]
+def phases(running: Running, *, connections: int, seconds: float, users: int) -> list[Phase]:
+    """Health and recommendations in turns, then feedback and a mixture in turns; the users' history comes first."""
+    batches = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
     fill = measure(
         "feedback, batches of 1,000",
-        port,
+        running,
         lambda n: request("POST", "/v1/feedback", {"feedback": batches[n]}),
         connections=1,
-        seconds=600,
         total=len(batches),
     )
     ask = {"k": 5}
-    both = {"connections": connections, "seconds": seconds}
 
     def recommend(n: int) -> bytes:
         return request("POST", f"/v1/users/u{n % users}/recommendations", ask)
 
+    def recommend_new(n: int) -> bytes:
+        return request("POST", f"/v1/users/new{n}/recommendations", ask)
+
     def react(n: int) -> bytes:
         return request("POST", f"/v1/users/u{n % users}/feedback", {"item": str(n * 7 % 3706), "value": 4.0})
 
-    health = [request("GET", "/healthz")]
-    measure("warm up", port, recommend, connections=connections, seconds=60, total=2 * users)
-    return [
-        measure("/healthz", port, lambda _: health[0], **both),  # type: ignore[arg-type]
-        measure(f"recommend, {users} known users", port, recommend, **both),  # type: ignore[arg-type]
-        measure(
-            "recommend, new users",
-            port,
-            lambda n: request("POST", f"/v1/users/new{n}/recommendations", ask),
-            **both,  # type: ignore[arg-type]
-        ),
-        measure("feedback", port, react, **both),  # type: ignore[arg-type]
-        measure("3 recommend : 1 feedback", port, lambda n: (recommend if n % 4 else react)(n), **both),  # type: ignore[arg-type]
-        fill,
-    ]
+    health = request("GET", "/healthz")
+    measure("warm up", running, recommend, connections=connections, total=4 * users)
+    reading: dict[str, Request] = {
+        "/healthz": lambda _: health,
+        f"recommend, {users:,} known users": recommend,
+        "recommend, new users": recommend_new,
+    }
+    writing: dict[str, Request] = {
+        "feedback": react,
+        "3 recommend : 1 feedback": lambda n: (recommend if n % 4 else react)(n),
+    }
+    found = [measure_in_turns(running, makes, connections=connections, seconds=seconds) for makes in (reading, writing)]
+    return [*found[0], *found[1], fill]
 
 
-def memory(port: int, pids: list[int], *, connections: int, requests: int, users: int) -> list[tuple[int, float]]:
+def memory(running: Running, *, connections: int, requests: int, users: int) -> list[tuple[int, float]]:
     """Resident memory after each tenth of `requests` for `users` users, one in four a reaction."""
     step, readings = requests // 10, []
 
@@ -212,24 +244,19 @@ def memory(port: int, pids: list[int], *, connections: int, requests: int, users
         return request("POST", f"/v1/users/m{user}/recommendations", {"k": 5})
 
     for first in range(0, 10 * step, step):
-        part = partial(_shifted, make, first)
-        measure("memory", port, part, connections=connections, seconds=600, total=step)
-        readings.append((first + step, resident_mb(pids)))
+        measure("memory", running, partial(_shifted, make, first), connections=connections, total=step)
+        readings.append((first + step, running.resident_mb()))
     return readings
-
-
-def _shifted(make: Request, first: int, n: int) -> bytes:
-    return make(first + n)
 
 
 def table(found: list[Phase]) -> str:
     """The phases as Markdown, with ratios to `/healthz`."""
-    base = found[0].p50
-    lines = ["| phase | requests | failed | per second | p50 ms | p99 ms | p50 / healthz | p99 / p50 |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    base = found[0]
+    lines = [f"| {COLUMNS.replace('|', ' | ')} |", "|---" * len(COLUMNS.split("|")) + "|"]
     lines += [
-        f"| {each.name} | {each.requests} | {each.failures} | {each.per_second:.0f} | {each.p50:.1f} | {each.p99:.1f} "
-        f"| {each.p50 / base:.2f} | {each.p99 / each.p50:.1f} |"
+        f"| {each.name} | {each.requests:,} | {each.failures} | {each.requests / each.seconds:,.0f} | {each.p50:.1f} "
+        f"| {each.p99:.1f} | {each.p50 / base.p50:.2f} | {each.p99 / each.p50:.1f} | {each.cpu:.2f} "
+        f"| {each.cpu / base.cpu:.2f} |"
         for each in found
     ]
     return "\n".join(lines)
@@ -260,13 +287,12 @@ def main(
         click.echo(
             f"{workers} workers, {connections} connections, {per_user / 1e3:.0f} kB per user in memory", err=True
         )
-        with server(folder, store or str(Path(temporary) / "load.db"), workers) as (port, pids):
-            click.echo(table(phases(port, connections=connections, seconds=seconds, users=users)))
+        with server(folder, store or str(Path(temporary) / "load.db"), workers) as running:
+            click.echo(table(phases(running, connections=connections, seconds=seconds, users=users)))
             if memory_requests:
-                for n, size in memory(
-                    port, pids, connections=connections, requests=memory_requests, users=memory_users
-                ):
-                    click.echo(f"after {n} requests: {size:.0f} MB resident in {workers} workers")
+                asked = {"requests": memory_requests, "users": memory_users}
+                for n, size in memory(running, connections=connections, **asked):
+                    click.echo(f"after {n:,} requests: {size:.0f} MB resident in {workers} workers")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import anyio.to_thread
 import numpy as np
 
 from igcf.arrays import BoolArray
@@ -29,6 +31,7 @@ def recommend(
     policy: str | None = None,
     nu: float | None = None,
     reserve: int = 0,
+    version: tuple[str, int] | None = None,
 ) -> dict[str, Any]:
     """The answer to `POST /v1/users/{user}/recommendations`.
 
@@ -38,7 +41,7 @@ def recommend(
     _check_limits(parts, k=k, list=max(len(exclude), len(candidates or ())))
     served = parts.slot.current  # once: the whole answer comes from this model
     name, chosen_policy = chosen(parts, policy, nu)
-    with parts.sessions.open(served, user_id) as user:
+    with parts.sessions.open(served, user_id, version) as user:
         left = int(np.count_nonzero(user.session.available(k, exclude, candidates))) if reserve else k
         picks = user.session.recommend(min(k + reserve, left), exclude, candidates, chosen_policy)
         picks, next_picks = picks[:k], picks[k:]
@@ -71,6 +74,19 @@ def recommend(
         "items": items,
         "reserve": [_item(served, pick, k, None) for pick in next_picks],
     }
+
+
+async def recommend_quickly(parts: Parts, user_id: str, **ask: Any) -> dict[str, Any]:
+    """The same without a thread when the answer is a matter of microseconds, which is most of the time.
+
+    That is so when the store is a local file (its readers never wait), the user is in memory and nothing is sampled;
+    handing the work to a thread and back would take longer than the work.
+    """
+    if not parts.store.database.is_postgres and (ask.get("policy") or parts.settings.policy) != "thompson":
+        version = parts.store.version(user_id)
+        if parts.sessions.is_warm(parts.slot.current, user_id, version):
+            return recommend(parts, user_id, version=version, **ask)
+    return await anyio.to_thread.run_sync(partial(recommend, parts, user_id, **ask))
 
 
 LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")

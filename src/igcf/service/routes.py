@@ -14,7 +14,7 @@ from igcf.service import schemas_admin as a
 from igcf.service.models import load_and_announce
 from igcf.service.parts import Parts
 from igcf.service.reacting import Receipt, forget, new_event, react, retract
-from igcf.service.recommending import recommend
+from igcf.service.recommending import recommend_quickly
 from igcf.service.stats import stats
 from igcf.service.store import NewEvent
 
@@ -33,11 +33,11 @@ def user_routes(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["users"])
 
     @router.post("/users/{user}/recommendations", response_model=s.Recommended, responses=problems(404, 409))
-    def post_recommendations(
+    async def post_recommendations(
         user: User, ask: Annotated[s.RecommendAsk, Body(default_factory=s.RecommendAsk)]
     ) -> JSONResponse:
         """The `k` best items that this user has not reacted to; an unknown user is a new one."""
-        answer = recommend(
+        answer = await recommend_quickly(
             parts,
             user,
             k=ask.k,

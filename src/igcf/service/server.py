@@ -21,6 +21,8 @@ MISTAKE = 2
 """Exit code of a worker that cannot start because of a user's mistake: the others are stopped too."""
 GRACE_S = 15
 RESTART_PAUSE_S = 0.5
+SWITCH_S = 0.001
+"""How long the thread that writes the audit log may keep the interpreter from the one that answers."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def work(place: Place, settings: ServiceSettings, served: Served | None = None) 
     from igcf.service.parts import open_parts
 
     configure(settings.log_level)
+    sys.setswitchinterval(SWITCH_S)
     served = served or Served.from_folder(Path(place.folder), settings)
     app = create_app(open_parts(served, settings, generation=place.generation))
     config = uvicorn.Config(

@@ -20,6 +20,9 @@ from igcf.service.store import Event, Store, UserRow, in_force
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
 
+QUICK_CATCH_UP = 2
+"""Reactions that a session may be behind and still count as warm."""
+
 
 @dataclass
 class HotUser:
@@ -74,16 +77,31 @@ class Sessions:
         self._count = count
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
+        self._nobody: tuple[str, HotUser] = "", HotUser()
 
     def __len__(self) -> int:
         return len(self._users)
 
-    @contextmanager
-    def open(self, served: Served, user_id: str) -> Iterator[OpenUser]:
-        """Hold the session of a user at the store's newest revision; nobody else uses it meanwhile."""
-        born, revision = self._store.version(user_id)
+    def is_warm(self, served: Served, user_id: str, version: tuple[str, int]) -> bool:
+        """Whether the session of a user who is at `version` in the store is in memory, nearly current, and free."""
+        born, revision = version
         if revision == 0:
-            yield OpenUser(served.recommender.session(rng=np.random.default_rng()), 0)
+            return not self._newcomer(served).lock.locked()
+        hot = self._users.get((served.model_id, user_id))
+        is_here = hot is not None and hot.session is not None and hot.born == born and not hot.lock.locked()
+        return is_here and hot is not None and revision - hot.revision <= QUICK_CATCH_UP
+
+    @contextmanager
+    def open(self, served: Served, user_id: str, version: tuple[str, int] | None = None) -> Iterator[OpenUser]:
+        """Hold the session of a user at the store's newest revision; nobody else uses it meanwhile.
+
+        `version` is what the store says of this user, where it was just asked.
+        """
+        born, revision = self._store.version(user_id) if version is None else version
+        if revision == 0:  # nobody has told us anything: all newcomers are served by one session
+            newcomer = self._newcomer(served)
+            with newcomer.lock:
+                yield OpenUser(newcomer.session or served.recommender.session(), 0)
             return
         hot = self._hot(served, user_id)
         with hot.lock:
@@ -113,6 +131,13 @@ class Sessions:
         with self._lock:
             for key in [key for key in self._users if key[0] != served.model_id]:
                 del self._users[key]
+
+    def _newcomer(self, served: Served) -> HotUser:
+        model_id, newcomer = self._nobody
+        if model_id != served.model_id:
+            newcomer = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
+            self._nobody = served.model_id, newcomer
+        return newcomer
 
     def _hot(self, served: Served, user_id: str) -> HotUser:
         settings, key = self._settings, (served.model_id, user_id)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
+from igcf.service import statements
 from igcf.service.beliefs import NEUTRAL_DRIFT
 from igcf.service.database import Database, database_url
 from igcf.service.schema import FORGET_LOCK, feedback, forgotten, recommendations, serving, users
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from igcf.data import Interactions
 
 T = TypeVar("T")
+LAST = 2**31 - 1
 FORGET_GRACE_S = 60.0
 """How long the hash of a deleted user keeps answers that are still in a queue from being written."""
 
@@ -77,7 +79,9 @@ class Store:
 
     def version(self, user_id: str) -> tuple[str, int]:
         """`born` and `revision` of a user: all that a warm answer needs to know."""
-        row = self.database.read(lambda connection: connection.execute(_VERSION, {"user_id": user_id}).first())
+        row = self.database.read(
+            lambda connection: connection.execute(statements.VERSION, {"user_id": user_id}).first()
+        )
         return ("", 0) if row is None else (row[0], row[1])
 
     def user(self, user_id: str) -> UserRow:
@@ -159,10 +163,8 @@ class UserChange:
 
     def known(self, event_ids: Sequence[str]) -> set[str]:
         """Those of `event_ids` that are in the log already."""
-        query = sa.select(feedback.c.event_id).where(
-            feedback.c.user_id == self.user.user_id, feedback.c.event_id.in_(event_ids)
-        )
-        return {str(row[0]) for row in self._connection.execute(query)}
+        asked = {"user_id": self.user.user_id, "event_ids": list(event_ids)}
+        return {str(row[0]) for row in self._connection.execute(statements.KNOWN, asked)}
 
     def append(self, event: NewEvent, *, model: str) -> None:
         """Add one reaction to the log."""
@@ -194,17 +196,17 @@ class UserChange:
             if self.user.revision == 0:
                 self._connection.execute(sa.delete(users).where(users.c.user_id == self.user.user_id))
             return
-        self._connection.execute(sa.insert(feedback), self._added)
+        self._connection.execute(statements.APPEND, self._added)
         self._connection.execute(
-            sa.update(users)
-            .where(users.c.user_id == self.user.user_id)
-            .values(
-                revision=self._revision,
-                belief_model=self._belief[0],
-                belief=self._belief[1],
-                drift=self._drift,
-                updated=time.time(),
-            )
+            statements.SAVE,
+            {
+                "of_user": self.user.user_id,
+                "new_revision": self._revision,
+                "new_model": self._belief[0],
+                "new_belief": self._belief[1],
+                "new_drift": self._drift,
+                "now": time.time(),
+            },
         )
 
     def _add(self, **columns: Any) -> None:
@@ -233,25 +235,14 @@ def user_hash(user_id: str) -> str:
     return hashlib.sha256(user_id.encode()).hexdigest()
 
 
-_VERSION = sa.select(users.c.born, users.c.revision).where(users.c.user_id == sa.bindparam("user_id"))
-_USER = sa.select(
-    users.c.user_id, users.c.born, users.c.revision, users.c.belief_model, users.c.belief, users.c.drift
-).where(users.c.user_id == sa.bindparam("user_id"))
-_USER_LOCKED = _USER.with_for_update()
-
-
 def _user_row(connection: sa.Connection, user_id: str, *, lock: bool) -> UserRow | None:
-    row = connection.execute(_USER_LOCKED if lock else _USER, {"user_id": user_id}).first()
+    row = connection.execute(statements.USER_LOCKED if lock else statements.USER, {"user_id": user_id}).first()
     return None if row is None else UserRow(*row)
 
 
 def _events(connection: sa.Connection, user_id: str, after: int, until: int | None) -> list[Event]:
-    log = feedback.c
-    query = sa.select(log.revision, log.event_id, log.item_id, log.value, log.time, log.retracts)
-    query = query.where(log.user_id == user_id, log.revision > after).order_by(log.revision)
-    if until is not None:
-        query = query.where(log.revision <= until)
-    return [Event(*row) for row in connection.execute(query)]
+    asked = {"user_id": user_id, "after": after, "until": LAST if until is None else until}
+    return [Event(*row) for row in connection.execute(statements.EVENTS, asked)]
 
 
 def interactions_from_store(url: str) -> "Interactions":
