@@ -107,6 +107,7 @@ async def drive(
             latencies.append(time.perf_counter() - before)
             failures += not head.startswith(b"HTTP/1.1 200")
         writer.close()
+        await writer.wait_closed()
 
     await asyncio.gather(*(one_connection() for _ in range(connections)))
     return latencies, failures
@@ -164,7 +165,7 @@ def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
         yield Running(port, worker_ids(process.pid, workers))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.communicate(timeout=30)
 
 
 def wait_until_ready(port: int, seconds: float = 30.0) -> None:
