@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SERVICE_PACKAGES := postgresql chromium
 
-.PHONY: setup demo test check serve test-realdata docs clean system
+.PHONY: setup demo test check serve test-realdata clean system
 
 setup: .venv/.ready
 
@@ -29,7 +29,7 @@ check: setup
 system:
 	@missing=; command -v chromium >/dev/null || missing=1; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=1; \
-	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVICE_PACKAGES); fi
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(SERVICE_PACKAGES); fi
 
 test: setup system
 	$(BIN)/pytest -q -n 2 --dist loadgroup
