@@ -9,7 +9,7 @@ class Sizes:
 
     dim: int = 64
     """Size d of the vectors in the online part."""
-    items: tuple[tuple[int, int], ...] = ((3_706, 400), (100_000, 60), (1_000_000, 20))
+    items: tuple[tuple[int, int], ...] = ((3_706, 400), (100_000, 60), (1_000_000, 15))
     """Catalogue sizes of the single user, each with its number of repetitions."""
     textbook_items: int = 100_000
     """The largest catalogue that the textbook way is measured on."""
@@ -23,12 +23,12 @@ class Sizes:
     log: tuple[int, int, int] = (3_020, 3_706, 500_000)
     """Users, items and interactions of the graph: 10^6 non-zeros."""
     dims: tuple[int, ...] = (32, 64, 128, 256)
-    repeats: int = 25
+    repeats: int = 15
     """Of the sparse products."""
     step_repeats: int = 10
     interactions: tuple[int, ...] = (100_000, 300_000, 1_000_000, 3_000_000)
     catalogues: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
-    growth_dims: tuple[int, ...] = (16, 32, 64, 128, 256)
+    growth_dims: tuple[int, ...] = (16, 64, 256)
     growth_dim: int = 32
     """d where it is not d that grows."""
     huge: tuple[int, int, int] | None = None
@@ -36,7 +36,7 @@ class Sizes:
     starts: int = 7
     """Processes started for each start-up time."""
     peer_items: int = 3_706
-    peer_repeats: int = 5
+    peer_repeats: int = 4
 
     def __post_init__(self) -> None:
         """Keep at least two sizes of whatever an exponent is measured over."""

@@ -92,7 +92,7 @@ def one_thread() -> Iterator[None]:
             from threadpoolctl import threadpool_limits
 
             limits.enter_context(threadpool_limits(1))
-        for name in ("torch", "numba"):
+        for name in ("numba", "torch"):  # numba first: starting its threads sets the number that torch uses
             module = sys.modules.get(name)
             if module is not None:
                 limits.callback(module.set_num_threads, module.get_num_threads())

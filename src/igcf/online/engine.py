@@ -12,12 +12,14 @@ from igcf.online.belief import Belief, gaussian_step, logistic_step
 
 RESYNC_EVERY = 100
 """Updates after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
-CHUNK = 16_384
+CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
+USERS = 32
+"""Users per block when covariances are updated, for the same reason."""
 
 
 class ScoringEngine:
-    """The state of `n_users` users in lock-step: beliefs (float64) and, for every item, mean and variance (float64).
+    """The state of `n_users` users in lock-step: beliefs (float64) and, for every item, mean and variance (`dtype`).
 
     After a reward on item j (reference: eq:update_dis carried over to every item):
 
@@ -30,7 +32,7 @@ class ScoringEngine:
     Args:
         model: what is scored.
         n_users: users in lock-step.
-        dtype: of the products with the item matrices: float32 is fast, float64 is exact to rounding.
+        dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
         tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
             they are asked for, and variances too, which is slow.
     """
@@ -49,7 +51,7 @@ class ScoringEngine:
         self._items: dict[int, AnyFloatArray] = {
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
         }
-        self._prior_z = {n: self._products(n, model.prior_mean[None]).astype(np.float64) for n in model.scored}
+        self._prior_z = {n: self._products(n, model.prior_mean[None]) for n in model.scored}
         self._prior_variances = {n: self._all_variances(n, model.prior_cov) for n in model.scored}
         self._begin(n_users)
 
@@ -64,8 +66,8 @@ class ScoringEngine:
         self._updates = 0
 
     def _forget_sums(self) -> None:
-        self._combined_means: FloatArray | None = None
-        self._combined_variances: FloatArray | None = None
+        self._combined_means: AnyFloatArray | None = None
+        self._combined_variances: AnyFloatArray | None = None
 
     def fresh(self, n_users: int = 1) -> "ScoringEngine":
         """A new engine at the prior that shares the item matrices and the prior's moments with this one."""
@@ -77,7 +79,7 @@ class ScoringEngine:
         return other
 
     @property
-    def means(self) -> FloatArray:
+    def means(self) -> AnyFloatArray:
         """The expected reward of every item, (users, items); not to be written to."""
         if self._combined_means is None:
             if self._is_behind:
@@ -87,7 +89,7 @@ class ScoringEngine:
         return self._combined_means
 
     @property
-    def variances(self) -> FloatArray:
+    def variances(self) -> AnyFloatArray:
         """The variance of that expectation, (users, items); not to be written to.
 
         To first order where the model is not linear: channels that share a block of the user's vector are taken as
@@ -157,8 +159,7 @@ class ScoringEngine:
         self._updates = 0
         self._is_behind = False
         for number in self.model.scored:
-            products = self._products(number, self.belief_means)
-            self._z[number] = products.astype(np.float64) if self.tracks_variances else products
+            self._z[number] = self._products(number, self.belief_means)
 
     def item_uncertainty(self) -> FloatArray:
         """What the items' own variances s_i add to the variance of a score, (users, items).
@@ -178,20 +179,24 @@ class ScoringEngine:
         step = gaussian_step if channel.link == "identity" else logistic_step
         shift, shrink = step(z, q, reward, channel.noise_var[rows])
         mean += shift[:, None] * w
-        cov -= (w * shrink[:, None])[:, :, None] * w[:, None, :]
+        root = np.sqrt(shrink)
+        w *= root[:, None]  # its square is then what the covariance loses
+        for start in range(0, self.n_users, USERS):
+            part = w[start : start + USERS]
+            cov[start : start + USERS] -= part[:, :, None] * part[:, None, :]
+        step_in_w = np.divide(shift, root, out=np.zeros_like(shift), where=root > 0)
         for number in self.model.scored if self.tracks_variances else ():
             if self.model.channels[number].start == channel.start:
-                self._carry_over(number, w, shift, shrink)
+                self._carry_over(number, w, step_in_w)
 
-    def _carry_over(self, number: int, w: FloatArray, shift: FloatArray, shrink: FloatArray) -> None:
+    def _carry_over(self, number: int, w: FloatArray, shift: FloatArray) -> None:
         c = self._products(number, w)
-        part = c * shift[:, None].astype(c.dtype)  # in the narrow type, which is faster than mixing the two
-        self._z[number] += part
-        np.multiply(c, c, out=part)
-        part *= shrink[:, None].astype(c.dtype)
+        self._z[number] += c * shift[:, None].astype(c.dtype)
+        c *= c
         variances = self._z_variances[number]
-        variances -= part
-        np.maximum(variances, 0.0, out=variances)
+        variances -= c
+        if variances.min() < 0:  # rounding; looking is cheaper than clipping every time
+            np.maximum(variances, 0.0, out=variances)
 
     def _products(self, number: int, user: FloatArray) -> AnyFloatArray:
         """A channel's item vectors times user vectors, whole (users, d) or its block of them, (users, items)."""
@@ -202,11 +207,11 @@ class ScoringEngine:
             return np.asarray(items @ block[0])[None]
         return np.asarray(block @ items.T)
 
-    def _all_variances(self, number: int, cov: FloatArray) -> FloatArray:
+    def _all_variances(self, number: int, cov: FloatArray) -> AnyFloatArray:
         items, span = self._items[number], self.model.channels[number].span
         block_cov = cov[span, span].astype(items.dtype)
-        variances = np.empty(len(items))
+        variances = np.empty(len(items), dtype=items.dtype)
         for start in range(0, len(items), CHUNK):
             part = items[start : start + CHUNK]
             variances[start : start + CHUNK] = np.einsum("nd,nd->n", part @ block_cov, part)
-        return np.maximum(variances, 0.0)
+        return np.asarray(np.maximum(variances, 0.0, out=variances))

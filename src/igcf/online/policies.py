@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
 from igcf.online.engine import ScoringEngine
 
@@ -18,12 +18,12 @@ class Policy(Protocol):
         """Whether scores depend on the items' variances, which cost more to keep than the means."""
         ...
 
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """One score per user and item, (users, items); `available` marks what may be recommended."""
         ...
 
 
-def _variances(engine: ScoringEngine, item_uncertainty: bool) -> FloatArray:
+def _variances(engine: ScoringEngine, item_uncertainty: bool) -> AnyFloatArray:
     return engine.variances + engine.item_uncertainty() if item_uncertainty else engine.variances
 
 
@@ -33,7 +33,7 @@ class Greedy:
 
     needs_variances: ClassVar[bool] = False
 
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """The posterior means."""
         return engine.means
 
@@ -56,11 +56,11 @@ class Ucb:
         """Not without exploration."""
         return self.nu > 0
 
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Mean plus `nu` standard deviations."""
         if self.nu == 0:
             return engine.means
-        bonus = np.sqrt(_variances(engine, self.item_uncertainty))
+        bonus: AnyFloatArray = np.sqrt(_variances(engine, self.item_uncertainty))
         bonus *= self.nu
         bonus += engine.means
         return bonus
@@ -82,7 +82,7 @@ class InfoUcb:
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta}")
 
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Mean plus the information-theoretic width."""
         var = _variances(engine, self.item_uncertainty)
         log_term = np.log1p(var / engine.model.item_noise)  # twice the mutual information
@@ -101,7 +101,7 @@ class Thompson:
     item_uncertainty: bool = False
     needs_variances: ClassVar[bool] = False
 
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Scores of all items under one draw per user."""
         size, axes = np.linalg.eigh(engine.belief_covs)  # the covariance may be singular, so no Cholesky
         spread = np.sqrt(np.maximum(size, 0.0)) * rng.standard_normal(size.shape)
@@ -130,24 +130,25 @@ def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncert
     raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
 
 
-def top_k(scores: FloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
+def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
     """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
 
     Every row must have at least `k` available items.
     """
-    masked = np.where(available, scores, -np.inf)
+    masked = np.array(scores, order="C")
+    masked.ravel()[np.flatnonzero(~available)] = -np.inf  # few are not, so this is faster than `where`
     if k == 1:
-        best = masked.max(axis=1, keepdims=True)
-        chosen = np.asarray(masked.argmax(axis=1))
-        for user in np.flatnonzero((masked == best).sum(axis=1) > 1):
-            chosen[user] = rng.choice(np.flatnonzero(masked[user] == best[user]))
+        users, chosen = np.divmod(np.flatnonzero(masked == masked.max(axis=1, keepdims=True)), masked.shape[1])
+        if len(chosen) > len(masked):  # some have several best items
+            by_user = np.split(chosen, np.flatnonzero(np.diff(users)) + 1)
+            chosen = np.array([rows[0] if len(rows) == 1 else rng.choice(rows) for rows in by_user])
         return np.asarray(chosen[:, None])
     if len(masked) == 1:
         return _top_k_of_one(masked[0], k, rng)[None]
     return np.stack([_top_k_of_one(row, k, rng) for row in masked])
 
 
-def _top_k_of_one(masked: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+def _top_k_of_one(masked: AnyFloatArray, k: int, rng: np.random.Generator) -> IntArray:
     least = np.partition(masked, len(masked) - k)[len(masked) - k]
     rows = np.flatnonzero(masked >= max(least, LEAST))
     order = np.lexsort((rng.random(len(rows)), -masked[rows]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
@@ -128,7 +128,7 @@ class Session:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
-        return self._engine.means[0].copy(), np.sqrt(self._engine.variances[0])
+        return self._engine.means[0].astype(np.float64), np.sqrt(self._engine.variances[0].astype(np.float64))
 
     def recommend(
         self,
@@ -200,7 +200,7 @@ class Session:
         return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
 
 
-def _better(all_means: FloatArray, available: BoolArray, means: FloatArray) -> IntArray:
+def _better(all_means: AnyFloatArray, available: BoolArray, means: AnyFloatArray) -> IntArray:
     """How many available items have a mean above each of `means`; only those above the least of them are compared."""
     rows = np.flatnonzero(all_means > means.min())
     above = np.sort(all_means[rows[available[rows]]])
