@@ -11,7 +11,8 @@ from fastapi.testclient import TestClient
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.app import create_app
-from igcf.service.models import follow, load_and_announce
+from igcf.service.guard import STORE_AWAY
+from igcf.service.models import drop_forgotten, follow, load_and_announce
 from igcf.service.parts import Parts, open_parts
 from igcf.service.reacting import forget, new_event, react, retract
 from igcf.service.reading import beliefs, explanation, user_state
@@ -59,6 +60,9 @@ def test_a_user_forgotten_on_one_server_is_new_on_the_other(open_service: OpenPa
         tell(one, "ann", f"item-{number}")
     assert shown(two, "ann") != newcomer
     forget(one, "ann")
+    assert len(one.sessions) == 0
+    drop_forgotten(two)
+    assert len(two.sessions) == 0
     assert shown(two, "ann") == newcomer
     for number in range(3):
         tell(one, "ann", f"item-{number}", 1.0)  # as many as before: the revision is the same, the person is not
@@ -193,7 +197,7 @@ def test_the_service_survives_a_restart_of_its_database(model_folder: Path) -> N
     answer = client.post("/v1/users/ann/feedback", json={"item": "item-2", "value": 5})
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
-    assert answer.json()["error"] == "StoreError"
+    assert answer.json() == {"error": "StoreError", "message": STORE_AWAY}
     assert client.get("/readyz").status_code == 503
     assert client.get("/healthz").status_code == 200
     cluster.start()

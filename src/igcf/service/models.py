@@ -32,15 +32,20 @@ def follow(parts: Parts) -> bool:
             return False
         try:
             served = Served.from_folder(Path(folder), parts.settings)
-        except IgcfError as error:
-            parts.slot.problem = f"model generation {generation} cannot be loaded here: {error}"
+        except IgcfError:
+            parts.slot.problem = f"model generation {generation} cannot be loaded here; see the log"
             raise
         _replace(parts, served, generation)
     return True
 
 
+def drop_forgotten(parts: Parts) -> None:
+    """Drop from memory the users whom another server has forgotten in the last minute."""
+    parts.sessions.forget_hashed(parts.store.forgotten())
+
+
 class Follower:
-    """A thread that looks for announced models."""
+    """A thread that looks for announced models and forgotten users."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -58,6 +63,7 @@ class Follower:
         while not self._stop.wait(LOOK_EVERY_S):
             try:
                 follow(self._parts)
+                drop_forgotten(self._parts)
                 told = ""
             except (ModelError, StoreError) as error:
                 if str(error) != told:  # once, not twice a second

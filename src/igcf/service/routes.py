@@ -11,6 +11,7 @@ from igcf.errors import ConfigError, IgcfError
 from igcf.service import reading
 from igcf.service import schemas as s
 from igcf.service import schemas_admin as a
+from igcf.service.guard import problem
 from igcf.service.models import load_and_announce
 from igcf.service.parts import Parts
 from igcf.service.reacting import Receipt, forget, new_event, react, retract
@@ -179,4 +180,4 @@ def with_error(results: list[dict[str, Any]], places: list[int], work: Callable[
         work()
     except IgcfError as error:
         for place in places:
-            results[place] = {"error": type(error).__name__, "message": str(error)}
+            results[place] = problem(error)

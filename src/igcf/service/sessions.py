@@ -15,7 +15,7 @@ from igcf.online.session import Reaction
 from igcf.service.beliefs import decode_belief
 from igcf.service.catalogue import Served
 from igcf.service.settings import ServiceSettings
-from igcf.service.store import Event, Store, UserRow, in_force
+from igcf.service.store import Event, Store, UserRow, in_force, user_hash
 
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
@@ -125,6 +125,15 @@ class Sessions:
         with self._lock:
             for key in [key for key in self._users if key[1] == user_id]:
                 del self._users[key]
+
+    def forget_hashed(self, hashes: set[str]) -> None:
+        """Drop users by the hashes of their ids; one who has come back meanwhile is read from the store again."""
+        if hashes:
+            with self._lock:
+                names = {user_id for _, user_id in self._users}
+            for user_id in names:
+                if user_hash(user_id) in hashes:
+                    self.forget(user_id)
 
     def keep_only(self, served: Served) -> None:
         """Drop the sessions of other models."""

@@ -1,6 +1,7 @@
 """The figures of the dashboard: from the metrics of all workers and from the store."""
 
 import itertools
+import logging
 import math
 import os
 import time
@@ -16,6 +17,7 @@ from igcf.service.parts import Parts
 from igcf.service.reading import model_info
 from igcf.service.schema import feedback, recommendations, shown, users
 
+log = logging.getLogger("igcf.service")
 STARTED = time.time()
 TOP = 10
 RECENT = 100_000
@@ -47,7 +49,8 @@ def readiness(parts: Parts) -> list[str]:
     try:
         parts.store.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one())
     except StoreError as error:
-        problems.append(str(error))
+        log.error("store failed", extra={"reason": str(error)})
+        problems.append("the store did not answer")
     if parts.audit.waiting >= parts.settings.audit_queue:
         problems.append(f"{parts.audit.waiting} answers wait to be written to the audit log")
     return problems
@@ -57,13 +60,13 @@ def _store_figures(parts: Parts) -> dict[str, Any]:
     served, database = parts.slot.current, parts.store.database
 
     def work(connection: sa.Connection) -> dict[str, Any]:
-        log = feedback.c
+        rows = feedback.c
         count = {
             name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
             for name, table in (("users", users), ("reactions", feedback), ("recommendations", recommendations))
         }
-        recent = sa.select(log.item_id, log.value).where(log.retracts.is_(None))
-        latest = recent.order_by(log.time.desc()).limit(RECENT).subquery().c
+        recent = sa.select(rows.item_id, rows.value).where(rows.retracts.is_(None))
+        latest = recent.order_by(rows.time.desc()).limit(RECENT).subquery().c
         likes = sa.func.sum(sa.case((latest.value >= served.model.reward.threshold, 1), else_=0))
         liked = sa.select(latest.item_id, likes.label("likes"), sa.func.count()).group_by(latest.item_id)
         most_shown = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc())
@@ -84,7 +87,7 @@ def _store_figures(parts: Parts) -> dict[str, Any]:
             ],
             "store": count
             | {
-                "retracted": connection.execute(sa.select(sa.func.count(log.retracts))).scalar_one(),
+                "retracted": connection.execute(sa.select(sa.func.count(rows.retracts))).scalar_one(),
                 "schema": connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
                 "bytes": connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one(),
             },

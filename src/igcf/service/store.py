@@ -123,6 +123,11 @@ class Store:
             self.database.read(lambda connection: connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").all())
         return deleted
 
+    def forgotten(self) -> set[str]:
+        """Hashes of the users deleted in the last minute."""
+        query = sa.select(forgotten.c.user_hash).where(forgotten.c.time > time.time() - FORGET_GRACE_S)
+        return {str(row[0]) for row in self.database.read(lambda connection: connection.execute(query).all())}
+
     def generation(self) -> tuple[int, str]:
         """Number and folder of the model loaded last by `POST /v1/model`; (0, "") when there was none."""
         query = sa.select(serving.c.generation, serving.c.folder).order_by(serving.c.generation.desc()).limit(1)
