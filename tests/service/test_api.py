@@ -116,12 +116,17 @@ def test_a_batch_reports_each_entry(client: TestClient) -> None:
         {"user": "ann", "item": "item-1", "value": 5, "event_id": "a"},
         {"user": "ann", "item": "item-3", "value": "five", "event_id": "c"},
         {"user": "ann", "item": "item-4", "value": None},
+        {"user": "a/b", "item": "item-4", "value": 5},
+        {"user": "ann", "value": 5},
+        "nonsense",
     ]
     answer = client.post("/v1/feedback", json={"feedback": entries}).json()
-    assert (answer["stored"], answer["duplicates"], answer["failed"]) == (3, 1, 2)
+    assert (answer["stored"], answer["duplicates"], answer["failed"]) == (3, 1, 5)
     kinds = [result.get("error") or result["duplicate"] for result in answer["results"]]
-    assert kinds == [False, False, "UnknownItemError", True, "FeedbackError", False]
+    assert kinds == [False, False, "UnknownItemError", True, "FeedbackError", False, *["RequestError"] * 3]
     assert client.get("/v1/users/ann").json()["revision"] == 2
+    again = client.post("/v1/feedback", json=entries[:2]).json()  # a bare list will do
+    assert (again["stored"], again["duplicates"]) == (0, 2)
 
 
 def test_undo_gives_the_belief_without_the_reaction(client: TestClient) -> None:

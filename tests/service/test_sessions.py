@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.app import create_app
-from igcf.service.guard import STORE_AWAY
+from igcf.service.errors import STORE_AWAY
 from igcf.service.models import drop_forgotten, follow, load_and_announce
 from igcf.service.parts import Parts, open_parts
 from igcf.service.reacting import forget, new_event, react, retract

@@ -15,8 +15,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.auth import Keys
-from igcf.service.errors import RequestError, status_of
-from igcf.service.guard import Guard, headers_of, problem
+from igcf.service.errors import invalid, problem, status_of
+from igcf.service.guard import Guard, headers_of
 from igcf.service.models import Follower
 from igcf.service.parts import Parts
 from igcf.service.routes import admin_routes, catalogue_routes, user_routes
@@ -107,10 +107,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         return JSONResponse(problem(error), status, headers_of(status))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
-        first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": str(error)}
-        where = ".".join(str(part)[:80] for part in first["loc"])
-        return JSONResponse(problem(RequestError(f"{where}: {first['msg']}")), 422)
+    async def malformed(_: Request, error: Exception) -> JSONResponse:
+        first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+        return JSONResponse(problem(invalid(first.get("loc", ()), first.get("msg", str(error)))), 422)
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: Exception) -> JSONResponse:

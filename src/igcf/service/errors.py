@@ -1,5 +1,7 @@
 """What the service refuses, and the HTTP status that says so."""
 
+import logging
+
 from igcf.errors import (
     ConfigError,
     DataError,
@@ -36,6 +38,8 @@ class ServiceUnavailableError(StoreError):
     """The client could not reach the service."""
 
 
+log = logging.getLogger("igcf.service")
+STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
 STATUS: dict[type[IgcfError], int] = {
     RequestError: 422,
     ConfigError: 422,
@@ -55,3 +59,17 @@ STATUS: dict[type[IgcfError], int] = {
 def status_of(error: IgcfError) -> int:
     """The HTTP status of an error or of the nearest class above it."""
     return next((STATUS[each] for each in type(error).__mro__ if each in STATUS), 400)
+
+
+def problem(error: Exception) -> dict[str, str]:
+    """The one shape of all errors; what ails the store is for the log, not for callers."""
+    message = str(error)
+    if isinstance(error, StoreError):
+        log.error("store failed", extra={"reason": message})
+        message = STORE_AWAY
+    return {"error": type(error).__name__, "message": message}
+
+
+def invalid(where: tuple[int | str, ...], message: str) -> RequestError:
+    """What is wrong with a request, and where."""
+    return RequestError(": ".join(filter(None, [".".join(str(part)[:80] for part in where), message])))

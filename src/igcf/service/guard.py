@@ -10,9 +10,9 @@ import uuid
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from igcf.errors import IgcfError, StoreError
+from igcf.errors import IgcfError
 from igcf.service.auth import Keys
-from igcf.service.errors import OverloadedError, status_of
+from igcf.service.errors import OverloadedError, problem, status_of
 from igcf.service.logs import request_id
 from igcf.service.metrics import Metrics
 from igcf.service.settings import ServiceSettings
@@ -44,7 +44,6 @@ class BodyTimeoutError(IgcfError):
     """A body that did not arrive in time."""
 
 
-STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
 STATUS = {BodyTooLargeError: 413, BodyTimeoutError: 408}
 
 
@@ -156,15 +155,6 @@ async def _answer(status: int, content: dict[str, str], send: Send) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def problem(error: Exception) -> dict[str, str]:
-    """The one shape of all errors; what ails the store is for the log, not for callers."""
-    message = str(error)
-    if isinstance(error, StoreError):
-        log.error("store failed", extra={"reason": message})
-        message = STORE_AWAY
-    return {"error": type(error).__name__, "message": message}
 
 
 def headers_of(status: int) -> dict[str, str]:

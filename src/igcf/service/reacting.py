@@ -2,14 +2,18 @@
 
 import math
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from igcf.errors import ConfigError, IgcfError
 from igcf.online import Belief
 from igcf.service.beliefs import decode_belief, drifted, encode_belief, learned_with_surprise
 from igcf.service.catalogue import Served
-from igcf.service.errors import UnknownEventError
+from igcf.service.errors import RequestError, UnknownEventError, problem
 from igcf.service.parts import Parts
+from igcf.service.schemas import UserFeedback
 from igcf.service.sessions import load_session
 from igcf.service.store import NewEvent, UserChange, UserRow
 
@@ -66,6 +70,35 @@ def react(parts: Parts, served: Served, user_id: str, events: Sequence[NewEvent]
         parts.metrics.feedback.labels(kind).inc()
     parts.metrics.duplicates.inc(len(events) - len(fresh))
     return receipts
+
+
+def react_batch(parts: Parts, entries: Sequence[UserFeedback | RequestError]) -> dict[str, Any]:
+    """Store reactions of many users, one transaction for each of them; what fails is told in its place."""
+    if len(entries) > parts.settings.max_batch:
+        raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {parts.settings.max_batch}")
+    served = parts.slot.current
+    results: list[dict[str, Any]] = [{} for _ in entries]
+    by_user: dict[str, list[tuple[int, NewEvent]]] = defaultdict(list)
+    for place, entry in enumerate(entries):
+        try:
+            if isinstance(entry, RequestError):
+                raise entry
+            event = new_event(served, entry.item, entry.value, entry.event_id, entry.recommendation_id)
+            by_user[entry.user].append((place, event))
+        except IgcfError as error:
+            results[place] = problem(error)
+    for user_id, placed in by_user.items():
+        try:
+            receipts = react(parts, served, user_id, [event for _, event in placed])
+            found: list[dict[str, Any]] = [vars(receipt) for receipt in receipts]
+        except IgcfError as error:
+            found = [dict(problem(error))] * len(placed)
+        for (place, _), result in zip(placed, found, strict=True):
+            results[place] = result
+    duplicates = sum(bool(result.get("duplicate")) for result in results)
+    failed = sum("error" in result for result in results)
+    stored = len(results) - duplicates - failed
+    return {"stored": stored, "duplicates": duplicates, "failed": failed, "results": results}
 
 
 def retract(parts: Parts, user_id: str, event_id: str) -> int:

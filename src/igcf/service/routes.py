@@ -1,23 +1,18 @@
 """The routes under `/v1/`: parse, call one function, answer."""
 
-from collections import defaultdict
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
 from fastapi.responses import JSONResponse
 
-from igcf.errors import ConfigError, IgcfError
 from igcf.service import reading
 from igcf.service import schemas as s
 from igcf.service import schemas_admin as a
-from igcf.service.guard import problem
 from igcf.service.models import load_and_announce
 from igcf.service.parts import Parts
-from igcf.service.reacting import Receipt, forget, new_event, react, retract
+from igcf.service.reacting import forget, new_event, react, react_batch, retract
 from igcf.service.recommending import recommend_quickly
 from igcf.service.stats import stats
-from igcf.service.store import NewEvent
 
 User = Annotated[s.PathId, Path(description="Any name for the user, without '/' and control characters.")]
 EventId = Annotated[s.PathId, Path()]
@@ -58,9 +53,9 @@ def user_routes(parts: Parts) -> APIRouter:
         return JSONResponse(vars(react(parts, served, user, [event])[0]))
 
     @router.post("/feedback", response_model=s.BatchReceipt, responses=problems())
-    def post_feedback_batch(batch: s.FeedbackBatch) -> JSONResponse:
+    def post_feedback_batch(batch: s.FeedbackBatch | s.FeedbackList) -> JSONResponse:
         """Store many reactions; entries that cannot be stored are reported one by one and do not stop the others."""
-        return JSONResponse(_batch(parts, batch.feedback))
+        return JSONResponse(react_batch(parts, batch.feedback if isinstance(batch, s.FeedbackBatch) else batch))
 
     @router.delete("/users/{user}/feedback/{event_id}", response_model=s.Retracted, responses=problems(404))
     def delete_feedback(user: User, event_id: EventId) -> JSONResponse:
@@ -143,41 +138,3 @@ def admin_routes(parts: Parts) -> APIRouter:
         return JSONResponse(stats(parts))
 
     return router
-
-
-def _batch(parts: Parts, entries: list[s.UserFeedback]) -> dict[str, Any]:
-    if len(entries) > parts.settings.max_batch:
-        raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {parts.settings.max_batch}")
-    served = parts.slot.current
-    results: list[dict[str, Any]] = [{} for _ in entries]
-    by_user: dict[str, list[tuple[int, NewEvent]]] = defaultdict(list)
-    for place, entry in enumerate(entries):
-        with_error(
-            results,
-            [place],
-            lambda place=place, entry=entry: by_user[entry.user].append(  # type: ignore[misc]
-                (place, new_event(served, entry.item, entry.value, entry.event_id, entry.recommendation_id))
-            ),
-        )
-    for user, events in by_user.items():
-        places = [place for place, _ in events]
-
-        def store(user: str = user, events: list[tuple[int, NewEvent]] = events) -> None:
-            receipts: list[Receipt] = react(parts, served, user, [event for _, event in events])
-            for (place, _), receipt in zip(events, receipts, strict=True):
-                results[place] = vars(receipt)
-
-        with_error(results, places, store)
-    duplicates = sum(bool(result.get("duplicate")) for result in results)
-    failed = sum("error" in result for result in results)
-    stored = len(results) - duplicates - failed
-    return {"stored": stored, "duplicates": duplicates, "failed": failed, "results": results}
-
-
-def with_error(results: list[dict[str, Any]], places: list[int], work: Callable[[], None]) -> None:
-    """Run `work`; a refusal becomes the result of `places`."""
-    try:
-        work()
-    except IgcfError as error:
-        for place in places:
-            results[place] = problem(error)

@@ -3,8 +3,18 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
+from igcf.service.errors import RequestError, invalid
 from igcf.service.settings import ServiceSettings
 
 LONGEST_ID = 256
@@ -118,10 +128,23 @@ class UserFeedback(Feedback):
     user: PathId
 
 
+def _or_problem(value: Any, check: ValidatorFunctionWrapHandler) -> UserFeedback | RequestError:
+    try:
+        found: UserFeedback = check(value)
+        return found
+    except ValidationError as error:
+        first = error.errors()[0]
+        return invalid(first["loc"], first["msg"])
+
+
+FeedbackList = Annotated[list[Annotated[UserFeedback, WrapValidator(_or_problem)]], Field(max_length=LIMITS.max_batch)]
+"""Entries that do not fit the schema become a `RequestError` in their place."""
+
+
 class FeedbackBatch(Schema):
     """Reactions of any users."""
 
-    feedback: list[UserFeedback] = Field(max_length=LIMITS.max_batch)
+    feedback: FeedbackList
 
 
 class FeedbackReceipt(BaseModel):
