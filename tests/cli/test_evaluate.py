@@ -82,9 +82,9 @@ def test_a_second_run_takes_what_the_first_one_kept(small_log: Path) -> None:
     first = evaluated(small_log, "--methods", "pop", "--json")
     second = evaluated(small_log, "--methods", "pop", "--json")
     fresh = evaluated(small_log, "--methods", "pop", "--json", "--fresh")
-    assert "(kept from before)" not in first.stderr
-    assert "(kept from before)" in second.stderr
-    assert "(kept from before)" not in fresh.stderr
+    assert "pop, seed 0 finished" in first.stderr
+    assert "pop, seed 0 kept" in second.stderr
+    assert "pop, seed 0 finished" in fresh.stderr
     assert json.loads(first.stdout)["rows"] == json.loads(second.stdout)["rows"]
 
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -195,9 +196,12 @@ def print_all(tables: list[Any], style: str) -> None:
 
 @contextmanager
 def progress_display() -> "Iterator[Callable[[Step], None]]":
-    """A bar on a terminal, one line per finished job elsewhere; both on stderr."""
+    """A bar on a terminal, a line per event elsewhere; both on stderr."""
     if not console.is_terminal:
-        yield lambda step: click.echo(f"[{step.done}/{step.total}] {_told(step)}", err=True)
+        began = time.monotonic()
+        yield lambda step: click.echo(
+            f"[{step.done}/{step.total}] {time.monotonic() - began:5.0f} s  {_told(step)} {step.what}", err=True
+        )
         return
     columns = (
         SpinnerColumn(),
@@ -209,12 +213,18 @@ def progress_display() -> "Iterator[Callable[[Step], None]]":
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=None)
 
+        running: list[str] = []
+
         def watch(step: "Step") -> None:
-            progress.update(task, total=step.total, completed=step.done, description=_told(step))
+            if step.what == "started":
+                running.append(_told(step))
+            elif _told(step) in running:
+                running.remove(_told(step))
+            progress.update(task, total=step.total, completed=step.done, description="; ".join(running))
 
         yield watch
 
 
 def _told(step: "Step") -> str:
     users = "" if step.job.users == "test" else " on validation users"
-    return f"{step.job.method}, seed {step.job.seed}{users}" + (" (kept from before)" if step.was_kept else "")
+    return f"{step.job.method}, seed {step.job.seed}{users}"

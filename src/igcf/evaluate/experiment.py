@@ -9,7 +9,7 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.evaluate.chosen import chosen_settings
 from igcf.evaluate.jobs import Job, Play
-from igcf.evaluate.protocols import Setup, check_methods
+from igcf.evaluate.protocols import Setup, check_methods, prepare
 from igcf.evaluate.results import Results, collect
 from igcf.evaluate.run import Watcher, run_jobs
 from igcf.evaluate.tune import tune
@@ -56,6 +56,7 @@ def evaluate(
         )
         for name in methods
     }
+    prepare(data, setup, seeds[0])  # a log that cannot be split so is refused before anything runs
     tuning: list[dict[str, Any]] = []
     if tuned:
         tuning = tune(

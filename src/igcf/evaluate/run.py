@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
@@ -16,12 +17,12 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Step:
-    """Told to whoever watches: a job was finished (or found finished before)."""
+    """Told to whoever watches: a job was started, was finished, or was found finished before."""
 
     done: int
     total: int
     job: Job
-    was_kept: bool
+    what: Literal["started", "finished", "kept"]
 
 
 Watcher = Callable[[Step], None]
@@ -42,7 +43,7 @@ def run_jobs(
         jobs: what to run; equal jobs run once.
         folder: where finished jobs are kept; a job that is there already is not run again. None keeps nothing.
         processes: how many jobs run at a time, each with one thread, so that a number does not depend on it.
-        watch: called after every finished job.
+        watch: called when a job begins and when it ends; after an error, finished jobs are still kept.
     """
     if processes < 1:
         raise ConfigError(f"jobs must be at least 1, got {processes}")
@@ -51,6 +52,11 @@ def run_jobs(
     paths: dict[str, Path] = {}
     todo: dict[str, Job] = {}
     names = [job.key(fingerprint) for job in jobs]
+
+    def tell(job: Job, what: Literal["started", "finished", "kept"]) -> None:
+        if watch:
+            watch(Step(len(done), len(set(names)), job, what))
+
     for name, job in zip(names, jobs, strict=True):
         if name in done or name in todo:
             continue
@@ -60,11 +66,9 @@ def run_jobs(
             todo[name] = job
         else:
             done[name] = found
-            if watch:
-                watch(Step(len(done), len(set(names)), job, was_kept=True))
-    for name in _finished(data, todo, paths if folder else None, processes, done):
-        if watch:
-            watch(Step(len(done), len(set(names)), todo[name], was_kept=False))
+            tell(job, "kept")
+    for name in _finished(data, todo, paths if folder else None, processes, done, lambda job: tell(job, "started")):
+        tell(todo[name], "finished")
     return [done[name] for name in names]
 
 
@@ -74,11 +78,13 @@ def _finished(
     paths: dict[str, Path] | None,
     processes: int,
     done: dict[str, list[Outcome]],
+    started: Callable[[Job], None],
 ) -> Iterator[str]:
     """Run what is to do; yields each name when its outcome is in `done`."""
     if processes == 1 or not todo:
         with one_thread():
             for name, job in todo.items():
+                started(job)
                 done[name] = run_job(data, job)
                 if paths:
                     keep(done[name], paths[name])
@@ -88,10 +94,14 @@ def _finished(
 
     if paths is None:
         raise ConfigError("several processes need a folder to keep their results in; give --out")
+
+    def calls() -> Iterator[Any]:  # read as processes become free
+        for name, job in todo.items():
+            started(job)
+            yield delayed(_named_job)(name, data, job, paths[name])
+
     with parallel_config(backend="loky", n_jobs=processes, inner_max_num_threads=1):
-        for name in Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=processes)(
-            delayed(_named_job)(name, data, job, paths[name]) for name, job in todo.items()
-        ):
+        for name in Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=processes)(calls()):
             outcomes = kept(todo[name], paths[name])
             if outcomes is None:
                 raise IgcfError(f"the result of {name} in {paths[name].parent} was removed while it was needed")
@@ -112,6 +122,8 @@ def one_thread() -> Iterator[None]:
 
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # for libraries that a job loads first
+    if "numba" not in sys.modules:  # numba reads it once and sets the threads of everybody; it must not change later
+        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     torch = sys.modules.get("torch")
     n_threads = torch.get_num_threads() if torch else 1
     if torch:
