@@ -96,4 +96,4 @@ class Served:
     def bytes_per_user(self) -> int:
         """Memory of one session: mean and variance of every item (and of its channels), what was seen, the belief."""
         kept = len(self.model.scored) + (0 if self.model.is_linear else 1)
-        return (16 * kept + 1) * self.model.n_items + 8 * self.model.dim * (self.model.dim + 1) + 2_000
+        return (8 * kept + 1) * self.model.n_items + 8 * self.model.dim * (self.model.dim + 1) + 2_000
