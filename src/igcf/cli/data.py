@@ -17,7 +17,14 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 
 @click.group()
 def data() -> None:
-    """List, fetch and validate interaction logs."""
+    """List, fetch and validate interaction logs.
+
+    \b
+    Examples:
+      igcf data list
+      igcf data fetch ml-1m
+      igcf data validate ratings.csv --user userId --item movieId --value rating
+    """
 
 
 @data.command("list")

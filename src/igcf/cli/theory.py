@@ -25,7 +25,14 @@ from igcf.cli.output import console, emit_json
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def theory(out: Path | None, as_json: bool, **options: float) -> None:
-    """Check the confidence bound, the regret bound and the estimated prior by simulation."""
+    """Check the confidence bound, the regret bound and the estimated prior by simulation.
+
+    \b
+    Examples:
+      igcf theory
+      igcf theory --delta 0.2 --dim 16 --json
+      igcf theory --out figures/
+    """
     from rich.progress import Progress
 
     from igcf.theory.plots import draw_figures, prepare_figures

@@ -52,12 +52,12 @@ def pretrain(
     config = configured(config, settings)
     if len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
+    if resume and checkpoint is None:
+        raise ConfigError("resume needs the checkpoint folder of the run to continue")
     if isinstance(config, ExpertsConfig):
         if checkpoint is not None:
             raise ConfigError("checkpoints are for method=graph; the experts are learned anew in about a minute")
         return fit_experts(data, config, validation=validation, progress=progress)
-    if resume and checkpoint is None:
-        raise ConfigError("resume needs the checkpoint folder of the run to continue")
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, config.satisfied)
     folder = None if checkpoint is None else Path(checkpoint)
