@@ -27,10 +27,10 @@ PAIR_BLOCK = 1 << 16
 
 @cache
 def compiled() -> ModuleType | None:
-    """The numba kernels, imported on first use (numba takes a second to load), or None without numba."""
+    """The numba kernels, imported on first use (numba takes a second to load), or None where they cannot be had."""
     try:
         from igcf.graph import compiled as kernels
-    except ImportError:
+    except (ImportError, RuntimeError):  # no numba, or no folder where it may keep what it compiled
         return None
     return kernels
 
@@ -68,13 +68,13 @@ def csr_product(
     if kernels is None:
         out += sp.csr_array((data, indices, indptr), shape=(len(out), len(dense))) @ dense
         return out
-    arguments = (*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out, chunks(indptr))
+    arguments = (*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out)
     if len(indices) * dense.shape[1] < SMALL:
         kernels.add_small_product(*arguments)
     elif dense.nbytes <= LARGE_BYTES:
-        kernels.add_product(*arguments)
+        kernels.add_product(*arguments, chunks(indptr))
     else:
-        kernels.add_tiled_product(*arguments, max(TILE_BYTES // (4 * dense.shape[1]), 1))
+        kernels.add_tiled_product(*arguments, chunks(indptr), max(TILE_BYTES // (4 * dense.shape[1]), 1))
     return out
 
 
@@ -91,9 +91,10 @@ def sampled_products(
             np.einsum("pd,pd->p", left[rows[block]], right[indices[block]], out=out[block])
         return out
     left, right = (np.ascontiguousarray(side, dtype=np.float32) for side in (left, right))
-    is_small = len(indices) * left.shape[1] < SMALL
-    products = kernels.small_pair_products if is_small else kernels.pair_products
-    products(*_typed(indptr, indices), left, right, out, chunks(indptr))
+    if len(indices) * left.shape[1] < SMALL:
+        kernels.small_pair_products(*_typed(indptr, indices), left, right, out)
+    else:
+        kernels.pair_products(*_typed(indptr, indices), left, right, out, chunks(indptr))
     return out
 
 
