@@ -41,7 +41,7 @@ def table_rows(results: dict[str, Any]) -> dict[str, list[str]]:
         cells = rows.setdefault(name, [])
         for metric in ("precision", "after_drift", "recall") if slate == 1 else ("ndcg",):
             for t, spread in each[metric].items():
-                if metric == "after_drift" and t != list(each[metric])[-1]:
+                if metric in ("after_drift", "recall") and t != list(each[metric])[-1]:
                     continue
                 label = {"precision": "P", "recall": "R", "ndcg": f"nDCG{slate}", "after_drift": "drift"}[metric]
                 key = f"{metric}@{t}" if slate == 1 else f"{metric}_{slate}@{t}"
@@ -52,7 +52,7 @@ def table_rows(results: dict[str, Any]) -> dict[str, list[str]]:
                 text = f"{spread['mean']:.{digits}f}" + ("*" if starred.get((name, key)) else "")
                 text += f" ± {spread['std']:.{digits}f}" if n_seeds > 1 else ""
                 if (printed := paper.get((name, key))) is not None:
-                    text += f" ({printed:.{digits}f})"
+                    text += f" ({printed:g})"
                 cells.append(text)
     seconds: dict[str, list[float]] = {}
     for row in results["rows"]:
