@@ -50,7 +50,7 @@ def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
         f"[bold]1. The log[/]  {len(data):,} reactions of {data.n_users:,} users to {data.n_items:,} invented films"
     )
     split = cold_start(data, rng=_rng(seed))
-    model = _learn(split, seed)
+    model = _learn(split, rounds, seed)
     model.save(out / "model")
     comparison = _compare(data, rounds, seed, out / "report")
     story = meet_one_user(model, split, rounds)
@@ -97,7 +97,7 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
     return {"user": split.test.user_ids[user], "rounds": lines}
 
 
-def _learn(split: "ColdStart", seed: int) -> "Model":
+def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
     from igcf.cli.pretrain import known_threshold
     from igcf.cli.progress import training_display
     from igcf.pretrain import pretrain
@@ -105,7 +105,13 @@ def _learn(split: "ColdStart", seed: int) -> "Model":
     begun = time.perf_counter()
     with training_display() as show:
         model = pretrain(
-            split.train, validation=split.validation, satisfied=known_threshold("synthetic"), seed=seed, progress=show
+            split.train,
+            validation=split.validation,
+            satisfied=known_threshold("synthetic"),
+            validate_rounds=rounds,
+            seed=seed,
+            method="experts",
+            progress=show,
         )
     console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
     return model
