@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -95,3 +97,12 @@ def test_chunks_cover_all_rows_once() -> None:
 def test_vectors_of_another_size_are_refused() -> None:
     with pytest.raises(DataError, match=r"30 nodes, the vectors have shape \(29, 4\)"):
         sparse_product(random_csr(30, 30), random_vectors(29, 4))
+
+
+def test_several_threads_may_multiply_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    matrix, dense = random_csr(500, 300), random_vectors(300, 16)
+    expected = sparse_product(matrix, dense)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: sparse_product(matrix, dense), range(40)))
+    assert all(np.array_equal(result, expected) for result in results)

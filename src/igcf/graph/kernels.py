@@ -5,6 +5,7 @@ depend on the number of threads.
 """
 
 from functools import cache
+from threading import Lock
 from types import ModuleType
 
 import numpy as np
@@ -21,6 +22,8 @@ SMALL = 1 << 20
 LARGE_BYTES = 1 << 24
 """Above this size the vectors no longer fit in the cache and are visited tile by tile."""
 TILE_BYTES = 1 << 21
+ONE_LAUNCH = Lock()
+"""Numba's own threads serve one caller at a time."""
 PAIR_BLOCK = 1 << 16
 """Pairs per block of the NumPy fall-back, which bounds its memory."""
 
@@ -29,6 +32,11 @@ PAIR_BLOCK = 1 << 16
 def compiled() -> ModuleType | None:
     """The numba kernels, imported on first use (numba takes a second to load), or None where they cannot be had."""
     try:
+        import numba
+
+        # OpenMP's threads spin while they wait: with other work on the machine that was several times slower
+        if getattr(numba.config, "THREADING_LAYER", "") == "default":
+            numba.config.THREADING_LAYER = "workqueue"  # type: ignore[attr-defined]
         from igcf.graph import compiled as kernels
     except (ImportError, RuntimeError):  # no numba, or no folder where it may keep what it compiled
         return None
@@ -71,10 +79,12 @@ def csr_product(
     arguments = (*_typed(indptr, indices), np.ascontiguousarray(data, dtype=np.float32), dense, out)
     if len(indices) * dense.shape[1] < SMALL:
         kernels.add_small_product(*arguments)
-    elif dense.nbytes <= LARGE_BYTES:
-        kernels.add_product(*arguments, chunks(indptr))
-    else:
-        kernels.add_tiled_product(*arguments, chunks(indptr), max(TILE_BYTES // (4 * dense.shape[1]), 1))
+        return out
+    with ONE_LAUNCH:
+        if dense.nbytes <= LARGE_BYTES:
+            kernels.add_product(*arguments, chunks(indptr))
+        else:
+            kernels.add_tiled_product(*arguments, chunks(indptr), max(TILE_BYTES // (4 * dense.shape[1]), 1))
     return out
 
 
@@ -93,7 +103,8 @@ def sampled_products(
     left, right = (np.ascontiguousarray(side, dtype=np.float32) for side in (left, right))
     if len(indices) * left.shape[1] < SMALL:
         kernels.small_pair_products(*_typed(indptr, indices), left, right, out)
-    else:
+        return out
+    with ONE_LAUNCH:
         kernels.pair_products(*_typed(indptr, indices), left, right, out, chunks(indptr))
     return out
 

@@ -22,8 +22,8 @@ from igcf.pretrain.operators import Operators
 from igcf.pretrain.pairs import Pairs
 from igcf.pretrain.parameters import Parameters, initial_parameters
 
-SMALL = 1 << 18
-"""Numbers below which torch computes in one thread."""
+SMALL = 1 << 19
+"""Numbers below which torch computes in one thread: its threads spin, and gain little beside the sparse products."""
 LOWEST_RATE = 0.05
 """Where the cosine schedule ends, as a share of the learning rate."""
 
