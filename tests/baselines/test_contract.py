@@ -85,6 +85,18 @@ def test_q_learning_finds_the_half_that_is_liked() -> None:
     assert (shown.values >= 4).sum(axis=(1, 2)).mean() > 9
 
 
+def test_a_rate_at_which_training_diverges_gives_way_to_a_smaller_one() -> None:
+    method = method_named("igcf-paper")
+    settings = method.settings({"dim": 4, "layers": 0, "learning_rate": 1e6, "batch_size": 50, "epochs": 3})
+    shown = replay(
+        method.build(task(), settings, np.random.default_rng(0)),
+        complete_truth(),
+        rounds=3,
+        rng=np.random.default_rng(0),
+    )
+    assert shown.rows.shape == (10, 3, 1)
+
+
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
     with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, estimate, nu"):
         method_named("icf-ucb").settings({"lambda": 3})
