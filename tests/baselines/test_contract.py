@@ -98,7 +98,7 @@ def test_a_rate_at_which_training_diverges_gives_way_to_a_smaller_one() -> None:
 
 
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
-    with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, estimate, nu"):
+    with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, estimate, forgetting, nu"):
         method_named("icf-ucb").settings({"lambda": 3})
     with pytest.raises(ConfigError, match="unknown method 'lightfm'; known are random, pop"):
         method_named("lightfm")

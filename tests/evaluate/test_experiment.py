@@ -129,8 +129,10 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     assert {job.users for job in jobs} == {"validation"}
 
 
-def test_where_tastes_drift_forgetting_is_searched_too() -> None:
-    method = METHODS["pca-gp"]
+@pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf"])
+def test_where_tastes_drift_forgetting_is_searched_too(name: str) -> None:
+    method = METHODS[name]
+    assert "forgetting" in method.online
     assert len(grid_points(method, method.settings(), drift=True)) == 4 * len(grid_points(method, method.settings()))
 
 

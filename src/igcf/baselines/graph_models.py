@@ -17,6 +17,7 @@ GRAPH_DEFAULTS = {
     "missing": "zero",
     "meta": True,
     "nu": 0.0,
+    "forgetting": 1.0,
 }
 RATES = (10.0, 5.0, 1.0, 0.5, 0.1, 0.01)
 """The learning rates of the paper's grid, largest first."""
@@ -32,6 +33,7 @@ PAPER_DEFAULTS = {
     "gamma": 1.0,
     "nu": 1.0,
     "noise_var": 0.25,
+    "forgetting": 1.0,
 }
 
 
@@ -100,7 +102,7 @@ def play_igcf_graph(model: Model, settings: Settings) -> ModelLearner:
     """The model as pretrained, or without what pretraining knows about the population."""
     if not settings["meta"]:
         model = model.with_prior(np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim))
-    return ModelLearner(model, Ucb(settings["nu"]))
+    return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
@@ -109,7 +111,8 @@ def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
     mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
     if not settings["meta"]:
         mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
-    return ModelLearner(model.with_prior(mean, cov, settings["noise_var"]), Ucb(settings["nu"]))
+    met = model.with_prior(mean, cov, settings["noise_var"])
+    return ModelLearner(met, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def prior_std_of(model: Model) -> float:

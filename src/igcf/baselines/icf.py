@@ -33,14 +33,14 @@ def fit_icf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
 
 def play_mf(model: Model, settings: Settings) -> ModelLearner:
     """Greedy; the first item is a tie of all and falls by lot."""
-    return ModelLearner(model, Greedy())
+    return ModelLearner(model, Greedy(), forgetting=settings["forgetting"])
 
 
 def play_ucb(model: Model, settings: Settings) -> ModelLearner:
     """Upper confidence bounds; `nu` 0 is greedy."""
-    return ModelLearner(model, Ucb(settings["nu"]))
+    return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def play_thompson(model: Model, settings: Settings) -> ModelLearner:
     """Draws of the user and, with `sample_items`, of the items (their variances only, not their covariances)."""
-    return ModelLearner(model, Thompson(settings["sample_items"]))
+    return ModelLearner(model, Thompson(settings["sample_items"]), forgetting=settings["forgetting"])

@@ -20,7 +20,7 @@ from igcf.baselines.task import Method, Settings, Task
 from igcf.errors import ConfigError
 from igcf.online import Learner
 
-PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None}
+PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None, "forgetting": 1.0}
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
 DIMS = (32, 64, 128, 256)
 PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
@@ -73,13 +73,21 @@ _ALL = (
         lambda task, settings, rng: satisfied_counts(task),
         lambda counts, settings: RankedItems(counts),
     ),
-    Method("mf", fit_icf, play_mf, PMF_DEFAULTS, grid=PMF_GRID, paper_grid=PAPER_PMF_GRID),
+    Method(
+        "mf",
+        fit_icf,
+        play_mf,
+        PMF_DEFAULTS,
+        online=frozenset({"forgetting"}),
+        grid=PMF_GRID,
+        paper_grid=PAPER_PMF_GRID,
+    ),
     Method(
         "icf-ucb",
         fit_icf,
         play_ucb,
         {**PMF_DEFAULTS, "nu": 0.5},
-        online=frozenset({"nu"}),
+        online=frozenset({"nu", "forgetting"}),
         grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
         paper_grid={**PAPER_PMF_GRID, "nu": (0.1, 0.5, 1.0)},
     ),
@@ -88,7 +96,7 @@ _ALL = (
         fit_icf,
         play_thompson,
         {**PMF_DEFAULTS, "sample_items": False},
-        online=frozenset({"sample_items"}),
+        online=frozenset({"sample_items", "forgetting"}),
         grid=PMF_GRID,
         paper_grid=PAPER_PMF_GRID,
     ),
@@ -106,7 +114,7 @@ _ALL = (
         fit_igcf_paper,
         play_igcf_paper,
         PAPER_DEFAULTS,
-        online=frozenset({"meta", "gamma", "nu", "noise_var"}),
+        online=frozenset({"meta", "gamma", "nu", "noise_var", "forgetting"}),
         grid={"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)},
         paper_grid=PAPER_GRID,
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
@@ -125,7 +133,7 @@ _ALL = (
         fit_igcf_graph,
         play_igcf_graph,
         GRAPH_DEFAULTS,
-        online=frozenset({"meta", "nu"}),
+        online=frozenset({"meta", "nu", "forgetting"}),
         grid={"layers": (0, 2), "nu": (0.0, 0.1)},
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}},
     ),

@@ -9,8 +9,8 @@ from typing import Any
 from igcf.baselines import method_named
 from igcf.errors import ConfigError
 
-FALLBACK = "cold-start"
-"""A protocol without settings of its own takes those of this one."""
+BASE = "cold-start"
+"""What was found under this protocol holds under the others too, except for what was found under them."""
 
 
 @cache
@@ -20,13 +20,12 @@ def _read(dataset: str) -> dict[str, Any]:
 
 
 def chosen_settings(dataset: str, protocol: str, method: str) -> dict[str, Any]:
-    """The settings of a method on a data set: what was found on its validation users, otherwise the defaults."""
+    """The settings of a method: the defaults, then what was found under cold start, then under this protocol."""
     known = _read(dataset)
-    for name in (protocol, FALLBACK):
-        entry = known.get(name, {}).get(method)
-        if entry is not None:
-            return method_named(method).settings(entry["settings"])
-    return method_named(method).settings()
+    found: dict[str, Any] = {}
+    for name in (BASE, protocol):
+        found |= known.get(name, {}).get(method, {}).get("settings", {})
+    return method_named(method).settings(found)
 
 
 def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:

@@ -23,8 +23,19 @@ from igcf.errors import IgcfError
 from igcf.evaluate.protocols import Session, Setup, prepare
 from igcf.online import Learner, Shown, replay
 
-CODE = ("arrays.py", "config.py", "data", "graph", "model", "pretrain", "online", "baselines", "evaluate")
-"""Whatever can change a number; the hash of these sources is part of a job's name."""
+CODE = (
+    "arrays.py",
+    "config.py",
+    "data",
+    "graph",
+    "model",
+    "pretrain",
+    "online",
+    "baselines",
+    "evaluate/jobs.py",
+    "evaluate/protocols.py",
+)
+"""Whatever can change what is shown; the hash of these sources is part of a job's name."""
 
 NOTE_EVERY = 20
 """Rounds between two looks at the uncertainty of a model that does not keep track of it."""
