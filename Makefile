@@ -1,7 +1,7 @@
 # Everything a developer does; each target sets up what it needs on a fresh machine.
 PYTHON ?= python3
 BIN := .venv/bin
-SERVICE_PACKAGES := postgresql chromium
+SERVICE_PACKAGES := postgresql chromium nginx-light
 
 .PHONY: setup demo test check serve test-realdata clean system
 
@@ -25,9 +25,10 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests talk to a real PostgreSQL and a real browser; Debian's packages are installed where missing.
+# Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
 system:
 	@missing=; command -v chromium >/dev/null || missing=1; \
+	PATH=$$PATH:/usr/sbin command -v nginx >/dev/null || missing=1; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=1; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(SERVICE_PACKAGES); fi
 
