@@ -10,6 +10,7 @@ from igcf.service.metrics import Metrics
 from igcf.service.sessions import Sessions
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
+from igcf.service.versions import VersionReader
 
 
 class ModelSlot:
@@ -33,6 +34,7 @@ class Parts:
     sessions: Sessions
     audit: AuditLog
     metrics: Metrics
+    versions: VersionReader
 
     def close(self) -> None:
         """Write what is queued, close the connections."""
@@ -53,4 +55,5 @@ def open_parts(model: Path | Served, settings: ServiceSettings, *, generation: i
     metrics = Metrics()
     slot = ModelSlot(served, store.generation()[0] if generation is None else generation)
     sessions = Sessions(store, settings, metrics.count_session)
-    return Parts(settings, store, slot, sessions, AuditLog(store, size=settings.audit_queue), metrics)
+    audit = AuditLog(store, size=settings.audit_queue)
+    return Parts(settings, store, slot, sessions, audit, metrics, VersionReader(store))

@@ -17,6 +17,9 @@ from igcf.service.audit import Answer
 from igcf.service.catalogue import Served
 from igcf.service.parts import Parts
 
+QUICK_CATCH_UP = 2
+"""Reactions that a session may be behind and still count as warm, where the log is a local file."""
+
 DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
 
@@ -79,14 +82,17 @@ def recommend(
 async def recommend_quickly(parts: Parts, user_id: str, **ask: Any) -> dict[str, Any]:
     """The same without a thread when the answer is a matter of microseconds, which is most of the time.
 
-    That is so when the store is a local file (its readers never wait), the user is in memory and nothing is sampled;
-    handing the work to a thread and back would take longer than the work.
+    That is so when the user is in memory and nothing is sampled; handing the work to a thread and back would take
+    longer than the work. A local file is read here (its readers never wait), a database across a network is not.
     """
-    if not parts.store.database.is_postgres and (ask.get("policy") or parts.settings.policy) != "thompson":
-        version = parts.store.version(user_id)
-        if parts.sessions.is_warm(parts.slot.current, user_id, version):
-            return recommend(parts, user_id, version=version, **ask)
-    return await anyio.to_thread.run_sync(partial(recommend, parts, user_id, **ask))
+    if parts.store.database.is_postgres:
+        version, behind = await parts.versions.version(user_id), 0
+    else:
+        version, behind = parts.store.version(user_id), QUICK_CATCH_UP
+    is_sampled = (ask.get("policy") or parts.settings.policy) == "thompson"
+    if not is_sampled and parts.sessions.is_warm(parts.slot.current, user_id, version, behind=behind):
+        return recommend(parts, user_id, version=version, **ask)
+    return await anyio.to_thread.run_sync(partial(recommend, parts, user_id, version=version, **ask))
 
 
 LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")

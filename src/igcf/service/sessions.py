@@ -20,9 +20,6 @@ from igcf.service.store import Event, Store, UserRow, in_force, user_hash
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
 
-QUICK_CATCH_UP = 2
-"""Reactions that a session may be behind and still count as warm."""
-
 
 @dataclass
 class HotUser:
@@ -82,14 +79,17 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._users)
 
-    def is_warm(self, served: Served, user_id: str, version: tuple[str, int]) -> bool:
-        """Whether the session of a user who is at `version` in the store is in memory, nearly current, and free."""
+    def is_warm(self, served: Served, user_id: str, version: tuple[str, int], *, behind: int = 0) -> bool:
+        """Whether the session of a user who is at `version` in the store is in memory, free, and current.
+
+        `behind` is how many reactions it may be behind and still count as current.
+        """
         born, revision = version
         if revision == 0:
             return not self._newcomer(served).lock.locked()
         hot = self._users.get((served.model_id, user_id))
         is_here = hot is not None and hot.session is not None and hot.born == born and not hot.lock.locked()
-        return is_here and hot is not None and revision - hot.revision <= QUICK_CATCH_UP
+        return is_here and hot is not None and revision - hot.revision <= behind
 
     @contextmanager
     def open(self, served: Served, user_id: str, version: tuple[str, int] | None = None) -> Iterator[OpenUser]:

@@ -1,10 +1,14 @@
 """The statements of the hot paths, built once: building one takes longer than running it."""
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from igcf.service.schema import feedback, users
 
 VERSION = sa.select(users.c.born, users.c.revision).where(users.c.user_id == sa.bindparam("user_id"))
+VERSIONS = sa.select(users.c.user_id, users.c.born, users.c.revision).where(  # PostgreSQL: one text for any number
+    users.c.user_id == sa.any_(sa.bindparam("user_ids", type_=ARRAY(sa.Text)))
+)
 USER = sa.select(
     users.c.user_id, users.c.born, users.c.revision, users.c.belief_model, users.c.belief, users.c.drift
 ).where(users.c.user_id == sa.bindparam("user_id"))

@@ -84,6 +84,12 @@ class Store:
         )
         return ("", 0) if row is None else (row[0], row[1])
 
+    def versions(self, user_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """The same of many users at once (PostgreSQL)."""
+        asked = {"user_ids": list(user_ids)}
+        rows = self.database.read(lambda connection: connection.execute(statements.VERSIONS, asked).all())
+        return dict.fromkeys(user_ids, ("", 0)) | {name: (born, revision) for name, born, revision in rows}
+
     def user(self, user_id: str) -> UserRow:
         """The state of a user, known or not."""
         return self.database.read(lambda connection: _user_row(connection, user_id, lock=False)) or UserRow(user_id)
