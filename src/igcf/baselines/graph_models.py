@@ -4,6 +4,7 @@ import numpy as np
 
 from igcf.baselines.task import Settings, Task
 from igcf.data.interactions import Interactions
+from igcf.data.splits import has_all_times
 from igcf.errors import TrainingDivergedError
 from igcf.model import Model
 from igcf.online import ModelLearner, Ucb
@@ -55,7 +56,8 @@ def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> 
 def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Observed pairs, squared error, plain SGD over batches in the order of time, LightGCN (reference P.3).
 
-    Where every pair is observed, as in KuaiRec, the edges are the satisfied pairs: a complete graph says nothing.
+    Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last. Where every pair is
+    observed, as there, the edges are the satisfied pairs: a complete graph says nothing.
     A rate at which training diverges (K = 0 and 1 at the paper's best rate for K = 3) gives way to the next smaller one
     of the paper's grid.
     """
@@ -73,8 +75,9 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
 def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int) -> Model:
     from igcf.pretrain import pretrain  # torch
 
+    is_timed = has_all_times(task.train)
     return pretrain(
-        in_time(task.train),
+        in_time(task.train) if is_timed else task.train,
         missing="ignore",
         reward=task.reward_of(settings["reward"]).kind,
         satisfied=task.satisfied,
@@ -87,7 +90,7 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
         schedule="constant",
         batch_size=settings["batch_size"],
         epochs=settings["epochs"],
-        shuffle=False,
+        shuffle=not is_timed,
         start="zeros",
         kl_weight=0.0,
         noise_std=0.5**0.5,  # the loss is then the mean squared error
@@ -121,5 +124,5 @@ def prior_std_of(model: Model) -> float:
 
 
 def in_time(log: Interactions) -> Interactions:
-    """The log in the order of time, where it has times."""
-    return log if log.timestamps is None else log.subset(np.argsort(log.timestamps, kind="stable"))
+    """The log in the order of time."""
+    return log.subset(np.argsort(np.asarray(log.timestamps), kind="stable"))

@@ -79,7 +79,10 @@ ABLATION: Final = """
 
 
 def printed(table: str, dataset: str) -> dict[str, dict[str, float]]:
-    """What the paper prints for a data set: method -> `metric@T` -> number; empty where it prints nothing."""
+    """What the paper prints for a data set: method -> `metric@T` -> number; empty where it prints nothing.
+
+    What comes after a drift is the difference of two printed numbers.
+    """
     if table in ("cold-start", "taste-drift"):
         blocks, at = (COLD_START, COLD_START_AT) if table == "cold-start" else (TASTE_DRIFT, TASTE_DRIFT_AT)
         sets = DATASETS if table == "cold-start" else DATASETS[:2]
@@ -87,6 +90,10 @@ def printed(table: str, dataset: str) -> dict[str, dict[str, float]]:
         for metric, block in blocks.items():
             for method, numbers in _rows(block, sets, dataset).items():
                 found.setdefault(method, {}).update(zip((f"{metric}@{t}" for t in at), numbers, strict=True))
+        if table == "taste-drift":
+            for row in found.values():
+                before = row[f"precision@{at[0]}"]
+                row.update({f"after_drift@{t}": round(row[f"precision@{t}"] - before, 2) for t in at[1:]})
         return found
     if table == "top-k":
         names = [f"ndcg_{k}@{t}" for k, t in TOP_K_AT]

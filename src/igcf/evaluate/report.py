@@ -7,7 +7,8 @@ from pathlib import Path
 
 from igcf.data import Interactions
 from igcf.evaluate.chosen import settings_document
-from igcf.evaluate.reproduce import side_by_side
+from igcf.evaluate.paper import printed
+from igcf.evaluate.reproduce import side_by_side, side_by_side_tables
 from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
 from igcf.evaluate.tables import Table, as_latex, as_markdown, results_tables
@@ -32,6 +33,8 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
     from igcf.evaluate.plots import figures
 
     tables = results_tables(results)
+    if printed(results.setup.protocol, results.setup.dataset):
+        tables += side_by_side_tables(results)
     texts = {
         "results.json": json.dumps(results.as_dict() | {"paper": side_by_side(results)}, indent=2, allow_nan=False),
         "results.md": "\n".join(as_markdown(table) for table in tables),

@@ -159,10 +159,19 @@ def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
     last = str(session.rounds)
     best = max(rows, key=lambda row: getattr(row, primary_metric(session))[last])
     found: dict[str, Any] = {"method": method, "slate": session.slate, "seeds": [row.outcome.seed for row in rows]}
-    for name in ("precision", "recall", "ndcg", "after_drift"):
+    for name in ("precision", "share", "recall", "ndcg", "after_drift"):
         by_seed = [getattr(row, name) for row in rows]
         found[name] = {t: spread_of([each[t] for each in by_seed]) for t in by_seed[0]}
-    found["best"] = {"seed": best.outcome.seed, "precision": best.precision, "recall": best.recall, "ndcg": best.ndcg}
+    for name in ("coverage", "novelty"):
+        found[name] = spread_of([getattr(row, name) for row in rows])
+    found["seconds"] = {name: spread_of([row.outcome.seconds[name] for row in rows]) for name in ("pretrain", "online")}
+    found["best"] = {
+        "seed": best.outcome.seed,
+        "precision": best.precision,
+        "recall": best.recall,
+        "ndcg": best.ndcg,
+        "after_drift": best.after_drift,
+    }
     return found
 
 

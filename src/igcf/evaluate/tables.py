@@ -24,10 +24,12 @@ class Table:
 
 
 def results_tables(results: Results) -> list[Table]:
-    """One table per session, then the comparisons."""
+    """One table per session, then the comparisons and what was chosen on validation users."""
     tables = [_session_table(results, number) for number in range(len(results.sessions))]
     if results.comparisons:
         tables.append(_comparison_table(results))
+    if any(each["tried"] for each in results.tuning):
+        tables.append(_tuning_table(results))
     return tables
 
 
@@ -43,19 +45,19 @@ def _session_table(results: Results, number: int) -> Table:
     if setup.protocol == "taste-drift":
         half = session.rounds // 2
         columns.insert(len(at), ("after_drift", at[-1], f"P {half + 1}-{session.rounds}"))
+    columns.append(("share", at[-1], f"share@{at[-1]}"))
     summaries = [summary(results, method, session) for method in results.methods]
     values = [[each[name][t]["mean"] for name, t, _ in columns] for each in summaries]
     spreads = [[each[name][t]["std"] for name, t, _ in columns] for each in summaries]
     n_seeds = max(len(each["seeds"]) for each in summaries)
     rows = []
-    for method, mean, std in zip(results.methods, values, spreads, strict=True):
-        first = results.of(method, session)[0]
+    for method, each, mean, std in zip(results.methods, summaries, values, spreads, strict=True):
         cells = [
             _number(m, name) + (f" ± {_number(s, name)}" if n_seeds > 1 else "")
             for m, s, (name, _, _) in zip(mean, std, columns, strict=True)
         ]
-        extra = [f"{first.coverage:.3f}", f"{first.novelty:.2f}"]
-        seconds = [f"{first.outcome.seconds[name]:.1f}" for name in ("pretrain", "online")]
+        extra = [f"{each['coverage']['mean']:.3f}", f"{each['novelty']['mean']:.2f}"]
+        seconds = [f"{each['seconds'][name]['mean']:.1f}" for name in ("pretrain", "online")]
         rows.append((method, *cells, *extra, *seconds))
     best = {
         (max(range(len(values)), key=lambda row: values[row][column]), column + 1) for column in range(len(columns))
@@ -90,8 +92,26 @@ def _comparison_table(results: Results) -> Table:
     )
 
 
+def _tuning_table(results: Results) -> Table:
+    session = results.sessions[0]
+    rows = []
+    for each in results.tuning:
+        if not each["tried"]:
+            continue
+        tried = [point["settings"] for point in each["tried"]]
+        searched = [name for name in each["settings"] if any(point[name] != tried[0][name] for point in tried)]
+        chosen = ", ".join(f"{name} {each['settings'][name]}" for name in searched)
+        rows.append((each["method"], chosen, str(len(tried)), f"{each['score']:.3f}"))
+    metric = "P" if session.slate == 1 else f"nDCG{session.slate}"
+    return Table(
+        title="Chosen on validation users",
+        header=("method", "settings", "points tried", f"{metric}@{session.rounds}"),
+        rows=tuple(rows),
+    )
+
+
 def _number(value: float, metric: str) -> str:
-    return f"{value:.4f}" if metric == "recall" else f"{value:.3f}"
+    return f"{value:.4f}" if metric in ("recall", "share") else f"{value:.3f}"
 
 
 def as_rich(table: Table) -> RichTable:
