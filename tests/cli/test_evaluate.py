@@ -151,3 +151,11 @@ def test_help_needs_neither_torch_nor_matplotlib() -> None:
         "sys.exit(bool({'torch', 'matplotlib', 'polars'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_among_all_tables_an_ablation_leaves_out_methods_without_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"cold-start": ("synthetic",), "taste-drift": ("synthetic",), "top-k": (), "ablation": ("synthetic",)}
+    monkeypatch.setattr("igcf.evaluate.reproduce.TABLES", tables)
+    result = run("reproduce", "--dataset", "synthetic", "--methods", "pop", "--users", 20, "--jobs", 1, "--json")
+    assert result.exit_code == 0, result.output
+    assert [each["protocol"] for each in json.loads(result.stdout)["tables"]] == ["cold-start", "taste-drift"]

@@ -64,7 +64,8 @@ def fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Nicf:
     tables, check_rng_seed = task.validation_truth(), int(rng.integers(2**31))
 
     def score(candidate: QNetwork) -> float:
-        shown = replay(Nicf(candidate, reward), tables, rounds=task.rounds, rng=np.random.default_rng(check_rng_seed))
+        rng = np.random.default_rng(check_rng_seed)
+        shown = replay(Nicf(candidate, reward), tables, rounds=task.rounds, slate=task.slate, rng=rng)
         return float(reward.is_satisfied(shown.values).sum() / len(shown.values))
 
     with one_torch_thread():

@@ -28,13 +28,18 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
     """
     from igcf.data import load_dataset
     from igcf.evaluate import setup_for
-    from igcf.evaluate.reproduce import methods_of, side_by_side, side_by_side_tables
+    from igcf.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
 
+    chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
     documents = []
     for name, data_name in wanted(table, dataset, common["data_dir"]):
+        rows = chosen or list(methods_of(name))  # type: ignore[arg-type]
+        if table is None:  # among all tables, each takes the rows that it can have
+            rows = [each for each in rows if can_be_in(name, each)]  # type: ignore[arg-type]
+        if not rows:
+            continue
         data = load_dataset(data_name, common["data_dir"])
         setup = setup_for(data, name, n_users=users)  # type: ignore[arg-type]
-        rows = [each.strip() for each in methods.split(",")] if methods else list(methods_of(name))  # type: ignore[arg-type]
         out = common["out"] / f"{name}-{data_name}" if common["out"] else None
         results = run_experiment(data, setup, rows, **{**common, "out": out})
         if out:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from igcf.baselines import method_named
 from igcf.evaluate.paper import printed
 from igcf.evaluate.protocols import PROTOCOLS, Protocol
 from igcf.evaluate.results import Results, summary
@@ -19,10 +20,13 @@ assert set(TABLES) == set(PROTOCOLS)  # noqa: S101
 
 
 def methods_of(table: Protocol) -> tuple[str, ...]:
-    """The rows of a table, with the reference models that the paper leaves out."""
-    if table == "ablation":
-        return ("igcf-paper",)
-    return tuple(name for name in PAPER_METHODS if table != "top-k" or name != "nicf")
+    """The rows of a table, with those that the paper leaves out."""
+    return ("igcf-paper",) if table == "ablation" else PAPER_METHODS
+
+
+def can_be_in(table: Protocol, method: str) -> bool:
+    """Whether a method makes a row of a table: an ablation needs parts that can be left out."""
+    return table != "ablation" or bool(method_named(method).variants)
 
 
 def side_by_side(results: Results) -> list[dict[str, Any]]:
