@@ -3,13 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -18,25 +16,12 @@ from igcf.service.auth import Keys
 from igcf.service.errors import invalid, problem, status_of
 from igcf.service.guard import Guard, headers_of
 from igcf.service.models import Follower
+from igcf.service.page import page_routes
 from igcf.service.parts import Parts
 from igcf.service.routes import admin_routes, catalogue_routes, user_routes
 from igcf.service.schemas_admin import Ready
 from igcf.service.stats import readiness
 from igcf.version import __version__
-
-WEB = Path(__file__).parent / "web"
-ASK_AGAIN = {"Cache-Control": "no-cache"}
-"""The browser asks at every load whether a file has changed: a new page is never mixed with parts of an old one."""
-
-
-class PageFiles(StaticFiles):
-    """The files of the page."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """A file, or the answer that it has not changed."""
-        response = super().file_response(*args, **kwargs)
-        response.headers.update(ASK_AGAIN)
-        return response
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -56,6 +41,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.include_router(user_routes(parts))
     app.include_router(catalogue_routes(parts))
     app.include_router(admin_routes(parts))
+    app.include_router(page_routes())
     _add_operation_routes(app, parts)
     _add_error_handlers(app)
     if settings.cors_origins:
@@ -88,16 +74,6 @@ def _add_operation_routes(app: FastAPI, parts: Parts) -> None:
     def metrics() -> Response:
         """Counters in the format of Prometheus."""
         return Response(parts.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(WEB / "index.html", headers=ASK_AGAIN)
-
-    @app.get("/dashboard", include_in_schema=False)
-    async def dashboard() -> FileResponse:
-        return FileResponse(WEB / "dashboard.html", headers=ASK_AGAIN)
-
-    app.mount("/static", PageFiles(directory=WEB), name="static")
 
 
 def _add_error_handlers(app: FastAPI) -> None:
