@@ -1,18 +1,31 @@
 """Fill the tables of docs/results.md from a folder of reports: python docs/results_tables.py FOLDER.
 
-FOLDER holds one report per table, `<table>-<dataset>`, as `igcf reproduce --out FOLDER` writes them. A table without
-a report there stays as it is; rows of methods that a report does not have stay too.
+FOLDER holds one report per table, `<table>-<dataset>`, as `igcf reproduce --out FOLDER` writes them, those of several
+seeds in its folder `seeds`. A table without a report stays as it is; so do rows of methods that a report does not have.
 """
 
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_name("results.md")
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-ORDER = ("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "nicf", "pca-gp", "igcf-paper", "igcf")
+ORDER = (
+    "random",
+    "pop",
+    "pop-satisfied",
+    "mf",
+    "icf-ucb",
+    "icf-ts",
+    "nicf",
+    "pca-gp",
+    "igcf-paper",
+    "igcf-graph",
+    "igcf",
+)
 
 
 def filled(page: str, folder: Path) -> str:
@@ -30,37 +43,43 @@ def filled(page: str, folder: Path) -> str:
 
 def table_rows(results: dict[str, Any]) -> dict[str, list[str]]:
     """Cells by row name; `""` is the header."""
-    paper = {(each["method"], each["metric"]): each["paper"] for each in results.get("paper", [])}
+    paper = {(each["method"], each["metric"]): each["paper"] for each in results["paper"]}
     starred = {
         (each["method"], each["metric"]): each["p_corrected"] < 0.05 and each["difference"] > 0
         for each in results["comparisons"]
     }
     rows: dict[str, list[str]] = {"": []}
     for each in results["summary"]:
-        name, slate, n_seeds = each["method"], each["slate"], len(each["seeds"])
-        cells = rows.setdefault(name, [])
-        for metric in ("precision", "after_drift", "recall") if slate == 1 else ("ndcg",):
-            for t, spread in each[metric].items():
-                if metric in ("after_drift", "recall") and t != list(each[metric])[-1]:
-                    continue
-                label = {"precision": "P", "recall": "R", "ndcg": f"nDCG{slate}", "after_drift": "drift"}[metric]
-                key = f"{metric}@{t}" if slate == 1 else f"{metric}_{slate}@{t}"
-                header = f"{label}@{t}" if metric != "after_drift" else f"P {int(t) // 2 + 1}-{t}"
-                if header not in rows[""]:
-                    rows[""].append(header)
-                digits = 4 if metric == "recall" else 2
-                text = f"{spread['mean']:.{digits}f}" + ("*" if starred.get((name, key)) else "")
-                text += f" ± {spread['std']:.{digits}f}" if n_seeds > 1 else ""
-                if (printed := paper.get((name, key))) is not None:
-                    text += f" ({printed:g})"
-                cells.append(text)
-    seconds: dict[str, list[float]] = {}
-    for row in results["rows"]:
-        seconds.setdefault(row["method"], []).append(row["seconds"]["pretrain"])
+        name = each["method"]
+        for header, key, spread in columns(each):
+            if header not in rows[""]:
+                rows[""].append(header)
+            digits = 4 if header.startswith("R@") else 2
+            text = f"{spread['mean']:.{digits}f}" + ("*" if starred.get((name, key)) else "")
+            text += f" ± {spread['std']:.{digits}f}" if spread.get("std") is not None and len(each["seeds"]) > 1 else ""
+            printed = paper.get((name, key))
+            rows.setdefault(name, []).append(text if printed is None else f"{text} ({printed:g})")
     rows[""].append("fit s")
-    for name, values in seconds.items():
-        rows[name].append(f"{sum(values) / len(values):.0f}")
+    for each in results["summary"][: len(rows) - 1]:
+        rows[each["method"]].append(f"{each['seconds']['pretrain']['mean']:.0f}")
     return rows
+
+
+def columns(row: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Header, name of the metric, and mean and deviation, of one row of one session."""
+    slate = row["slate"]
+    if slate > 1:
+        for t, spread in row["ndcg"].items():
+            yield f"nDCG{slate}@{t}", f"ndcg_{slate}@{t}", spread
+        return
+    for t, spread in row["precision"].items():
+        yield f"P@{t}", f"precision@{t}", spread
+    last = list(row["precision"])[-1]
+    if row["after_drift"]:
+        yield f"P {int(last) // 2 + 1}-{last}", f"after_drift@{last}", row["after_drift"][last]
+    yield f"R@{last}", f"recall@{last}", row["recall"][last]
+    if len(row["seeds"]) > 1:
+        yield f"best of {len(row['seeds'])}, P@{last}", "best", {"mean": row["best"]["precision"][last]}
 
 
 def merged(before: str, rows: dict[str, list[str]]) -> list[str]:
@@ -68,7 +87,7 @@ def merged(before: str, rows: dict[str, list[str]]) -> list[str]:
     cells = {line.split("|")[1].strip(): line for line in before.splitlines()[2:] if line.startswith("|")}
     header = "| " + " | ".join(["method", *rows[""]]) + " |"
     cells.update({name: "| " + " | ".join([name, *values]) + " |" for name, values in rows.items() if name})
-    names = sorted(cells, key=lambda name: (ORDER.index(name) if name in ORDER else -1, 0))
+    names = sorted(cells, key=lambda name: ORDER.index(name.split()[0]))
     return [header, "|" + "---|" * (len(rows[""]) + 1), *(cells[name] for name in names)]
 
 

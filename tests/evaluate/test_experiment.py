@@ -53,6 +53,19 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_numbers(tmp_path: Pat
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    def stop(step: Step) -> None:
+        if step.what == "finished":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(log(), setup(), ("pca-gp",), tuned=True, folder=tmp_path, watch=stop)
+    steps: list[Step] = []
+    resumed = evaluate(log(), setup(), ("pca-gp",), tuned=True, folder=tmp_path, watch=steps.append)
+    assert [step.what for step in steps[:2]] == ["kept", "started"]
+    assert resumed.tuning == evaluate(log(), setup(), ("pca-gp",), tuned=True).tuning
+
+
 def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
     first = evaluate(log(), setup(), ("pop",), folder=tmp_path)
     (file,) = tmp_path.iterdir()
