@@ -8,8 +8,9 @@ import pytest
 from igcf.baselines import METHODS
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.evaluate import Results, evaluate
+from igcf.evaluate import Engine, Results, evaluate
 from igcf.evaluate.jobs import Job, Play
+from igcf.evaluate.plots import by_user
 from igcf.evaluate.report import write_results
 from igcf.evaluate.run import Step, run_jobs
 from igcf.evaluate.tables import as_latex, as_markdown, results_tables
@@ -29,7 +30,7 @@ def test_the_same_seed_gives_the_same_numbers_twice() -> None:
 
 def test_several_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     alone = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1))
-    together = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1), folder=tmp_path, processes=2)
+    together = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1), folder=tmp_path, engine=Engine(processes=2))
     assert without_seconds(alone) == without_seconds(together)
 
 
@@ -114,6 +115,12 @@ def test_the_report_is_one_page_without_references_to_the_outside(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "items.parquet", "report.html", "results.json", "results.md", "results.tex", "shown.parquet", "users.parquet",
     ]  # fmt: skip
+
+
+def test_a_user_whom_several_seeds_met_is_one_user_in_the_plots() -> None:
+    results = evaluate(log(), setup(split="time"), ("random",), seeds=(0, 1))
+    one, two = (row.curves["precision"] for row in results.rows)
+    np.testing.assert_allclose(by_user(results.rows, "precision"), (one + two) / 2)
 
 
 def test_tables_mark_the_best_and_show_the_spread_of_seeds() -> None:

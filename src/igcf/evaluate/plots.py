@@ -1,13 +1,14 @@
 """The figures of the report, as SVG text; matplotlib is imported only here."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from igcf.arrays import FloatArray
 from igcf.evaluate.protocols import Session, primary_metric
-from igcf.evaluate.results import Results
+from igcf.evaluate.results import Results, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,11 +39,20 @@ def figures(results: Results) -> dict[str, str]:
     return found
 
 
+def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
+    """(users, rounds): the mean over the seeds that met the user, who counts once however many did."""
+    found: dict[str, list[FloatArray]] = {}
+    for row in rows:
+        for user_id, values in zip(row.outcome.user_ids, row.curves[curve], strict=True):
+            found.setdefault(user_id, []).append(values)
+    return np.array([np.mean(runs, axis=0) for runs in found.values()])
+
+
 def _curves(results: Results, session: Session, curve: str) -> "Callable[[Axes], None]":
     def draw(axes: "Axes") -> None:
         rounds = np.arange(1, session.rounds + 1)
         for method in results.methods:
-            users = np.concatenate([row.curves[curve] for row in results.of(method, session)])
+            users = by_user(results.of(method, session), curve)
             users = users[~np.isnan(users).any(axis=1)]
             mean = users.mean(axis=0)
             half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
@@ -60,7 +70,7 @@ def _bars(results: Results, session: Session, curve: str) -> "Callable[[Axes], N
         place = np.arange(len(results.methods))
         means, halves = [], []
         for method in results.methods:
-            last = np.concatenate([row.curves[curve][:, -1] for row in results.of(method, session)])
+            last = by_user(results.of(method, session), curve)[:, -1]
             means.append(last.mean())
             halves.append(NORMAL_95 * last.std() / np.sqrt(len(last)))
         axes.barh(place, means, xerr=halves, color="#4878a8", error_kw={"linewidth": 1})
