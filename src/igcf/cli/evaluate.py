@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.console import Console
@@ -32,6 +32,14 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable."),
     click.option("--jobs", default=None, type=click.IntRange(min=1), help="Processes at a time [default: cores]."),
+    click.option(
+        "--engine",
+        type=click.Choice(("local", "ray", "dask")),
+        default="local",
+        show_default=True,
+        help="What runs the jobs; ray and dask start --jobs workers here, or use those at --address.",
+    ),
+    click.option("--address", metavar="HOST:PORT", help="Of a Ray or Dask cluster that is running."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
     click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
     click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True),
@@ -83,6 +91,7 @@ def evaluate(
       igcf evaluate --dataset ml-1m --methods pop,icf-ucb,pca-gp,igcf
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
+      igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
     """
     from igcf.baselines import METHODS
     from igcf.data import load_dataset
@@ -122,6 +131,8 @@ def run_experiment(
     grid: str,
     changes: tuple[str, ...],
     jobs: int | None,
+    engine: Literal["local", "ray", "dask"],
+    address: str | None,
     out: Path | None,
     fresh: bool,
     **_: Any,
@@ -129,10 +140,12 @@ def run_experiment(
     """Run with progress on stderr; finished jobs are kept in the report's folder or in the cache."""
     from tempfile import TemporaryDirectory
 
+    from igcf.evaluate import Engine
     from igcf.evaluate import evaluate as run
     from igcf.evaluate.chosen import parse_changes
 
     settings = parse_changes(changes)
+    place = Engine(engine, jobs or os.cpu_count() or 1, address)
     with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display() as watch:
         return run(
             data,
@@ -143,7 +156,7 @@ def run_experiment(
             tuned=tune,
             paper_grid=grid == "paper",
             folder=Path(temporary) if fresh else out / "jobs" if out else cache_folder(),
-            processes=jobs or os.cpu_count() or 1,
+            engine=place,
             watch=watch,
             command=command_line(),
         )

@@ -1,7 +1,8 @@
 """The experiments: protocols, runs, metrics, significance, tables, reports."""
 
+from igcf.evaluate.engines import Engine
 from igcf.evaluate.experiment import evaluate
 from igcf.evaluate.protocols import PROTOCOLS, Session, Setup, prepare, setup_for
 from igcf.evaluate.results import Results, Row
 
-__all__ = ["PROTOCOLS", "Results", "Row", "Session", "Setup", "evaluate", "prepare", "setup_for"]
+__all__ = ["PROTOCOLS", "Engine", "Results", "Row", "Session", "Setup", "evaluate", "prepare", "setup_for"]

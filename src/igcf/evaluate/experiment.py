@@ -8,6 +8,7 @@ from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.evaluate.chosen import chosen_settings
+from igcf.evaluate.engines import LOCAL, Engine
 from igcf.evaluate.jobs import Job, Play
 from igcf.evaluate.protocols import Setup, check_methods, prepare
 from igcf.evaluate.results import Results, collect
@@ -25,7 +26,7 @@ def evaluate(
     tuned: bool = False,
     paper_grid: bool = False,
     folder: Path | None = None,
-    processes: int = 1,
+    engine: Engine = LOCAL,
     watch: Watcher | None = None,
     command: str = "",
 ) -> Results:
@@ -40,7 +41,7 @@ def evaluate(
         tuned: choose the settings on the validation users of the first seed before anything else.
         paper_grid: search what the paper searched; it takes hours.
         folder: where finished jobs are kept and found again.
-        processes: jobs at a time.
+        engine: what runs the jobs.
         watch: called after every job.
         command: written down with the results.
     """
@@ -65,7 +66,7 @@ def evaluate(
             starts,
             seed=seeds[0],
             folder=folder,
-            processes=processes,
+            engine=engine,
             watch=watch,
             command=command,
             paper_grid=paper_grid,
@@ -81,7 +82,7 @@ def evaluate(
             else [Job(name, setup, seed, (Play(name, starts[name]),))]
         )
     ]
-    outcomes = run_jobs(data, jobs, folder=folder, processes=processes, watch=watch)
+    outcomes = run_jobs(data, jobs, folder=folder, engine=engine, watch=watch)
     return collect(setup, [each for job in outcomes for each in job], command=command, tuning=tuning)
 
 

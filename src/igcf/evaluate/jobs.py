@@ -158,11 +158,6 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     return outcomes
 
 
-def run_and_keep(data: Interactions, job: Job, path: Path) -> None:
-    """Run a job in this process and keep its outcome at `path`, whole or not at all."""
-    keep(run_job(data, job), path)
-
-
 def keep(outcomes: list[Outcome], path: Path) -> None:
     """Write the outcomes of a job to one file, under a temporary name first."""
     arrays: dict[str, Any] = {}

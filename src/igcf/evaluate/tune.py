@@ -8,6 +8,7 @@ from typing import Any
 
 from igcf.baselines import Method, method_named
 from igcf.data import Interactions
+from igcf.evaluate.engines import LOCAL, Engine
 from igcf.evaluate.jobs import Job, Outcome, Play
 from igcf.evaluate.protocols import Setup, primary_metric
 from igcf.evaluate.results import row_of
@@ -47,7 +48,7 @@ def tune(
     *,
     seed: int,
     folder: Path | None,
-    processes: int,
+    engine: Engine = LOCAL,
     watch: Watcher | None = None,
     command: str = "",
     paper_grid: bool = False,
@@ -60,7 +61,7 @@ def tune(
         starts: the methods and the settings around which they are tuned.
         seed: of the split and the fits.
         folder: where finished jobs are kept.
-        processes: jobs at a time.
+        engine: what runs the jobs.
         watch: called after every job.
         command: written down with what was found.
         paper_grid: search what the paper searched.
@@ -74,7 +75,7 @@ def tune(
         points[name] = grid_points(method, start, paper=paper_grid, drift=setup.protocol == "taste-drift")
         if len(points[name]) > 1:
             jobs += grid_jobs(method, setup, seed, points[name])
-    outcomes = [each for job in run_jobs(data, jobs, folder=folder, processes=processes, watch=watch) for each in job]
+    outcomes = [each for job in run_jobs(data, jobs, folder=folder, engine=engine, watch=watch) for each in job]
     found = []
     for name in starts:
         scores = {int(each.label): score_of(each, setup) for each in outcomes if each.method == name}

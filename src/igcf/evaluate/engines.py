@@ -1,0 +1,271 @@
+"""Where jobs run: in this machine's processes, or as tasks of a Ray or Dask cluster. All give the same numbers."""
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Any, Literal
+
+from igcf.data import Interactions
+from igcf.errors import ConfigError, IgcfError
+from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+TRIES = 4
+"""How often a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
+CONNECT_S = 10.0
+GO_ON = "what was finished is kept; the same command goes on from there"
+
+Finished = Iterator[tuple[str, list[Outcome]]]
+"""Names and outcomes of jobs, as they are finished, in any order."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What runs jobs."""
+
+    name: Literal["local", "ray", "dask"] = "local"
+    processes: int = 1
+    """Jobs at a time; a cluster at an address has a number of its own."""
+    address: str | None = None
+    """Of a cluster that is running; None: processes of this machine."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.processes < 1:
+            raise ConfigError(f"jobs must be at least 1, got {self.processes}")
+        if self.name not in RUNNERS:
+            raise ConfigError(f"unknown engine {self.name!r}; known: {', '.join(RUNNERS)}")
+        if self.address is not None and self.name == "local":
+            raise ConfigError("an address needs --engine ray or --engine dask")
+
+
+def finished_jobs(
+    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
+) -> Finished:
+    """Run `jobs` about `data`; `started` is called when one is handed out. A lost worker's jobs are run again."""
+    return RUNNERS[engine.name](engine, data, jobs, started) if jobs else iter(())
+
+
+def on_this_machine(
+    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
+) -> Finished:
+    """In this process, or in a pool of processes; a killed process ends the run with one sentence."""
+    if engine.processes == 1:
+        for name, job in jobs.items():
+            started(job)
+            with one_thread():
+                outcomes = run_job(data, job)
+            yield name, outcomes
+        return
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    def calls() -> Iterator[Any]:  # read as processes become free
+        for name, job in jobs.items():
+            started(job)
+            yield delayed(_named_job)(name, data, job)
+
+    try:
+        with parallel_config(backend="loky", n_jobs=engine.processes, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=engine.processes)
+            yield from pool(calls())
+    except TerminatedWorkerError as error:
+        raise IgcfError(f"a process was killed, perhaps for want of memory (then use fewer --jobs); {GO_ON}") from error
+
+
+def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
+    """As Ray tasks, one processor each."""
+    ray = _needed("ray", "Ray")
+    with _ray_cluster(ray, engine, data):
+        shared = ray.put(data)  # owned by this process, so that it outlives workers
+        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_job_on_worker)
+        running: dict[Any, str] = {}
+        waiting = iter(jobs.items())
+        while True:
+            places = max(1, int(ray.cluster_resources().get("CPU", 0)))  # clusters grow and shrink
+            for name, job in islice(waiting, max(0, places - len(running))):
+                started(job)
+                running[task.remote(shared, job, code_version())] = name
+            if not running:
+                return
+            (ready,), _ = ray.wait(list(running), num_returns=1)
+            name = running.pop(ready)
+            try:
+                outcomes = ray.get(ready)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None  # what the job itself had to say
+            except ray.exceptions.RayError as error:
+                raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
+            yield name, outcomes
+
+
+@contextmanager
+def _ray_cluster(ray: Any, engine: Engine, data: Interactions) -> Iterator[None]:
+    if ray.is_initialized():  # by whoever called us; not ours to end
+        yield
+        return
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if engine.address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        size = sum(
+            each.nbytes for each in (data.user_idx, data.item_idx, data.values, data.timestamps) if each is not None
+        )
+        ray.init(
+            address="local",
+            num_cpus=engine.processes,
+            include_dashboard=False,
+            object_store_memory=200_000_000 + 2 * size,
+            _node_ip_address="127.0.0.1",
+            **options,
+        )
+    else:
+        _check_reachable("Ray", engine.address, 6379)
+        try:
+            ray.init(address=engine.address, **options)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _no_cluster("Ray", engine.address, error) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
+    """As Dask tasks, one thread each."""
+    distributed = _needed("distributed", "Dask")
+    with _dask_client(distributed, engine) as client:
+        shared = client.scatter(data, hash=False)
+        completed = distributed.as_completed()
+        running: dict[Any, str] = {}
+        tries = dict.fromkeys(jobs, 0)
+        waiting = iter(jobs.items())
+
+        def submit(name: str) -> None:
+            tries[name] += 1
+            future = client.submit(_job_on_worker, shared, jobs[name], code_version(), pure=False)
+            running[future] = name
+            completed.add(future)
+
+        def fill() -> None:
+            places = max(1, sum(client.nthreads().values()))  # clusters grow and shrink
+            for name, job in islice(waiting, max(0, places - len(running))):
+                started(job)
+                submit(name)
+
+        fill()
+        for future in completed:
+            name = running.pop(future)
+            try:
+                outcomes = future.result()
+            except (distributed.CancelledError, distributed.KilledWorker) as error:
+                # The log lay on a worker that was lost, and everything that waited for it was dropped.
+                if tries[name] == TRIES:
+                    raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
+                if shared.status != "finished":
+                    shared = client.scatter(data, hash=False)
+                submit(name)
+                continue
+            yield name, outcomes
+            fill()
+
+
+@contextmanager
+def _dask_client(distributed: Any, engine: Engine) -> Iterator[Any]:
+    if engine.address is None:
+        with (
+            distributed.LocalCluster(
+                n_workers=engine.processes,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+        return
+    _check_reachable("Dask", engine.address, 8786)
+    try:
+        client = distributed.Client(engine.address, timeout=CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise _no_cluster("Dask", engine.address, error) from error
+    with client:
+        yield client
+
+
+def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
+    if code_version() != version:
+        raise IgcfError(
+            f"the worker on {socket.gethostname()} has another version of igcf; install the same one everywhere"
+        )
+    with one_thread():
+        return run_job(data, job)
+
+
+def _named_job(name: str, data: Interactions, job: Job) -> tuple[str, list[Outcome]]:
+    with one_thread():
+        return name, run_job(data, job)
+
+
+def _needed(module: str, name: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"{name} is not installed; install it with `pip install igcf[scale]`") from error
+
+
+def _check_reachable(name: str, address: str, default_port: int) -> None:
+    """Ask the port first: Ray tries for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rsplit("/", 1)[-1].partition(":")
+    try:
+        socket.create_connection((host, int(port or default_port)), timeout=CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        raise _no_cluster(name, address, error) from error
+
+
+def _no_cluster(name: str, address: str, error: Exception) -> ConfigError:
+    return ConfigError(f"no {name} cluster answers at {address}: {str(error).splitlines()[0]}; check --address")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra in one thread: sums in another order would make equal scores unequal."""
+    from threadpoolctl import threadpool_limits
+
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # for libraries that a job loads first
+    if "numba" not in sys.modules:  # numba reads it once and sets the threads of everybody; it must not change later
+        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    torch = sys.modules.get("torch")
+    n_threads = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        if torch:
+            torch.set_num_threads(n_threads)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {
+    "local": on_this_machine,
+    "ray": on_ray,
+    "dask": on_dask,
+}
+LOCAL = Engine()
+"""This process."""
