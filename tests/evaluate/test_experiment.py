@@ -153,7 +153,7 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
 def test_where_tastes_drift_forgetting_is_searched_too(name: str) -> None:
     method = METHODS[name]
     assert "forgetting" in method.online
-    assert len(grid_points(method, method.settings(), drift=True)) == 4 * len(grid_points(method, method.settings()))
+    assert len(grid_points(method, method.settings(), drift=True)) == 5 * len(grid_points(method, method.settings()))
 
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:
