@@ -1,7 +1,6 @@
 """`igcf recommend`: one user on the terminal, interactively or from a file."""
 
 import csv
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -58,7 +57,7 @@ def recommend(
     if as_json or history:
         picks = session.recommend(k)
         if as_json:
-            emit_json({"reactions": len(session.history), "items": [asdict(pick) for pick in picks]})
+            emit_json({"reactions": len(session.history), "items": [pick._asdict() for pick in picks]})
         else:
             Console().print(favourites(model, picks))
         return

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
 
 from igcf.arrays import Float32Array, FloatArray
 from igcf.model.reward import Reward
 
 Link = Literal["identity", "logit"]
+LOWEST = -80.0
+"""Below this z a probability counts as exp(-80); single precision still holds that number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +40,9 @@ class Channel:
         """The expected reward at z."""
         return z if self.link == "identity" else sigmoid(z)
 
-    def slope(self, z: FloatArray) -> FloatArray:
-        """How fast the expected reward grows with z."""
-        if self.link == "identity":
-            return np.ones_like(z)
-        p = sigmoid(z)
-        return p * (1.0 - p)
+    def slope(self, activation: FloatArray) -> FloatArray:
+        """How fast the expected reward grows with z, where it is `activation`."""
+        return np.ones_like(activation) if self.link == "identity" else activation * (1.0 - activation)
 
 
 @dataclass(frozen=True)
@@ -56,30 +54,35 @@ class Term:
 
 
 def sigmoid(z: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-z)), without overflow."""
-    return np.asarray(expit(z))
+    """1 / (1 + exp(-z)), without overflow; NumPy's own exp, because SciPy takes a third of a second to load."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.maximum(z, LOWEST))))
 
 
-def expectation(channels: Sequence[Channel], terms: Sequence[Term], z: Mapping[int, FloatArray]) -> FloatArray:
-    """The expected reward from the channels' z, at the means of the belief."""
-    return np.asarray(sum(term.weight * _product(channels, term.channels, z) for term in terms))
+def activations(channels: Sequence[Channel], z: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
+    """The expected reward of each channel from its z."""
+    return {number: channels[number].activation(each) for number, each in z.items()}
 
 
-def gradients(channels: Sequence[Channel], terms: Sequence[Term], z: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
+def expectation(terms: Sequence[Term], activations: Mapping[int, FloatArray]) -> FloatArray:
+    """The expected reward from the channels' own, at the means of the belief."""
+    return np.asarray(sum(_product(term.weight, term.channels, activations) for term in terms))
+
+
+def gradients(
+    channels: Sequence[Channel], terms: Sequence[Term], activations: Mapping[int, FloatArray]
+) -> dict[int, FloatArray]:
     """The derivative of the expected reward with respect to each scored channel's z."""
     slopes: dict[int, FloatArray] = {}
     for term in terms:
         for number in term.channels:
             others = tuple(other for other in term.channels if other != number)
-            part = term.weight * channels[number].slope(z[number]) * _product(channels, others, z)
+            part = channels[number].slope(activations[number]) * _product(term.weight, others, activations)
             slopes[number] = slopes[number] + part if number in slopes else part
     return slopes
 
 
-def _product(channels: Sequence[Channel], numbers: tuple[int, ...], z: Mapping[int, FloatArray]) -> FloatArray:
-    """Of the channels' expectations; 1 for none."""
-    product: FloatArray = np.asarray(1.0)
-    for position, number in enumerate(numbers):
-        factor = channels[number].activation(z[number])
-        product = factor if position == 0 else product * factor
+def _product(weight: float, numbers: tuple[int, ...], activations: Mapping[int, FloatArray]) -> FloatArray | float:
+    product: FloatArray | float = weight
+    for number in numbers:
+        product = product * activations[number]
     return product

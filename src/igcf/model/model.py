@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ModelError, UnknownItemError
-from igcf.model.channel import Channel, Term, expectation, gradients
+from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_numbers, check_shapes
 from igcf.model.reward import Reward
 
@@ -98,6 +98,13 @@ class Model:
         return self.channels[0].noise_var
 
     @cached_property
+    def prior_root(self) -> FloatArray:
+        """A matrix R with R R' = `prior_cov`, one column per direction in which the population differs."""
+        size, axes = np.linalg.eigh(self.prior_cov)
+        is_live = size > max(size[-1], 0.0) * 1e-14
+        return np.asarray(axes[:, is_live] * np.sqrt(size[is_live]))
+
+    @cached_property
     def noise_var(self) -> float | FloatArray:
         """The noise variance: a number where it is the same for every item, otherwise one per item."""
         noise = self.item_noise
@@ -149,12 +156,12 @@ class Model:
     def expected(self, user: FloatArray) -> FloatArray:
         """The expected reward of every item for user vectors (..., d), (..., items)."""
         z = {n: user[..., self.channels[n].span] @ self.channels[n].vectors.T for n in self.scored}
-        return expectation(self.channels, self.terms, z)
+        return expectation(self.terms, activations(self.channels, z))
 
     def expected_of(self, user: FloatArray, row: int) -> float:
         """The expected reward of one item for one user vector (d,)."""
         z = {n: np.asarray(user[self.channels[n].span] @ self.channels[n].vectors[row]) for n in self.scored}
-        return float(expectation(self.channels, self.terms, z))
+        return float(expectation(self.terms, activations(self.channels, z)))
 
     @cached_property
     def scored(self) -> tuple[int, ...]:
@@ -164,7 +171,7 @@ class Model:
     def _linearised(self) -> Float32Array:
         z = {n: self.channels[n].vectors @ self.prior_mean[self.channels[n].span] for n in self.scored}
         vectors = np.zeros((len(self.channels[0].vectors), len(self.prior_mean)), dtype=np.float32)
-        for number, slope in gradients(self.channels, self.terms, z).items():
+        for number, slope in gradients(self.channels, self.terms, activations(self.channels, z)).items():
             vectors[:, self.channels[number].span] += slope[:, None] * self.channels[number].vectors
         return vectors
 

@@ -1,6 +1,7 @@
 """How a reaction in the units of the log becomes the number that a model is trained on and updated with."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ from igcf.errors import ConfigError, FeedbackError
 
 RewardKind = Literal["raw", "scaled", "satisfied", "exposed", "liked"]
 KINDS: tuple[RewardKind, ...] = ("raw", "scaled", "satisfied", "exposed", "liked")
+NO_NUMBERS = (bool, np.bool_)  # although a bool is an int
+NUMBERS = (float, int, np.integer, np.floating)
 FAR_OUTSIDE = 10.0
 """A value this many times larger than anything in the log is a mistake, not a reaction."""
 
@@ -56,6 +59,18 @@ class Reward:
         reward = np.nan_to_num(value, nan=0.0)
         return reward / (self.high or 1.0) if self.kind == "scaled" else reward
 
+    def of_one(self, value: float) -> float:
+        """The same for one number, without an array."""
+        is_missing = value != value  # NaN
+        if self.kind == "liked":
+            return value if is_missing else float(value >= self.threshold)
+        if self.kind == "satisfied":
+            return float(value >= self.threshold)
+        if self.kind == "exposed":
+            return float(not is_missing)
+        reward = 0.0 if is_missing else value
+        return reward / (self.high or 1.0) if self.kind == "scaled" else reward
+
     def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
         """Whether each value is a success; NaN is none."""
         return np.asarray(np.asarray(values, dtype=np.float64) >= self.threshold)
@@ -64,13 +79,22 @@ class Reward:
         """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""
         if value is None:
             return float("nan")
-        expected = f"expected a number like those of the log, {self.low:g} to {self.high:g}"
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-            raise FeedbackError(f"value {value!r} is a {type(value).__name__}; {expected}")
+        if type(value) is float and abs(value) <= self._largest:
+            return value
+        if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
+            raise FeedbackError(f"value {value!r} is a {type(value).__name__}; {self._expected}")
         try:
             number = float(value)
         except OverflowError:  # an int beyond the range of floats
             number = float("inf")
-        if not abs(number) <= FAR_OUTSIDE * max(abs(self.low), abs(self.high), 1.0):  # also refuses NaN
-            raise FeedbackError(f"value {number:g} cannot be a reaction; {expected}")
+        if not abs(number) <= self._largest:  # also refuses NaN
+            raise FeedbackError(f"value {number:g} cannot be a reaction; {self._expected}")
         return number
+
+    @cached_property
+    def _largest(self) -> float:
+        return FAR_OUTSIDE * max(abs(self.low), abs(self.high), 1.0)
+
+    @property
+    def _expected(self) -> str:
+        return f"expected a number like those of the log, {self.low:g} to {self.high:g}"

@@ -1,5 +1,6 @@
 """The Gaussian belief about one user, in closed form (docs/maths.md, section Online)."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy.typing as npt
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
-from igcf.model.channel import sigmoid
+from igcf.model.channel import LOWEST, Link, sigmoid
 
 NEWTON_STEPS = 8
 """Steps to the mode of a logistic update; four are enough unless the prior is very wide."""
@@ -29,22 +30,22 @@ class Belief:
 
     def updated(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
         """The belief after `reward` for an item with vector `x`: rank-one form of eq:update_dis."""
-        vector = np.asarray(x, dtype=np.float64)
-        if vector.shape != self.mean.shape:
-            raise ConfigError(f"x has shape {vector.shape}, this belief needs {self.mean.shape}")
-        w = self.cov @ vector
-        den = noise_var + vector @ w
-        return Belief(self.mean + w * ((reward - vector @ self.mean) / den), self.cov - np.outer(w, w) / den)
+        return self._moved(x, reward, noise_var, "identity")
 
     def updated_logistic(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
         """The belief after a success (1) or failure (0) with probability sigmoid(x . user): a Laplace step.
 
         The posterior differs from the prior along one line only: its mode is a search in one dimension.
         """
+        return self._moved(x, reward, noise_var, "logit")
+
+    def _moved(self, x: npt.ArrayLike, reward: float, noise_var: float, link: Link) -> "Belief":
         vector = np.asarray(x, dtype=np.float64)
-        w = self.cov @ vector
-        shift, shrink = logistic_step(vector @ self.mean, vector @ w, np.asarray(reward), np.asarray(noise_var))
-        return Belief(self.mean + w * shift, self.cov - np.outer(w, w) * shrink)
+        if vector.shape != self.mean.shape:
+            raise ConfigError(f"x has shape {vector.shape}, this belief needs {self.mean.shape}")
+        mean, cov = self.mean.copy(), self.cov.copy()
+        absorb(mean, cov, vector, reward, noise_var, link)
+        return Belief(mean, cov)
 
     def updated_block(self, X: FloatArray, rewards: FloatArray, noise_var: FloatArray | float) -> "Belief":
         """The belief after several rewards at once, rows of `X` (n, d): block form of eq:update_dis, eq:init:pre."""
@@ -53,6 +54,22 @@ class Belief:
         G = np.linalg.solve(M, C.T).T  # (d, n)
         cov = self.cov - G @ C.T
         return Belief(self.mean + G @ (rewards - X @ self.mean), (cov + cov.T) / 2)
+
+    @classmethod
+    def posterior(
+        cls, mean: FloatArray, root: FloatArray, X: FloatArray, rewards: FloatArray, noise_var: FloatArray
+    ) -> "Belief":
+        """The same from a prior N(mean, root root') in its information form, cheaper where there are many rewards.
+
+        With A = X root / sqrt(noise) and L L' = I + A'A the covariance is T'T, T = L^-1 root'.
+        """
+        scale = 1.0 / np.sqrt(noise_var)
+        A = (X @ root) * scale[:, None]
+        precision = A.T @ A
+        precision.ravel()[:: len(precision) + 1] += 1.0
+        information = A.T @ ((rewards - X @ mean) * scale)
+        T = np.linalg.solve(np.linalg.cholesky(precision), np.column_stack([root.T, information]))
+        return cls(mean + T[:, :-1].T @ T[:, -1], T[:, :-1].T @ T[:, :-1])
 
     def moments(self, X: npt.NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of `X @ user`, one pair per row; observation noise is not added."""
@@ -77,6 +94,39 @@ class Belief:
         cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(int(live.sum())))
         spread = frame @ cov @ frame.T
         return Belief(prior.mean + frame @ (cov @ (keep * information)), (spread + spread.T) / 2)
+
+
+def absorb(
+    mean: FloatArray, cov: FloatArray, x: FloatArray, reward: float, noise_var: float, link: Link
+) -> tuple[FloatArray, float]:
+    """Update one user's `mean` and `cov` in place; eq:update_dis, or a Laplace step for the link `logit`.
+
+    Returns w = cov x, scaled so that the covariance loses w w', and how far the mean moved in units of it.
+    """
+    w: FloatArray = cov.dot(x)
+    z, q = float(x.dot(mean)), float(x.dot(w))
+    if link == "identity":
+        shrink = 1.0 / (noise_var + q)
+        shift = shrink * (reward - z)
+    else:
+        shift, shrink = _logistic_step_of_one(z, q, reward, noise_var)
+    mean += shift * w
+    root = math.sqrt(shrink)
+    w *= root
+    cov -= w[:, None].dot(w[None])
+    return w, shift / root if root > 0.0 else 0.0
+
+
+def _logistic_step_of_one(z: float, q: float, reward: float, noise_var: float) -> tuple[float, float]:
+    """`logistic_step` for one user in plain numbers, many times faster."""
+    weight, q = 1.0 / noise_var, max(q, 1e-12)
+    a = z if (2.0 * reward - 1.0) * z > 0 else 0.0
+    for _ in range(NEWTON_STEPS):
+        p = 1.0 / (1.0 + math.exp(-max(a, LOWEST)))
+        a -= ((a - z) / q - weight * (reward - p)) / (1.0 / q + weight * p * (1.0 - p))
+    p = 1.0 / (1.0 + math.exp(-max(a, LOWEST)))
+    curvature = weight * p * (1.0 - p)
+    return (a - z) / q, curvature / (1.0 + curvature * q)
 
 
 def gaussian_step(

@@ -1,5 +1,7 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
+from collections.abc import Mapping
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -7,15 +9,18 @@ import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, FloatArray, IntArray
 from igcf.model import Channel, Model
-from igcf.model.channel import expectation, gradients
-from igcf.online.belief import Belief, gaussian_step, logistic_step
+from igcf.model.channel import activations, expectation, gradients
+from igcf.online.belief import Belief, absorb, gaussian_step, logistic_step
 
-RESYNC_EVERY = 100
-"""Updates after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
+RESYNC_EVERY = 200
+"""Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
+CATCH_UP = 8
+"""Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
 CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
-USERS = 32
-"""Users per block when covariances are updated, for the same reason."""
+USERS = 16
+"""Users per block when covariances, means and variances are updated, for the same reason."""
+Rows = IntArray | EllipsisType
 
 
 class ScoringEngine:
@@ -51,21 +56,25 @@ class ScoringEngine:
         self._items: dict[int, AnyFloatArray] = {
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
         }
-        self._prior_z = {n: self._products(n, model.prior_mean[None]) for n in model.scored}
-        self._prior_variances = {n: self._all_variances(n, model.prior_cov) for n in model.scored}
+        self._prior_z = {n: self._products(n, model.prior_mean[None])[0] for n in model.scored}
+        self._prior_variances = {n: self._variances_of(n, self._items[n], model.prior_cov) for n in model.scored}
+        for shared in (*self._prior_z.values(), *self._prior_variances.values()):
+            shared.setflags(write=False)
         self._begin(n_users)
 
     def _begin(self, n_users: int) -> None:
         self.n_users = n_users
         self.belief_means: FloatArray = np.repeat(self.prior.mean[None], n_users, axis=0)
         self.belief_covs: FloatArray = np.repeat(self.prior.cov[None], n_users, axis=0)
-        self._z: dict[int, Any] = {n: np.repeat(z, n_users, axis=0) for n, z in self._prior_z.items()}
-        self._z_variances = {n: np.repeat(v[None], n_users, axis=0) for n, v in self._prior_variances.items()}
+        self._z: dict[int, Any] = {n: _for_all(z, n_users) for n, z in self._prior_z.items()}
+        self._z_variances = {n: _for_all(v, n_users) for n, v in self._prior_variances.items()}
+        self._is_at_prior = self._has_z = self._has_variances = True
+        self._updates = self._updates_behind = 0
+        self._scratch: AnyFloatArray | None = None
         self._forget_sums()
-        self._is_behind = False
-        self._updates = 0
 
     def _forget_sums(self) -> None:
+        self._activations: dict[int, FloatArray] = {}
         self._combined_means: AnyFloatArray | None = None
         self._combined_variances: AnyFloatArray | None = None
 
@@ -82,10 +91,13 @@ class ScoringEngine:
     def means(self) -> AnyFloatArray:
         """The expected reward of every item, (users, items); not to be written to."""
         if self._combined_means is None:
-            if self._is_behind:
+            if not self._has_z:
                 self._compute_z()
-            linear = self.model.is_linear
-            self._combined_means = self._z[0] if linear else expectation(self.model.channels, self.model.terms, self._z)
+            if self.model.is_linear:
+                self._combined_means = self._z[0]
+            else:
+                self._activations = activations(self.model.channels, self._z)
+                self._combined_means = expectation(self.model.terms, self._activations)
         return self._combined_means
 
     @property
@@ -96,18 +108,41 @@ class ScoringEngine:
         moving together, which never understates.
         """
         if self._combined_variances is None:
-            if self._is_behind:
+            if not self._has_variances:
                 self.resync()
-            self._combined_variances = self._z_variances[0] if self.model.is_linear else self._spread()
+            self._combined_variances = self._spread(self._z_variances)
         return self._combined_variances
 
-    def _spread(self) -> FloatArray:
-        spread: dict[int, FloatArray] = {}
-        for number, slope in gradients(self.model.channels, self.model.terms, self._z).items():
+    @property
+    def is_behind(self) -> bool:
+        """Whether `variances` would have to be computed item by item, as after `set_belief`."""
+        return not self._has_variances
+
+    def variances_at(self, rows: IntArray) -> AnyFloatArray:
+        """`variances` of the only user at some items; where the engine is behind, of these items alone."""
+        if self._has_variances:
+            return np.asarray(self.variances[0, rows])
+        cov = self.belief_covs[0]
+        return self._spread({n: self._variances_of(n, items[rows], cov) for n, items in self._items.items()}, rows)
+
+    def variance_bounds(self) -> AnyFloatArray:
+        """At least `variances` of the only user, (items,), wherever a user is known no less than the population."""
+        return self._spread(self._prior_variances, ...)
+
+    def _spread(self, z_variances: Mapping[int, AnyFloatArray], rows: Rows | None = None) -> AnyFloatArray:
+        """The variance of the expected reward from those of z: of all users, or of the only one at `rows`."""
+        if self.model.is_linear:
+            return z_variances[0]
+        _ = self.means  # brings the activations up to date
+        known = self._activations
+        if rows is not None:
+            known = {n: each[0, rows] for n, each in known.items()}
+        spread: dict[int, AnyFloatArray] = {}
+        for number, slope in gradients(self.model.channels, self.model.terms, known).items():
             block = self.model.channels[number].start
-            part = np.abs(slope) * np.sqrt(self._z_variances[number])
+            part = np.sqrt(z_variances[number]) * np.abs(slope)
             spread[block] = spread[block] + part if block in spread else part
-        return np.asarray(np.sum([part**2 for part in spread.values()], axis=0))
+        return np.asarray(sum(part * part for part in spread.values()))
 
     def belief(self, user: int = 0) -> Belief:
         """A copy of the belief about one user."""
@@ -117,29 +152,73 @@ class ScoringEngine:
         """Take over a belief computed elsewhere, for instance from a stored history."""
         self._forget_sums()
         self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
-        if not self.tracks_variances:
-            self._is_behind = True
-            return
-        for number in self.model.scored:
-            self._z[number][user] = self._products(number, belief.mean[None])[0]
-            self._z_variances[number][user] = self._all_variances(number, belief.cov)
+        self._has_z = self._has_variances = False
+        self._updates_behind = 0
 
     def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
         """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
 
         Values are in the units of the log; NaN is an item that was shown without a reaction.
         """
-        self._forget_sums()
         rows = np.asarray(rows).reshape(self.n_users, -1)
         numbers = np.asarray(values, dtype=np.float64).reshape(self.n_users, -1)
+        if self.n_users == 1:
+            for row, value in zip(rows[0].tolist(), numbers[0].tolist(), strict=True):
+                self.observe_one(row, value)
+            return
+        self._prepare_update()
         for slot in range(rows.shape[1]):
             for channel in self.model.channels:
                 self._learn(channel, rows[:, slot], channel.reward.of(numbers[:, slot]))
-        self._updates += rows.shape[1] * len(self.model.channels)
-        if not self.tracks_variances:
-            self._is_behind = True
-        elif self._updates >= RESYNC_EVERY:
+        self._finish_update(rows.shape[1])
+
+    def observe_one(self, row: int, value: float) -> None:
+        """The same for one reaction of the only user, with far fewer calls of NumPy."""
+        self._prepare_update()
+        for channel in self.model.channels:
+            reward = channel.reward.of_one(value)
+            if reward != reward:  # NaN reveals nothing
+                continue
+            span, x = channel.span, channel.vectors[row].astype(np.float64)
+            mean, cov = self.belief_means[0, span], self.belief_covs[0, span, span]
+            w, step = absorb(mean, cov, x, reward, channel.noise_var.item(row), channel.link)
+            for number in self._scored_with(channel):
+                z, variances = self._z[number][0], self._z_variances[number][0]
+                c = self._items[number].dot(w.astype(z.dtype))
+                z += c * step
+                c *= c
+                variances -= c
+                _clip(variances)
+        self._finish_update(1)
+
+    def _prepare_update(self) -> None:
+        self._forget_sums()
+        if self._is_at_prior and self._follows:
+            self._z = {n: np.array(z, order="C") for n, z in self._z.items()}
+            self._z_variances = {n: np.array(v, order="C") for n, v in self._z_variances.items()}
+            self._is_at_prior = False
+
+    @property
+    def _follows(self) -> bool:
+        """Whether updates are carried over to the items' means and variances."""
+        return self.tracks_variances and self._has_variances
+
+    def _finish_update(self, n_reactions: int) -> None:
+        if self._follows:
+            self._updates += n_reactions
+            is_due = self._updates >= RESYNC_EVERY
+        else:
+            self._has_z = self._has_variances = False
+            self._updates_behind += n_reactions
+            is_due = self.tracks_variances and self._updates_behind >= CATCH_UP
+        if is_due:
             self.resync()
+
+    def _scored_with(self, channel: Channel) -> list[int]:
+        """The channels whose means and variances change with this one's block of the user's vector."""
+        if not self._follows:
+            return []
+        return [number for number in self.model.scored if self.model.channels[number].start == channel.start]
 
     def forget(self, keep: float) -> None:
         """Let every user's evidence decay toward the population by the factor `keep`."""
@@ -151,13 +230,15 @@ class ScoringEngine:
         """Compute all means and variances anew from the beliefs."""
         self._forget_sums()
         self._compute_z()
-        for number in self.model.scored:
-            for user in range(self.n_users):
-                self._z_variances[number][user] = self._all_variances(number, self.belief_covs[user])
+        for number, items in self._items.items():
+            rows = [self._variances_of(number, items, cov) for cov in self.belief_covs]
+            self._z_variances[number] = rows[0][None] if self.n_users == 1 else np.stack(rows)
+        self._has_variances = True
+        self._is_at_prior = False
+        self._updates = self._updates_behind = 0
 
     def _compute_z(self) -> None:
-        self._updates = 0
-        self._is_behind = False
+        self._has_z = True
         for number in self.model.scored:
             self._z[number] = self._products(number, self.belief_means)
 
@@ -185,33 +266,48 @@ class ScoringEngine:
             part = w[start : start + USERS]
             cov[start : start + USERS] -= part[:, :, None] * part[:, None, :]
         step_in_w = np.divide(shift, root, out=np.zeros_like(shift), where=root > 0)
-        for number in self.model.scored if self.tracks_variances else ():
-            if self.model.channels[number].start == channel.start:
-                self._carry_over(number, w, step_in_w)
+        for number in self._scored_with(channel):
+            self._carry_over(number, w, step_in_w)
 
-    def _carry_over(self, number: int, w: FloatArray, shift: FloatArray) -> None:
-        c = self._products(number, w)
-        self._z[number] += c * shift[:, None].astype(c.dtype)
-        c *= c
-        variances = self._z_variances[number]
-        variances -= c
-        if variances.min() < 0:  # rounding; looking is cheaper than clipping every time
-            np.maximum(variances, 0.0, out=variances)
+    def _carry_over(self, number: int, w: FloatArray, step: FloatArray) -> None:
+        all_z, all_variances = self._z[number], self._z_variances[number]
+        if self._scratch is None:
+            self._scratch = np.empty_like(all_z)
+        products = np.matmul(w.astype(all_z.dtype), self._items[number].T, out=self._scratch)
+        steps = step[:, None].astype(all_z.dtype)
+        for start in range(0, self.n_users, USERS):
+            block = slice(start, start + USERS)
+            c = products[block]
+            all_z[block] += c * steps[block]
+            c *= c
+            variances = all_variances[block]
+            variances -= c
+            _clip(variances)
 
     def _products(self, number: int, user: FloatArray) -> AnyFloatArray:
-        """A channel's item vectors times user vectors, whole (users, d) or its block of them, (users, items)."""
-        items, channel = self._items[number], self.model.channels[number]
-        block = user if user.shape[1] == items.shape[1] else user[:, channel.span]
-        block = block.astype(items.dtype)
+        """A channel's item vectors times user vectors (users, d), (users, items)."""
+        items = self._items[number]
+        block = user[:, self.model.channels[number].span].astype(items.dtype)
         if len(block) == 1:  # a matrix-vector product reads the items once, in order
             return np.asarray(items @ block[0])[None]
         return np.asarray(block @ items.T)
 
-    def _all_variances(self, number: int, cov: FloatArray) -> AnyFloatArray:
-        items, span = self._items[number], self.model.channels[number].span
+    def _variances_of(self, number: int, items: AnyFloatArray, cov: FloatArray) -> AnyFloatArray:
+        span = self.model.channels[number].span
         block_cov = cov[span, span].astype(items.dtype)
         variances = np.empty(len(items), dtype=items.dtype)
         for start in range(0, len(items), CHUNK):
             part = items[start : start + CHUNK]
-            variances[start : start + CHUNK] = np.einsum("nd,nd->n", part @ block_cov, part)
+            np.einsum("nd,nd->n", part @ block_cov, part, out=variances[start : start + CHUNK])
         return np.asarray(np.maximum(variances, 0.0, out=variances))
+
+
+def _for_all(of_prior: AnyFloatArray, n_users: int) -> AnyFloatArray:
+    """The same row for all users, without a copy."""
+    return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, len(of_prior)))
+
+
+def _clip(variances: AnyFloatArray) -> None:
+    """Rounding may leave less than nothing; looking is cheaper than clipping every time."""
+    if variances.min() < 0:
+        np.maximum(variances, 0.0, out=variances)

@@ -6,10 +6,7 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.model import Model
-from igcf.online.belief import Belief
-
-BLOCK = 256
-"""Observations per block when a belief is computed from a history: the work stays linear in its length."""
+from igcf.online.belief import Belief, absorb
 
 
 def prior_belief(model: Model) -> Belief:
@@ -40,14 +37,48 @@ def belief_from_history(model: Model, rows: list[int], values: list[float], forg
     """The belief after a whole history; equals learning it reaction by reaction."""
     belief = prior_belief(model)
     if not model.has_identity_links:
+        if forgetting == 1.0 and _has_independent_blocks(model):
+            return _block_by_block(model, rows, values)
         for belief in beliefs_along(model, rows, values, forgetting):  # noqa: B007
             pass
         return belief
     X, rewards, noise = evidence(model, rows, values, forgetting)
-    for start in range(0, len(X), BLOCK):
-        part = slice(start, start + BLOCK)
-        belief = belief.updated_block(X[part], rewards[part], noise[part])
-    return belief
+    if len(X) <= model.dim:
+        return belief.updated_block(X, rewards, noise)
+    return Belief.posterior(model.prior_mean, model.prior_root, X, rewards, noise)
+
+
+def _has_independent_blocks(model: Model) -> bool:
+    """Whether no two blocks of the user's vector are correlated in the population or share a dimension."""
+    block = np.full(model.dim, -1)
+    for start, stop in {(channel.span.start, channel.span.stop) for channel in model.channels}:
+        if (block[start:stop] >= 0).any():
+            return False
+        block[start:stop] = start
+    return not model.prior_cov[block[:, None] != block[None, :]].any()
+
+
+def _block_by_block(model: Model, rows: list[int], values: list[float]) -> Belief:
+    """Blocks whose channels are all Gaussian at once, the others reaction by reaction but without the rest of `cov`."""
+    mean, cov = model.prior_mean.copy(), model.prior_cov.copy()
+    for start in {channel.start for channel in model.channels}:
+        channels = [channel for channel in model.channels if channel.start == start]
+        span = channels[0].span
+        if all(channel.link == "identity" for channel in channels):
+            X = np.concatenate([channel.vectors[rows] for channel in channels]).astype(np.float64)
+            rewards = np.concatenate([channel.reward.of(values) for channel in channels])
+            noise = np.concatenate([channel.noise_var[rows] for channel in channels])
+            known = ~np.isnan(rewards)
+            block = Belief(mean[span], cov[span, span]).updated_block(X[known], rewards[known], noise[known])
+            mean[span], cov[span, span] = block.mean, block.cov
+            continue
+        for row, value in zip(rows, values, strict=True):
+            for channel in channels:
+                reward = channel.reward.of_one(value)
+                if reward == reward:  # not NaN, which reveals nothing
+                    x = channel.vectors[row].astype(np.float64)
+                    absorb(mean[span], cov[span, span], x, reward, channel.noise_var.item(row), channel.link)
+    return Belief(mean, cov)
 
 
 def contributions(
@@ -82,9 +113,12 @@ def evidence(
     gets a noise so large that it weighs nothing.
     """
     X, rewards, noise = model.observations(np.array(rows), np.array(values))
-    weight = forgetting ** np.arange(len(rows) - 1, -1, -1.0)
-    noise = np.where(np.isnan(rewards), 1e30, noise / weight[:, None])
-    return X.reshape(-1, model.dim), np.nan_to_num(rewards).ravel(), noise.ravel()
+    if forgetting < 1.0:
+        noise /= (forgetting ** np.arange(len(rows) - 1, -1, -1.0))[:, None]
+    is_unknown = np.isnan(rewards)
+    if is_unknown.any():
+        rewards[is_unknown], noise[is_unknown] = 0.0, 1e30
+    return X.reshape(-1, model.dim), rewards.ravel(), noise.ravel()
 
 
 def _expected(model: Model, belief: Belief, item_row: int) -> float:

@@ -9,6 +9,13 @@ from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
 from igcf.online.engine import ScoringEngine
 
+BLOCKS, BLOCKS_PER_ITEM, LEAST_WIDTH = 32, 4, 4
+"""The best items of so many blocks of the catalogue, in which the k best of all rarely meet, are scored first."""
+ROUNDING = 1e-5
+"""More than what single precision can change in a score."""
+TOO_MANY = 4
+"""All scores are computed where more than one in so many items could be among the best."""
+
 
 class Policy(Protocol):
     """Turns the state of all users into scores; larger is recommended first."""
@@ -19,7 +26,10 @@ class Policy(Protocol):
         ...
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """One score per user and item, (users, items); `available` marks what may be recommended."""
+        """One score per user and item, (users, items): a new array, or `engine.means` itself.
+
+        `available` marks what may be recommended.
+        """
         ...
 
 
@@ -60,10 +70,38 @@ class Ucb:
         """Mean plus `nu` standard deviations."""
         if self.nu == 0:
             return engine.means
-        bonus: AnyFloatArray = np.sqrt(_variances(engine, self.item_uncertainty))
-        bonus *= self.nu
-        bonus += engine.means
-        return bonus
+        return self.scores_from(engine.means, _variances(engine, self.item_uncertainty))
+
+    def contenders(self, engine: ScoringEngine, available: BoolArray, k: int) -> IntArray | None:
+        """Some items of the only user, the `k` best available ones among them; None where all must be scored.
+
+        Nothing but these scores is computed exactly. An item whose bound, its mean plus `nu` standard deviations of
+        the population, is below the k-th best of any exact scores cannot be among the k best.
+        """
+        n_blocks = BLOCKS_PER_ITEM * k + BLOCKS
+        width = available.shape[1] // n_blocks
+        if width < LEAST_WIDTH or self.item_uncertainty or self.nu == 0:
+            return None
+        bound: AnyFloatArray = np.sqrt(engine.variance_bounds())
+        bound *= self.nu * (1.0 + ROUNDING)
+        bound += engine.means[0]
+        bound[~available[0]] = -np.inf
+        heads = bound[: n_blocks * width].reshape(n_blocks, width).argmax(axis=1)
+        heads += np.arange(0, n_blocks * width, width)
+        heads = heads[bound[heads] > -np.inf]
+        if len(heads) < k:
+            return None
+        exact = self.scores_from(engine.means[0, heads], engine.variances_at(heads))
+        least = np.partition(exact, len(heads) - k)[len(heads) - k]
+        rows = (bound >= least - ROUNDING * abs(least)).nonzero()[0]
+        return rows if len(rows) * TOO_MANY < available.shape[1] else None
+
+    def scores_from(self, means: AnyFloatArray, variances: AnyFloatArray) -> AnyFloatArray:
+        """Mean plus `nu` standard deviations."""
+        scores: AnyFloatArray = np.sqrt(variances)
+        scores *= self.nu
+        scores += means
+        return scores
 
 
 @dataclass(frozen=True)
@@ -130,26 +168,51 @@ def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncert
     raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
 
 
-def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
+def best(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, rng: np.random.Generator
+) -> tuple[IntArray, AnyFloatArray, AnyFloatArray]:
+    """The `k` best available items of the only user, best first, their scores, and the variances of their means."""
+    if engine.is_behind and isinstance(policy, Ucb):
+        rows = policy.contenders(engine, available, k)
+        if rows is not None:
+            variances = engine.variances_at(rows)
+            scores = policy.scores_from(engine.means[0, rows], variances)
+            order = _top_k_of_one(scores, k, rng)
+            return rows[order], scores[order], variances[order]
+    masked = policy.scores(engine, available, rng=rng)[0].copy()
+    masked[~available[0]] = -np.inf
+    chosen = _top_k_of_one(masked, k, rng)
+    return chosen, masked[chosen], engine.variances_at(chosen)
+
+
+def top_k(
+    scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator, overwrite: bool = False
+) -> IntArray:
     """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
 
-    Every row must have at least `k` available items.
+    Every row must have at least `k` available items. `overwrite` allows to spoil `scores`, which saves a copy.
     """
-    masked = np.array(scores, order="C")
+    masked = scores if overwrite and scores.flags.c_contiguous else np.array(scores, order="C")
     masked.ravel()[np.flatnonzero(~available)] = -np.inf  # few are not, so this is faster than `where`
     if k == 1:
-        users, chosen = np.divmod(np.flatnonzero(masked == masked.max(axis=1, keepdims=True)), masked.shape[1])
-        if len(chosen) > len(masked):  # some have several best items
-            by_user = np.split(chosen, np.flatnonzero(np.diff(users)) + 1)
-            chosen = np.array([rows[0] if len(rows) == 1 else rng.choice(rows) for rows in by_user])
-        return np.asarray(chosen[:, None])
-    if len(masked) == 1:
-        return _top_k_of_one(masked[0], k, rng)[None]
+        return _best_of_each(masked, rng)[:, None]
     return np.stack([_top_k_of_one(row, k, rng) for row in masked])
 
 
+def _best_of_each(masked: AnyFloatArray, rng: np.random.Generator) -> IntArray:
+    users, chosen = np.arange(len(masked)), masked.argmax(axis=1)
+    highest = masked[users, chosen]
+    masked[users, chosen] = -np.inf
+    for user in np.flatnonzero(masked.max(axis=1) == highest):  # these have several best items
+        masked[user, chosen[user]] = highest[user]
+        chosen[user] = rng.choice(np.flatnonzero(masked[user] == highest[user]))
+    return np.asarray(chosen)
+
+
 def _top_k_of_one(masked: AnyFloatArray, k: int, rng: np.random.Generator) -> IntArray:
-    least = np.partition(masked, len(masked) - k)[len(masked) - k]
-    rows = np.flatnonzero(masked >= max(least, LEAST))
+    parted = masked.copy()
+    parted.partition(len(masked) - k)
+    least = parted.item(len(masked) - k)
+    rows = (masked >= max(least, LEAST)).nonzero()[0]
     order = np.lexsort((rng.random(len(rows)), -masked[rows]))
-    return np.asarray(rows[order[:k]])
+    return rows[order[:k]]

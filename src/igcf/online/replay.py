@@ -46,7 +46,7 @@ class ModelLearner:
     def select(self, available: BoolArray, k: int) -> IntArray:
         """The policy's best available items."""
         scores = self.policy.scores(self.engine, available, rng=self._rng)
-        return top_k(scores, available, k, rng=self._rng)
+        return top_k(scores, available, k, rng=self._rng, overwrite=scores is not self.engine.means)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Closed-form updates of all users."""

@@ -2,24 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.learning import belief_from_history, contributions
-from igcf.online.policies import Policy, Ucb, top_k
+from igcf.online.policies import Policy, Ucb, best
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
 
 
-@dataclass(frozen=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by."""
 
     item_id: str
@@ -106,6 +106,7 @@ class Session:
         self._values = [self.model.reward.checked(value) for _, value in history]
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
+        self._n_unseen = self.model.n_items - len(set(self._rows))
         if history:
             engine.set_belief(
                 belief_from_history(self.model, self._rows, self._values, self._forgetting)
@@ -146,22 +147,19 @@ class Session:
             policy: used instead of the recommender's own, for this call.
         """
         available = self.available(k, exclude, candidates)
-        scores = (policy or self.policy).scores(self._engine, available, rng=self._rng)
-        chosen = top_k(scores, available, k, rng=self._rng)[0]
-        means, stds = self._engine.means[0, chosen], np.sqrt(self._engine.variances[0, chosen])
-        better = _better(self._engine.means[0], available[0], means)
-        return [
-            Recommendation(self.model.item_ids[row], float(scores[0, row]), mean, std, rank, mean_rank)
-            for rank, (row, mean, std, mean_rank) in enumerate(
-                zip(chosen, means.tolist(), stds.tolist(), (better + 1).tolist(), strict=True), start=1
-            )
-        ]
+        chosen, scores, variances = best(policy or self.policy, self._engine, available, k, rng=self._rng)
+        all_means, ids = self._engine.means[0], self.model.item_ids
+        means, stds = all_means[chosen], np.sqrt(variances)
+        mean_ranks = _mean_ranks(all_means, available[0], means)
+        shown = map(ids.__getitem__, chosen.tolist())
+        columns = (shown, scores.tolist(), means.tolist(), stds.tolist(), range(1, k + 1), mean_ranks)
+        return list(map(Recommendation._make, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
         """Which items `recommend` would choose from, (1, items), not to be written to; at least `k` or a refusal."""
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
-        available = self._unseen
+        available, left = self._unseen, self._n_unseen
         if candidates is not None:
             rows: npt.NDArray[np.intp] = np.array([self.model.item_row(each) for each in candidates], dtype=np.intp)
             chosen = np.zeros_like(available)
@@ -171,7 +169,8 @@ class Session:
         if excluded:
             available = available.copy()
             available[0, excluded] = False
-        left = int(np.count_nonzero(available))
+        if available is not self._unseen:
+            left = int(np.count_nonzero(available))
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
@@ -183,9 +182,10 @@ class Session:
         """Learn from one reaction, in closed form; a bad item or value raises and changes nothing."""
         row, number = self.model.item_row(item_id), self.model.reward.checked(value)
         self._engine.forget(self._forgetting)
-        self._engine.observe(np.array([row]), np.array([number]))
+        self._engine.observe_one(row, number)
         self._rows.append(row)
         self._values.append(number)
+        self._n_unseen -= int(self._unseen[0, row])
         self._unseen[0, row] = False
 
     def explain(self, item_id: str) -> Explanation:
@@ -196,12 +196,14 @@ class Session:
             Contribution(past_id, value, float(amount))
             for (past_id, value), amount in zip(self.history, amounts, strict=True)
         )
-        std = float(np.sqrt(self._engine.variances[0, row]))
+        std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
         return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
 
 
-def _better(all_means: AnyFloatArray, available: BoolArray, means: AnyFloatArray) -> IntArray:
-    """How many available items have a mean above each of `means`; only those above the least of them are compared."""
-    rows = np.flatnonzero(all_means > means.min())
-    above = np.sort(all_means[rows[available[rows]]])
-    return len(above) - np.searchsorted(above, means, side="right")
+def _mean_ranks(all_means: AnyFloatArray, available: BoolArray, means: AnyFloatArray) -> list[int]:
+    """1 + how many available items have a mean above each of `means`; only those above their least are compared."""
+    rows = (all_means > means.min()).nonzero()[0]
+    above = all_means[rows[available[rows]]]
+    above.sort()
+    ranks: list[int] = (len(above) + 1 - above.searchsorted(means, side="right")).tolist()
+    return ranks
