@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from igcf.evaluate import Engine, Results, evaluate
 from igcf.evaluate.jobs import Job, Play
 from igcf.evaluate.plots import by_user
 from igcf.evaluate.report import write_results
+from igcf.evaluate.results import collect
 from igcf.evaluate.run import Step, run_jobs
 from igcf.evaluate.tables import as_latex, as_markdown, results_tables
 from igcf.evaluate.tune import grid_jobs, grid_points
@@ -137,6 +139,18 @@ def test_our_models_are_compared_with_the_best_baseline() -> None:
     results = evaluate(log(), setup(), ("random", "pop", "pca-gp"))
     assert {(each.method, each.reference) for each in results.comparisons} == {("random", "pca-gp"), ("pop", "pca-gp")}
     assert all(each.difference < 0 and each.p_corrected >= each.p_value for each in results.comparisons)
+
+
+def test_in_an_ablation_every_variant_is_compared_with_the_full_model_of_its_method() -> None:
+    ablation = setup("ablation")
+    (outcomes,) = run_jobs(log(), [Job("random", ablation, 0, (Play("random", {}),))])
+    renamed = [
+        replace(each, method=method, label=label)
+        for method, label in (("a", "a"), ("a", "a - meta"), ("b", "b"), ("b", "b - meta"))
+        for each in outcomes
+    ]
+    found = collect(ablation, renamed).comparisons
+    assert {(each.method, each.reference) for each in found} == {("a - meta", "a"), ("b - meta", "b")}
 
 
 def test_a_grid_shares_fits_among_online_settings() -> None:

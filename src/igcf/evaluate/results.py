@@ -192,10 +192,7 @@ def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
         labels = list(dict.fromkeys(row.method for row in here))
         for t in cutoffs(setup, session):
             scores = {label: _user_scores([row for row in here if row.method == label], curve, t) for label in labels}
-            reference = _reference(setup, here, labels, curve, t)
-            if reference is None:
-                continue
-            for label in labels:
+            for label, reference in _references(setup, here, labels, curve, t).items():
                 is_ours = label.startswith("igcf")
                 if label == reference or not (is_ours or t == session.rounds):
                     continue
@@ -206,17 +203,18 @@ def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
     return corrected(found)
 
 
-def _reference(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve: str, t: int) -> str | None:
+def _references(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve: str, t: int) -> dict[str, str]:
+    """What each row is compared with: the best baseline, or in an ablation the full model."""
     if setup.protocol == "ablation":
-        return labels[0]
+        return {row.method: row.outcome.method for row in rows}
     baselines = [label for label in labels if label in METHODS and not label.startswith("igcf")]
     if not baselines or len(labels) < 2:
-        return None
+        return {}
 
     def mean(label: str) -> float:
         return float(np.mean([row.curves[curve][:, t - 1].mean() for row in rows if row.method == label]))
 
-    return max(baselines, key=mean)
+    return dict.fromkeys(labels, max(baselines, key=mean))
 
 
 def _user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
