@@ -1,14 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from igcf.arrays import FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data import cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
 from igcf.online import Greedy
+from igcf.online.learning import learned, prior_belief
 from igcf.pretrain import pretrain
 from igcf.pretrain.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
+from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.logistic import _Fit, polya_gamma_means
 from tests.pretrain.worlds import hits, popular_hits
 
@@ -25,7 +30,7 @@ def small_log(n_users: int = 60, n_items: int = 25, seed: int = 0) -> tuple[sp.c
 @pytest.mark.parametrize("activity", [0.0, 0.5])
 def test_the_linear_expert_is_weighted_principal_components(activity: float) -> None:
     successes, exposures = small_log()
-    expert = fit_linear(successes, exposures, 4, activity=activity)
+    expert = fit_linear([successes, exposures], 4, activity=activity)
     Z = np.hstack([successes.toarray(), exposures.toarray()]).astype(np.float64)
     weight = (successes.toarray().sum(axis=1).astype(np.float64) + 5.0) ** activity
     weight /= weight.sum()
@@ -43,7 +48,7 @@ def test_the_linear_expert_is_weighted_principal_components(activity: float) -> 
 
 def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[FloatArray, FloatArray]:
     """One user's posterior by the formulas, with omega = 0.2 as in the first iteration."""
-    x, y = fit.vectors[: fit.n_items], fit.vectors[fit.n_items :]
+    x, y = fit.vectors
     d = x.shape[1] - 1
     precision, information = np.eye(d), np.zeros(d)
     for i in range(fit.n_items):
@@ -57,7 +62,7 @@ def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[Fl
 
 def test_the_user_step_agrees_with_its_formula() -> None:
     successes, exposures = small_log(n_users=7, n_items=9)
-    fit = _Fit(successes, exposures, fit_linear(successes, exposures, 3), 3)
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
     means, covs = fit.user_step()
     for user in range(7):
         mean, cov = brute_force_user(fit, exposures.toarray()[user], successes.toarray()[user])
@@ -67,12 +72,48 @@ def test_the_user_step_agrees_with_its_formula() -> None:
 
 def test_whitening_leaves_every_prediction_alone_and_the_population_standard() -> None:
     successes, exposures = small_log()
-    fit = _Fit(successes, exposures, fit_linear(successes, exposures, 3), 3)
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
     means, covs = fit.user_step()
-    before = np.column_stack([means, np.ones(len(means))]) @ fit.vectors.T
-    users = fit.whiten(means, covs)
-    np.testing.assert_allclose(users @ fit.vectors.T, before, atol=1e-8)
-    np.testing.assert_allclose(users[:, :-1].mean(axis=0), 0.0, atol=1e-10)
+    before = np.column_stack([means, np.ones(len(means))]) @ fit.vectors.reshape(-1, 4).T
+    fit.whiten(means, covs)
+    assert fit.means is not None
+    assert fit.moments is not None
+    np.testing.assert_allclose(fit.means @ fit.vectors.reshape(-1, 4).T, before, atol=1e-5)
+    np.testing.assert_allclose(fit.means[:, :-1].mean(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(fit._symmetric(fit.moments).mean(axis=0), np.eye(4), atol=1e-5)
+
+
+def test_the_item_step_agrees_with_its_formula() -> None:
+    successes, exposures = small_log(n_users=7, n_items=9)
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
+    fit.whiten(*fit.user_step())
+    assert fit.means is not None
+    assert fit.moments is not None
+    assert fit.variances is not None
+    moments, before = fit._symmetric(fit.moments), fit.vectors.copy()
+    fit.item_step(penalty=2.0)
+    seen, liked = exposures.toarray(), successes.toarray()
+    for channel, targets, is_known in ((0, seen, np.ones_like(seen)), (1, liked, seen)):
+        for item in range(9):
+            x = before[channel, item]
+            xi = np.sqrt((fit.means @ x) ** 2 + fit.variances @ x[:3] ** 2)
+            omega = np.tanh(xi / 2) / (2 * xi) * is_known[:, item]
+            precision = np.einsum("u,uij->ij", omega, moments) + np.diag([2.0, 2.0, 2.0, 1e-3])
+            information = ((targets[:, item] - 0.5) * is_known[:, item]) @ fit.means
+            information[3] += 1e-3 * fit.anchors[channel, item]
+            np.testing.assert_allclose(
+                fit.vectors[channel, item], np.linalg.solve(precision, information), rtol=1e-3, atol=1e-4
+            )
+
+
+def test_the_number_of_threads_does_not_change_the_result() -> None:
+    successes, exposures = small_log(n_users=600)
+    start = fit_linear([successes, exposures], 2)
+    with threadpool_limits(limits=1):
+        one = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+    with threadpool_limits(limits=2):
+        two = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+    np.testing.assert_array_equal(one.vectors, two.vectors)
 
 
 def likelihood(expert: LogisticExpert, successes: sp.csr_array, exposures: sp.csr_array) -> float:
@@ -85,18 +126,35 @@ def likelihood(expert: LogisticExpert, successes: sp.csr_array, exposures: sp.cs
 
 
 def test_the_logistic_expert_explains_users_it_has_not_seen_better_with_every_few_iterations() -> None:
-    successes, exposures = small_log(n_users=400, seed=1)
     train, rest = slice(0, 300), slice(300, 400)
-    start = fit_linear(successes[train], exposures[train], 2)
-    scores = [
-        likelihood(
-            fit_logistic(successes[train], exposures[train], start, dim=2, iterations=iterations),
-            successes[rest],
-            exposures[rest],
-        )
-        for iterations in (1, 3, 12)
-    ]
-    assert scores[0] < scores[1] < scores[2]
+    scores = dict.fromkeys((1, 3, 12), 0.0)
+    for seed in range(3):
+        successes, exposures = small_log(n_users=400, seed=seed)
+        start = fit_linear([successes[train], exposures[train]], 2)
+        for iterations in scores:
+            expert = fit_logistic(exposures[train], [successes[train]], start, dim=2, iterations=iterations)
+            scores[iterations] += likelihood(expert, successes[rest], exposures[rest])
+    assert scores[1] < scores[3] < scores[12]
+
+
+def test_grades_divide_successes_and_failures_and_are_left_out_where_all_are_equal() -> None:
+    assert grade_thresholds(np.array([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), 4.0) == ((5.0,), (3.0,))
+    assert grade_thresholds(np.array([0.0, 1.0, 0.0]), 1.0) == ((), ())
+    watched = np.linspace(0.0, 4.0, 41)
+    (above,), (below,) = grade_thresholds(watched, 2.0)
+    np.testing.assert_allclose([above, below], [3.0, 1.0], atol=0.11)
+
+
+def test_a_very_good_reaction_teaches_more_than_a_good_one_and_grades_can_be_left_out() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    small = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0)
+    graded, plain = fit_experts(log, small), fit_experts(log, replace(small, grades=False))
+    assert [channel.reward.threshold for channel in graded.channels] == [4.0, 4.0, 5.0, 4.0, 4.0, 5.0, 3.0]
+    assert [channel.link for channel in plain.channels] == ["identity", "identity", "logit", "logit"]
+    good, very_good = (learned(prior_belief(graded), graded, 0, value) for value in (4.0, 5.0))
+    assert not np.allclose(good.mean, very_good.mean)
+    good, very_good = (learned(prior_belief(plain), plain, 0, value) for value in (4.0, 5.0))
+    np.testing.assert_array_equal(good.mean, very_good.mean)
 
 
 def test_polya_gamma_means_are_a_quarter_at_zero_and_fall() -> None:

@@ -10,11 +10,12 @@ from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, ModelLearner, Ucb
 
-FIT = ("linear_dim", "activity", "caution", "logistic_dim", "iterations", "penalty")
+FIT = ("linear_dim", "activity", "caution", "grades", "logistic_dim", "iterations", "penalty")
 DEFAULTS = {
     "linear_dim": None,
     "activity": None,
     "caution": None,
+    "grades": True,
     "logistic_dim": 32,
     "iterations": 15,
     "penalty": 5.0,
@@ -28,15 +29,13 @@ DEFAULTS = {
 VARIANTS: dict[str, Settings] = {
     "- meta": {"meta": False},
     "- caution": {"cautious": False},
+    "- grades": {"grades": False},
+    "- activity weights": {"activity": 0.0},
     "- logistic expert": {"experts": "linear"},
     "- linear expert": {"experts": "logistic"},
     "- logistic expert & exposure": {"experts": "linear", "exposure": False},
     "+ exploration (nu = 0.3)": {"nu": 0.3},
 }
-LINEAR = (0, 1)
-"""The linear expert's channels: success and exposure."""
-LOGISTIC = (2, 3)
-"""The logistic expert's channels: exposure and, given it, success."""
 
 
 def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
@@ -61,8 +60,7 @@ def play_igcf(model: Model, settings: Settings) -> ModelLearner:
     if not settings["cautious"]:
         caution = float(model.metadata["chosen"]["caution"])
         channels = [replace(channel, noise_var=channel.noise_var / caution) for channel in channels]
-    used, terms = _parts(settings, has_both=len(channels) > len(LINEAR))
-    heard = [channels[number] for number in used]
+    heard, terms = _parts(settings, channels)
     first = min(channel.start for channel in heard)
     part = slice(first, max(channel.start + channel.vectors.shape[1] for channel in heard))
     mean, cov = model.prior_mean[part], model.prior_cov[part, part]
@@ -79,14 +77,20 @@ def play_igcf(model: Model, settings: Settings) -> ModelLearner:
     return ModelLearner(met, policy, forgetting=settings["forgetting"])
 
 
-def _parts(settings: Settings, *, has_both: bool) -> tuple[list[int], list[Term]]:
-    """The channels that are listened to, and how the expected reward follows from them."""
-    linear = list(LINEAR) if settings["exposure"] else [LINEAR[0]]
-    if settings["experts"] == "linear" or not has_both:
+def _parts(settings: Settings, channels: Sequence[Channel]) -> tuple[list[Channel], list[Term]]:
+    """The channels that are listened to, and how the expected reward follows from them.
+
+    Success is the linear expert's first channel; exposure and, given it, success are the logistic expert's first two.
+    """
+    linear = [channel for channel in channels if channel.link == "identity"]
+    logistic = [channel for channel in channels if channel.link == "logit"]
+    if not settings["exposure"]:
+        linear = [channel for channel in linear if channel.reward.kind != "exposed"]
+    if settings["experts"] == "linear" or not logistic:
         return linear, [Term(1.0, (0,))]
     if settings["experts"] == "logistic":
-        return list(LOGISTIC), [Term(1.0, (0, 1))]
+        return logistic, [Term(1.0, (0, 1))]
     if settings["experts"] != "both":
         raise ConfigError(f"experts must be both, linear or logistic, got {settings['experts']!r}")
     start = len(linear)
-    return [*linear, *LOGISTIC], [Term(0.5, (0,)), Term(0.5, (start, start + 1))]
+    return [*linear, *logistic], [Term(0.5, (0,)), Term(0.5, (start, start + 1))]

@@ -1,7 +1,7 @@
 """Both experts as one model, and the three numbers that are chosen on validation users."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from igcf.arrays import Float32Array, FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
+from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
 from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
@@ -19,8 +20,8 @@ from igcf.pretrain.train import Progress
 
 RESIDUAL_FLOOR = 0.02
 """Added to a column's residual variance: nothing is observed more exactly than this."""
-EXPOSURE_NOISE = 3.0
-"""How much noisier an exposure counts than a success: it is the weaker sign of taste."""
+OTHER_NOISE = 3.0
+"""How much noisier an exposure, or more than a success, counts than a success: they are the weaker signs of taste."""
 CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
 ACTIVITIES = (0.5, 0.0)
 LINEAR_DIMS = (48, 24)
@@ -73,19 +74,25 @@ class Fits:
         self, data: Interactions, config: ExpertsConfig, reward: Reward, say: Callable[[str, int, int], None]
     ) -> None:
         self.data, self.config, self.reward, self._say = data, config, reward, say
-        has_rows = np.unique(data.user_idx)
-        self.exposures = sp.csr_array(data.matrix(np.ones(len(data), dtype=np.float32))[has_rows])
-        self.successes = sp.csr_array(data.matrix(reward.is_satisfied(data.values).astype(np.float32))[has_rows])
-        self.successes.eliminate_zeros()
+        self.above, self.below = grade_thresholds(data.values, reward.threshold) if config.grades else ((), ())
+        self.exposures = self._table(-np.inf)
+        self.successes = self._table(reward.threshold)
+        self.better = [self._table(threshold) for threshold in self.above]
         self._linear: dict[tuple[int, float], LinearExpert] = {}
         self._logistic: LogisticExpert | None = None
+
+    def _table(self, threshold: float) -> sp.csr_array:
+        """(users, items) ones where a reaction has at least this value; users without any reaction are left out."""
+        rows = np.unique(self.data.user_idx)
+        table = sp.csr_array(self.data.matrix((self.data.values >= threshold).astype(np.float32))[rows])
+        table.eliminate_zeros()
+        return table
 
     def linear(self, dim: int, activity: float) -> LinearExpert:
         """The linear expert of these settings."""
         if (dim, activity) not in self._linear:
-            self._linear[dim, activity] = fit_linear(
-                self.successes, self.exposures, dim, activity=activity, seed=self.config.seed
-            )
+            tables = [self.successes, self.exposures, *self.better]
+            self._linear[dim, activity] = fit_linear(tables, dim, activity=activity, seed=self.config.seed)
         return self._linear[dim, activity]
 
     def logistic(self) -> LogisticExpert | None:
@@ -93,8 +100,8 @@ class Fits:
         if self._logistic is None and self.data.n_items <= MOST_ITEMS:
             config = self.config
             self._logistic = fit_logistic(
-                self.successes,
                 self.exposures,
+                [self.successes, *self.better, *(self._table(threshold) for threshold in self.below)],
                 self.linear(max(config.logistic_dim, LINEAR_DIMS[0]), 0.0),
                 dim=config.logistic_dim,
                 iterations=config.iterations,
@@ -107,7 +114,16 @@ class Fits:
     def built(self, choice: Choice, metadata: dict[str, Any] | None = None) -> Model:
         """The model of one choice."""
         linear = self.linear(choice.dim, choice.activity)
-        return ensemble_model(self.data, self.reward, linear, self.logistic(), choice.caution, metadata)
+        return ensemble_model(
+            self.data,
+            self.reward,
+            linear,
+            self.logistic(),
+            choice.caution,
+            above=self.above,
+            below=self.below,
+            metadata=metadata,
+        )
 
     def chosen(self, truth: Float32Array) -> tuple[Choice, float]:
         """The best choice on validation users, one setting after the other; ties keep the earlier candidate."""
@@ -156,27 +172,33 @@ def ensemble_model(
     linear: LinearExpert,
     logistic: LogisticExpert | None,
     caution: float,
+    *,
+    above: Sequence[float] = (),
+    below: Sequence[float] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Model:
-    """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector."""
+    """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector.
+
+    `above` and `below` are the thresholds of the further gradings: they are learned from, and not scored.
+    """
     n = data.n_items
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
     noise = caution * (linear.residuals + RESIDUAL_FLOOR)
-    channels = [
-        Channel(factors[:n], noise[:n], reward),
-        Channel(factors[n:], EXPOSURE_NOISE * noise[n:], replace(reward, kind="exposed")),
-    ]
+    shown = [reward, replace(reward, kind="exposed"), *(replace(reward, threshold=grade) for grade in above)]
+    channels = []
+    for number, revealed in enumerate(shown):
+        rows = slice(number * n, (number + 1) * n)
+        channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), revealed))
     means = [_constant_first(linear.loadings.shape[1])]
     terms = [Term(1.0, (0,))]
     if logistic is not None:
-        start, flat = factors.shape[1], np.full(n, caution)
-        seen, liked = (np.roll(part, 1, axis=1).astype(np.float32) for part in (logistic.seen, logistic.liked))
-        channels += [
-            Channel(seen, flat, replace(reward, kind="exposed"), "logit", start),
-            Channel(liked, flat, replace(reward, kind="liked"), "logit", start),
-        ]
-        means.append(_constant_first(seen.shape[1] - 1))
-        terms = [Term(0.5, (0,)), Term(0.5, (2, 3))]
+        first, start, flat = len(channels), factors.shape[1], np.full(n, caution)
+        liked = [replace(reward, kind="liked", threshold=grade) for grade in (reward.threshold, *above, *below)]
+        for vectors, revealed in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
+            turned = np.roll(vectors, 1, axis=1).astype(np.float32)
+            channels.append(Channel(turned, flat, revealed, "logit", start))
+        means.append(_constant_first(logistic.vectors.shape[2] - 1))
+        terms = [Term(0.5, (0,)), Term(0.5, (first, first + 1))]
     prior_mean = np.concatenate(means)
     return Model(
         channels=channels,

@@ -1,9 +1,11 @@
-"""The linear expert: successes and exposures of all items as a Gaussian factor model (docs/maths.md, section Experts).
+"""The linear expert: what a reaction shows about all items as a Gaussian factor model (docs/maths.md, section Experts).
 
-A user is two rows of zeros and ones over all items: did they succeed (y) and was there any reaction (e). Both are
-N(mean + loadings . u, residual) with u ~ N(0, I): probabilistic principal components with a residual per column.
+A user is some rows of zeros and ones over all items: did they succeed (y), was there any reaction (e), was it more than
+a success. All are N(mean + loadings . u, residual) with u ~ N(0, I): probabilistic principal components with a residual
+per column.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,31 +20,28 @@ QUIET_USER = 5.0
 
 @dataclass(frozen=True, eq=False)
 class LinearExpert:
-    """Columns are the successes of all items, then their exposures."""
+    """The columns of all tables, one table behind the other."""
 
     means: FloatArray
-    """(2 items,)"""
+    """(tables x items,)"""
     loadings: FloatArray
-    """(2 items, d), scaled so that the population is N(0, I)"""
+    """(tables x items, d), scaled so that the population is N(0, I)"""
     residuals: FloatArray
-    """(2 items,) variance that the loadings leave unexplained"""
+    """(tables x items,) variance that the loadings leave unexplained"""
 
 
-def fit_linear(
-    successes: sp.csr_array, exposures: sp.csr_array, dim: int, *, activity: float = 0.0, seed: int = 0
-) -> LinearExpert:
-    """Weighted principal components of [successes | exposures], without making the matrix dense.
+def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.0, seed: int = 0) -> LinearExpert:
+    """Weighted principal components of [successes | exposures | ...], without making the matrix dense.
 
     Args:
-        successes: (users, items) ones.
-        exposures: (users, items) ones.
+        tables: (users, items) ones each, the successes first.
         dim: number d of components; fewer where the log has no more.
         activity: users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
         seed: of the start of the iteration.
     """
-    Z = sp.hstack([successes, exposures], format="csr").astype(np.float64)
+    Z = sp.hstack(tables, format="csr").astype(np.float64)
     n_users = Z.shape[0]
-    weight = (np.asarray(successes.sum(axis=1), dtype=np.float64).ravel() + QUIET_USER) ** activity
+    weight = (np.asarray(tables[0].sum(axis=1), dtype=np.float64).ravel() + QUIET_USER) ** activity
     weight /= weight.mean()
     means = (Z.T @ weight) / n_users
     root = np.sqrt(weight)

@@ -3,11 +3,12 @@
     seen ~ Bernoulli(sigmoid(b_i + x_i . u))     for every pair
     liked ~ Bernoulli(sigmoid(c_i + y_i . u))    where there is a reaction,          u ~ N(0, I)
 
-This is the paper's binary model (eq::model::cls) over all pairs. Its variational posterior is found by coordinate
-ascent instead of gradients: with Polya-Gamma weights omega the likelihood is a Gaussian one, so every step is exact.
+and, like "liked", any further grading of the reactions. This is the paper's binary model (eq::model::cls) over all
+pairs. Its variational posterior is found by coordinate ascent instead of gradients: with Polya-Gamma weights omega the
+likelihood is a Gaussian one, so every step is exact.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,9 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.kernels import csr_product, sampled_products
+from igcf.pretrain.experts.blocks import in_blocks, one_thread_each
 from igcf.pretrain.experts.linear import LinearExpert
 
-BLOCK = 256
-"""Users whose rows are dense at the same time."""
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many of its users, drawn by lot, as fit."""
@@ -31,120 +31,151 @@ LARGEST_START = 3.0
 
 @dataclass(frozen=True, eq=False)
 class LogisticExpert:
-    """Vectors whose last column is the constant; rows are items."""
+    """Vectors whose last column is the constant."""
 
-    seen: FloatArray
-    """(items, d + 1)"""
-    liked: FloatArray
-    """(items, d + 1)"""
+    vectors: FloatArray
+    """(1 + gradings, items, d + 1): of being seen, of being liked, of the further gradings"""
+
+    @property
+    def seen(self) -> FloatArray:
+        """Of being seen, (items, d + 1)."""
+        return np.asarray(self.vectors[0])
+
+    @property
+    def liked(self) -> FloatArray:
+        """Of being liked once seen, (items, d + 1)."""
+        return np.asarray(self.vectors[1])
 
 
 class _Fit:
-    """One fit: the log, the items' vectors and the users' moments. Rows of items are first "seen", then "liked"."""
+    """One fit: the log, the items' vectors and the users' posteriors."""
 
-    def __init__(self, successes: sp.csr_array, exposures: sp.csr_array, start: LinearExpert, dim: int) -> None:
-        self.exposures = exposures
+    def __init__(
+        self, exposures: sp.csr_array, gradings: Sequence[sp.csr_array], start: LinearExpert, dim: int
+    ) -> None:
         self.n_items = exposures.shape[1]
         self.reactions = exposures.astype(np.float32).sorted_indices()
-        """The pattern of the pairs whose liking is known."""
-        self.is_liked = (self.reactions * 0.25 + successes.astype(np.float32)).sorted_indices().data > 1.0
+        """The pattern of the pairs whose grading is known."""
         self.by_item = _transposed(self.reactions)
-        self.anchors = _logits(successes, exposures)
-        self.vectors = _first_vectors(start, self.n_items, dim, self.anchors)
-        """(2 items, d + 1), the last column is the constant"""
+        self.residuals = [np.full(self.reactions.nnz, 0.5, dtype=np.float32)]
+        """y - 1/2 of every reaction, by grading; the first is "seen", where all others are -1/2."""
+        for table in gradings:
+            marked = (self.reactions * 0.25 + table.astype(np.float32)).sorted_indices()
+            self.residuals.append(np.where(marked.data > 1.0, np.float32(0.5), np.float32(-0.5)))
+        self.anchors = _logits(exposures, gradings)
+        self.vectors = _first_vectors(start, dim, self.anchors)
+        """(1 + gradings, items, d + 1), the last column is the constant"""
+        self.means: Float32Array | None = None
+        """(users, d + 1), the last entry is 1"""
+        self.variances: Float32Array | None = None
+        """(users, d): only the diagonals enter omega; in the axes of `whiten` the rest is small, and any xi is valid"""
         self.moments: Float32Array | None = None
-        """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u'], u with a constant 1 as its last entry"""
+        """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u']"""
         self.upper = np.triu_indices(dim + 1)
-        self.twice = np.where(self.upper[0] == self.upper[1], 1.0, 2.0)
 
     def user_step(self) -> tuple[FloatArray, FloatArray]:
         """Posterior of every user: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
-        d = self.vectors.shape[1] - 1
-        products = self._products()
-        seen, liked = products[: self.n_items], products[self.n_items :]
-        directions = self.vectors[:, :d].astype(np.float32)
-        pattern = self.reactions.indptr, self.reactions.indices
-        upper = csr_product(*pattern, self._liked_weights(), liked).astype(np.float64)
-        information = csr_product(*pattern, self._liked_residuals(), directions[self.n_items :]).astype(np.float64)
-        for block, targets in self._seen_blocks():
-            upper[block] += self._seen_weights(block, seen) @ seen
-            information[block] += (targets - np.float32(0.5)) @ directions[: self.n_items]
+        d = self.vectors.shape[2] - 1
+        vectors = self.vectors.astype(np.float32)
+        products = vectors[:, :, self.upper[0]] * vectors[:, :, self.upper[1]]
+        indptr, indices = self.reactions.indptr, self.reactions.indices
+        upper = np.empty((self.reactions.shape[0], products.shape[2]), dtype=np.float32)
+
+        def weigh(block: slice) -> None:
+            upper[block] = self._seen_weights(block, slice(None)) @ products[0]
+
+        in_blocks(weigh, len(upper))
+        # every pair has y - 1/2 = -1/2, those that were seen 1 more
+        information = np.tile(-0.5 * self.vectors[0, :, :d].sum(axis=0), (len(upper), 1))
+        information += csr_product(indptr, indices, self.residuals[0] * 2, vectors[0, :, :d])
+        for number in range(1, len(vectors)):
+            upper += csr_product(indptr, indices, self._graded_weights(number), products[number])
+            information += csr_product(indptr, indices, self.residuals[number], vectors[number, :, :d])
         gram = self._symmetric(upper)
         covs: FloatArray = np.linalg.inv(gram[:, :d, :d] + np.eye(d)).astype(np.float64)
         return np.einsum("uij,uj->ui", covs, information - gram[:, :d, d]), covs
 
-    def whiten(self, means: FloatArray, covs: FloatArray) -> FloatArray:
-        """Make the population of users N(0, I) again by moving its mean and covariance into the items' vectors."""
-        d = means.shape[1]
-        centre = means.mean(axis=0)
-        deviations = means - centre
-        root = np.linalg.cholesky(deviations.T @ deviations / len(means) + covs.mean(axis=0))
-        inverse = np.linalg.inv(root)
-        self.vectors[:, d] += self.vectors[:, :d] @ centre
-        self.vectors[:, :d] = self.vectors[:, :d] @ root
-        users = np.column_stack([deviations @ inverse.T, np.ones(len(means))])
-        moments = users[:, :, None] * users[:, None, :]
-        moments[:, :d, :d] += inverse @ covs @ inverse.T
-        self.moments = moments[:, self.upper[0], self.upper[1]].astype(np.float32)
-        return users
+    def whiten(self, means: FloatArray, covs: FloatArray) -> None:
+        """Make the population of users N(0, I) again by moving its mean and covariance into the items' vectors.
 
-    def item_step(self, users: FloatArray, penalty: float) -> None:
+        The axes are turned so that the mean posterior covariance is diagonal.
+        """
+        d = means.shape[1]
+        centre, spread = means.mean(axis=0), covs.mean(axis=0)
+        deviations = means - centre
+        root = np.linalg.cholesky(deviations.T @ deviations / len(means) + spread)
+        inverse = np.linalg.inv(root)
+        axes = np.linalg.eigh(inverse @ spread @ inverse.T)[1]
+        root, inverse = root @ axes, axes.T @ inverse
+        self.vectors[:, :, d] += self.vectors[:, :, :d] @ centre
+        self.vectors[:, :, :d] = self.vectors[:, :, :d] @ root
+        users = np.column_stack([deviations @ inverse.T, np.ones(len(means))])
+        covs = inverse @ covs @ inverse.T
+        moments = users[:, :, None] * users[:, None, :]
+        moments[:, :d, :d] += covs
+        self.moments = moments[:, self.upper[0], self.upper[1]].astype(np.float32)
+        self.means = users.astype(np.float32)
+        self.variances = np.einsum("uii->ui", covs).astype(np.float32)
+
+    def item_step(self, penalty: float) -> None:
         """Ridge regression of every item on the users' moments; constants are drawn to the logit of its share."""
+        assert self.means is not None  # noqa: S101
         assert self.moments is not None  # noqa: S101
-        products = self._products()
-        width = self.vectors.shape[1]
+        moments, means = self.moments, self.means
+        channels, n_items, width = self.vectors.shape
         indptr, indices, order = self.by_item
-        rows = users.astype(np.float32)
-        upper = np.zeros((2 * self.n_items, len(self.twice)), dtype=np.float32)
-        information = np.zeros((2 * self.n_items, width))
-        upper[self.n_items :] = csr_product(indptr, indices, self._liked_weights()[order], self.moments)
-        information[self.n_items :] = csr_product(indptr, indices, self._liked_residuals()[order], rows)
-        for block, targets in self._seen_blocks():
-            upper[: self.n_items] += self._seen_weights(block, products[: self.n_items]).T @ self.moments[block]
-            information[: self.n_items] += (targets - np.float32(0.5)).T @ rows[block]
+        upper = np.empty((channels, n_items, moments.shape[1]), dtype=np.float32)
+        information = np.empty((channels, n_items, width))
+
+        def weigh(block: slice) -> None:
+            upper[0, block] = self._seen_weights(slice(None), block).T @ moments
+
+        in_blocks(weigh, n_items)
+        information[0] = csr_product(indptr, indices, self.residuals[0] * 2, means) - 0.5 * means.sum(
+            axis=0, dtype=np.float64
+        )
+        for number in range(1, channels):
+            upper[number] = csr_product(indptr, indices, self._graded_weights(number)[order], moments)
+            information[number] = csr_product(indptr, indices, self.residuals[number][order], means)
         penalties = np.full(width, penalty)
         penalties[-1] = BIAS_PENALTY
-        information[:, -1] += BIAS_PENALTY * self.anchors
-        precision = self._symmetric(upper) + np.diag(penalties)
-        self.vectors = np.linalg.solve(precision, information[:, :, None])[:, :, 0].astype(np.float64)
-
-    def _products(self) -> Float32Array:
-        """Upper triangles of x x' of all items."""
-        first, second = self.upper
-        return np.asarray(self.vectors[:, first] * self.vectors[:, second], dtype=np.float32)
+        information[:, :, -1] += BIAS_PENALTY * self.anchors
+        for number in range(channels):
+            precision = self._symmetric(upper[number]) + np.diag(penalties)
+            self.vectors[number] = np.linalg.solve(precision, information[number, :, :, None])[:, :, 0]
 
     def _symmetric(self, upper: npt.NDArray[np.floating]) -> FloatArray:
-        width = self.vectors.shape[1]
+        width = self.vectors.shape[2]
         full = np.empty((len(upper), width, width))
         full[:, self.upper[0], self.upper[1]] = upper
         full[:, self.upper[1], self.upper[0]] = upper
         return full
 
-    def _seen_blocks(self) -> Iterator[tuple[slice, Float32Array]]:
-        """Exposures of a block of users as zeros and ones."""
-        for start in range(0, self.exposures.shape[0], BLOCK):
-            block = slice(start, min(start + BLOCK, self.exposures.shape[0]))
-            yield block, self.exposures[block].toarray().astype(np.float32)
+    def _seen_weights(self, users: slice, items: slice) -> Float32Array:
+        """The weights omega of every pair of a block of users and a block of items."""
+        if self.means is None or self.variances is None:
+            shape = len(range(*users.indices(self.reactions.shape[0]))), len(range(*items.indices(self.n_items)))
+            return np.full(shape, FIRST_WEIGHT, dtype=np.float32)
+        vectors = self.vectors[0, items].astype(np.float32)
+        xi_squared = self.means[users] @ vectors.T
+        xi_squared *= xi_squared
+        xi_squared += self.variances[users] @ (vectors[:, :-1] ** 2).T
+        return polya_gamma_means(xi_squared)
 
-    def _seen_weights(self, block: slice, products: Float32Array) -> Float32Array:
-        if self.moments is None:
-            return np.full((block.stop - block.start, self.n_items), FIRST_WEIGHT, dtype=np.float32)
-        return polya_gamma_means(self.moments[block] @ (products * self.twice.astype(np.float32)).T)
-
-    def _liked_weights(self) -> Float32Array:
-        """One per reaction, in the order of `reactions`."""
-        if self.moments is None:
+    def _graded_weights(self, number: int) -> Float32Array:
+        """The weights omega of every reaction, in the order of `reactions`."""
+        if self.means is None or self.variances is None:
             return np.full(self.reactions.nnz, FIRST_WEIGHT, dtype=np.float32)
-        liked = self._products()[self.n_items :] * self.twice.astype(np.float32)
-        return polya_gamma_means(sampled_products(self.reactions.indptr, self.reactions.indices, self.moments, liked))
-
-    def _liked_residuals(self) -> Float32Array:
-        return np.asarray(self.is_liked.astype(np.float32) - np.float32(0.5))
+        vectors = self.vectors[number].astype(np.float32)
+        pattern = self.reactions.indptr, self.reactions.indices
+        xi_squared = sampled_products(*pattern, self.means, vectors) ** 2
+        xi_squared += sampled_products(*pattern, self.variances, vectors[:, :-1] ** 2)
+        return polya_gamma_means(xi_squared)
 
 
 def fit_logistic(
-    successes: sp.csr_array,
     exposures: sp.csr_array,
+    gradings: Sequence[sp.csr_array],
     start: LinearExpert,
     *,
     dim: int = 32,
@@ -153,15 +184,27 @@ def fit_logistic(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> LogisticExpert:
-    """Variational EM; `penalty` is the precision of the items' Gaussian prior, `start` gives the first directions."""
+    """Variational EM.
+
+    Args:
+        exposures: (users, items) ones where there is a reaction.
+        gradings: (users, items) ones each where the reaction is good enough, the successes first.
+        start: its loadings of successes, exposures and the next grading are the first directions.
+        dim: size of the users' vectors.
+        iterations: of users and items in turn.
+        penalty: precision of the items' Gaussian prior.
+        seed: of the draw of users where there are too many.
+        progress: told iterations done and all of them.
+    """
     users = _sampled_users(*exposures.shape, seed=seed)
-    fit = _Fit(sp.csr_array(successes[users]), sp.csr_array(exposures[users]), start, dim)
-    for iteration in range(iterations):
-        means, covs = fit.user_step()
-        fit.item_step(fit.whiten(means, covs), penalty)
-        if progress is not None:
-            progress(iteration + 1, iterations)
-    return LogisticExpert(fit.vectors[: fit.n_items], fit.vectors[fit.n_items :])
+    fit = _Fit(sp.csr_array(exposures[users]), [sp.csr_array(table[users]) for table in gradings], start, dim)
+    with one_thread_each():
+        for iteration in range(iterations):
+            fit.whiten(*fit.user_step())
+            fit.item_step(penalty)
+            if progress is not None:
+                progress(iteration + 1, iterations)
+    return LogisticExpert(fit.vectors)
 
 
 def polya_gamma_means(xi_squared: Float32Array) -> Float32Array:
@@ -180,25 +223,28 @@ def _transposed(pattern: sp.csr_array) -> tuple[IntArray, IntArray, IntArray]:
     return by_item.indptr, by_item.indices, by_item.data
 
 
-def _logits(successes: sp.csr_array, exposures: sp.csr_array) -> FloatArray:
-    """The logit of each item's share of exposures among users, and of likings among its exposures."""
-    n_seen, n_liked = (np.asarray(table.sum(axis=0)).ravel() for table in (exposures, successes))
-    share = n_liked.sum() / max(n_seen.sum(), 1.0)
-    seen = (n_seen + 0.5) / (exposures.shape[0] + 1.0)
-    liked = (n_liked + 2.0 * share + 1e-3) / (n_seen + 2.0 + 2e-3)
-    p = np.clip(np.concatenate([seen, liked]), 1e-6, 1.0 - 1e-6)
+def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:
+    """The logit of each item's share of exposures among users, and of each grading among its exposures."""
+    n_seen, *others = (np.asarray(table.sum(axis=0)).ravel() for table in (exposures, *gradings))
+    shares = [(n_seen + 0.5) / (exposures.shape[0] + 1.0)]
+    for counts in others:
+        overall = counts.sum() / max(n_seen.sum(), 1.0)
+        shares.append((counts + 2.0 * overall + 1e-3) / (n_seen + 2.0 + 2e-3))
+    p = np.clip(np.stack(shares), 1e-6, 1.0 - 1e-6)
     return np.asarray(np.log(p / (1.0 - p)))
 
 
-def _first_vectors(start: LinearExpert, n_items: int, dim: int, anchors: FloatArray) -> FloatArray:
-    """The linear expert's loadings as slopes of the logit, exposures first, capped so that nothing saturates."""
-    loadings = np.zeros((2 * n_items, dim))
+def _first_vectors(start: LinearExpert, dim: int, anchors: FloatArray) -> FloatArray:
+    """The linear expert's loadings as slopes of the logit, capped against saturation; zeros where it has none."""
+    channels, n_items = anchors.shape
+    slopes = np.zeros((channels, n_items, dim))
     known = min(dim, start.loadings.shape[1])
-    loadings[:, :known] = np.roll(start.loadings, n_items, axis=0)[:, :known]
-    share = np.roll(start.means, n_items)
-    slopes = loadings / (share * (1.0 - share) + 0.01)[:, None]
+    loadings, means = start.loadings.reshape(-1, n_items, start.loadings.shape[1]), start.means.reshape(-1, n_items)
+    for channel, table in zip(range(channels), (1, 0, *range(2, len(means))), strict=False):
+        share = means[table]
+        slopes[channel, :, :known] = loadings[table, :, :known] / (share * (1.0 - share) + 0.01)[:, None]
     slopes *= min(1.0, LARGEST_START / max(float(np.abs(slopes).max()), 1e-12))
-    return np.column_stack([slopes, anchors])
+    return np.concatenate([slopes, anchors[:, :, None]], axis=2)
 
 
 def _sampled_users(n_users: int, n_items: int, *, seed: int) -> IntArray:

@@ -1,0 +1,20 @@
+"""More than success or failure: thresholds that tell good reactions from very good ones, and bad from very bad."""
+
+import numpy as np
+import numpy.typing as npt
+
+
+def grade_thresholds(values: npt.NDArray[np.floating], satisfied: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The value that divides the successes most evenly, and the one that divides the failures; () where all are equal.
+
+    Ratings of 1 to 5 with success from 4 on: 5 and 3.
+    """
+    return _middle(values[values >= satisfied]), _middle(values[values < satisfied])
+
+
+def _middle(values: npt.NDArray[np.floating]) -> tuple[float, ...]:
+    levels, counts = np.unique(values, return_counts=True)
+    if len(levels) < 2:
+        return ()
+    share_from = counts[::-1].cumsum()[::-1][1:] / len(values)
+    return (float(levels[1:][np.abs(share_from - 0.5).argmin()]),)
