@@ -59,9 +59,10 @@ def table_rows(results: dict[str, Any]) -> dict[str, list[str]]:
             text += f" ± {spread['std']:.{digits}f}" if spread.get("std") is not None and len(each["seeds"]) > 1 else ""
             printed = paper.get((name, key))
             rows.setdefault(name, []).append(text if printed is None else f"{text} ({printed:g})")
-    rows[""].append("fit s")
-    for each in results["summary"][: len(rows) - 1]:
-        rows[each["method"]].append(f"{each['seconds']['pretrain']['mean']:.0f}")
+    if results["protocol"] == "cold-start":  # the other protocols fit the same models
+        rows[""].append("fit s")
+        for each in results["summary"]:
+            rows[each["method"]].append(f"{each['seconds']['pretrain']['mean']:.0f}")
     return rows
 
 
