@@ -13,6 +13,7 @@ from igcf.online import Greedy
 from igcf.online.learning import learned, prior_belief
 from igcf.pretrain import pretrain
 from igcf.pretrain.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
+from igcf.pretrain.experts.blocks import one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.logistic import _Fit, polya_gamma_means
 from tests.pretrain.worlds import hits, popular_hits
@@ -109,9 +110,9 @@ def test_the_item_step_agrees_with_its_formula() -> None:
 def test_the_number_of_threads_does_not_change_the_result() -> None:
     successes, exposures = small_log(n_users=600)
     start = fit_linear([successes, exposures], 2)
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), one_thread_each():
         one = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
-    with threadpool_limits(limits=2):
+    with threadpool_limits(limits=2), one_thread_each():
         two = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
     np.testing.assert_array_equal(one.vectors, two.vectors)
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
+    "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),
     "bench": ("igcf.cli.bench:bench", "Measure speed beside the bare operations and peers."),
     "theory": ("igcf.cli.theory:theory", "Check the confidence and regret bounds by simulation."),

@@ -12,6 +12,7 @@ from igcf.arrays import Float32Array, FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
+from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
@@ -59,12 +60,13 @@ def fit_experts(
     fits = Fits(data, config, reward, say)
     held_out = held_out_users(data, config.holdout)
     choice, precision = first_choice(config), float("nan")
-    if validation is not None:
-        choice, precision = fits.chosen(validation_table(validation, data))
-    elif len(held_out):
-        rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
-        choice, precision = rest.chosen(data.only_users(held_out).dense())
-    return fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
+    with one_thread_each():
+        if validation is not None:
+            choice, precision = fits.chosen(validation_table(validation, data))
+        elif len(held_out):
+            rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
+            choice, precision = rest.chosen(data.only_users(held_out).dense())
+        return fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
 
 
 class Fits:
@@ -136,15 +138,18 @@ class Fits:
         ]
         total, scores = len(candidates) + len(others) - 1, dict[Choice, float]()
 
-        def score(choice: Choice) -> float:
-            if choice not in scores:
-                scores[choice] = interactive_precision(self.built(choice), truth, self.config.validate_rounds)
-                self._say("choosing on validation users", len(scores), total)
-            return scores[choice]
+        def score(model: Model) -> float:
+            return interactive_precision(model, truth, self.config.validate_rounds)
 
-        best = max(candidates, key=score)
-        best = max([best, *(replace(best, dim=dim, activity=activity) for dim, activity in others)], key=score)
-        return best, score(best)
+        def best_of(choices: list[Choice]) -> Choice:
+            new = [choice for choice in dict.fromkeys(choices) if choice not in scores]
+            scores.update(zip(new, in_threads(score, [self.built(choice) for choice in new]), strict=True))
+            self._say("choosing on validation users", len(scores), total)
+            return max(choices, key=scores.__getitem__)
+
+        best = best_of(candidates)
+        best = best_of([best, *(replace(best, dim=dim, activity=activity) for dim, activity in others)])
+        return best, scores[best]
 
     def model(self, choice: Choice, precision: float | None, seconds: float) -> Model:
         """The artifact, with the record of how it came about."""

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.kernels import csr_product, sampled_products
-from igcf.pretrain.experts.blocks import in_blocks, one_thread_each
+from igcf.pretrain.experts.blocks import in_blocks
 from igcf.pretrain.experts.linear import LinearExpert
 
 DENSE_CELLS = 40_000_000
@@ -198,12 +198,11 @@ def fit_logistic(
     """
     users = _sampled_users(*exposures.shape, seed=seed)
     fit = _Fit(sp.csr_array(exposures[users]), [sp.csr_array(table[users]) for table in gradings], start, dim)
-    with one_thread_each():
-        for iteration in range(iterations):
-            fit.whiten(*fit.user_step())
-            fit.item_step(penalty)
-            if progress is not None:
-                progress(iteration + 1, iterations)
+    for iteration in range(iterations):
+        fit.whiten(*fit.user_step())
+        fit.item_step(penalty)
+        if progress is not None:
+            progress(iteration + 1, iterations)
     return LogisticExpert(fit.vectors)
 
 

@@ -1,0 +1,62 @@
+"""`igcf calibration`: do predicted probabilities come true?"""
+
+from pathlib import Path
+
+import click
+
+from igcf.cli.output import console, emit_json
+from igcf.errors import IgcfError
+
+
+@click.command()
+@click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
+@click.option("--methods", default="pca-gp,igcf", show_default=True, help="Names, joined by commas.")
+@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
+@click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def calibration(
+    dataset: str,
+    methods: str,
+    data_dir: str | None,
+    rounds: int | None,
+    changes: tuple[str, ...],
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare predicted satisfaction with what comes true, on validation users.
+
+    \b
+    Examples:
+      igcf calibration --dataset ml-1m --out calibration.svg
+      igcf calibration --dataset ratings.csv --methods igcf --json
+    """
+    from igcf.data import load_dataset
+    from igcf.evaluate import setup_for
+    from igcf.evaluate.calibration import LEVELS, draw_calibration
+    from igcf.evaluate.calibration import calibration as run
+    from igcf.evaluate.chosen import parse_changes
+
+    data = load_dataset(dataset, data_dir)
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    setup = setup_for(data, "cold-start", rounds=rounds)
+    found = run(data, setup, names, seed=seed, settings=parse_changes(changes))
+    if out is not None:
+        try:
+            draw_calibration(found, out)
+        except OSError as error:
+            raise IgcfError(f"cannot write {out}: {error.strerror or error}; choose another --out") from error
+        console.print(f"wrote {out}", highlight=False)
+    if as_json:
+        emit_json({"dataset": data.name, "users": "validation", "methods": [each.as_dict() for each in found]})
+        return
+    click.echo(
+        f"{'method':12} {'predicted':>9} {'observed':>9} {'ECE':>7}  " + "  ".join(f"in {q:.0%}" for q in LEVELS)
+    )
+    for each in found:
+        shares = "  ".join(f"{share:6.1%}" for share in each.coverage.values())
+        figures = f"{each.predicted.mean():9.3f} {each.observed.mean():9.3f} {each.error:7.4f}"
+        click.echo(f"{each.method:12} {figures}  {shares}")

@@ -1,0 +1,215 @@
+"""Do predicted probabilities come true? Reliability of candidates, and coverage of intervals for how many will please.
+
+Every few rounds, before the next choice, each user's likeliest candidates are looked at:
+
+- reliability: the predicted probability of each of them beside the share that satisfied;
+- coverage: the belief says how many of the best of them should satisfy, as a distribution (draws of the user's vector,
+  then of every item's success). Where it is right, what was observed falls into its central 50 % in half of the cases.
+  A count is discrete, so its place in the distribution is drawn uniformly within its own probability.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.baselines import method_named
+from igcf.data import Interactions
+from igcf.errors import ConfigError
+from igcf.evaluate.chosen import chosen_settings
+from igcf.evaluate.protocols import Setup, prepare
+from igcf.model import Model
+from igcf.model.channel import activations, expectation
+from igcf.online import ModelLearner, replay
+
+LEVELS = (0.5, 0.8, 0.95)
+LOOK_EVERY = 20
+CANDIDATES = 200
+"""Of each user at each look: reliability is about what could be shown soon, not about thousands of hopeless items."""
+COUNTED = 50
+"""The best of them, whose number of successes is predicted as one distribution."""
+DRAWS = 200
+N_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What one method predicted and what came true."""
+
+    method: str
+    predicted: FloatArray
+    """(predictions,) probabilities"""
+    observed: BoolArray
+    """(predictions,)"""
+    places: FloatArray
+    """(users x looks,) where the count lies in the predicted distribution, 0 to 1; uniform where that is right"""
+
+    @property
+    def bins(self) -> list[tuple[float, float, int]]:
+        """Mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
+        number = np.minimum((self.predicted * N_BINS).astype(int), N_BINS - 1)
+        found = []
+        for each in np.unique(number):
+            is_here = number == each
+            found.append(
+                (float(self.predicted[is_here].mean()), float(self.observed[is_here].mean()), int(is_here.sum()))
+            )
+        return found
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: the mean distance of both, weighted by the number of predictions."""
+        return float(sum(n * abs(p - y) for p, y, n in self.bins) / len(self.predicted))
+
+    @property
+    def coverage(self) -> dict[float, float]:
+        """For each level, the share of counts in the central interval of that probability."""
+        return {level: float((np.abs(self.places - 0.5) <= level / 2).mean()) for level in LEVELS}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        p = np.clip(self.predicted, 1e-3, 1.0 - 1e-3)
+        return {
+            "method": self.method,
+            "mean_predicted": float(self.predicted.mean()),
+            "mean_observed": float(self.observed.mean()),
+            "ece": self.error,
+            "log_loss": float(-np.log(np.where(self.observed, p, 1.0 - p)).mean()),
+            "coverage": {f"{level:.0%}": share for level, share in self.coverage.items()},
+            "bins": [{"predicted": p, "observed": y, "n": n} for p, y, n in self.bins],
+        }
+
+
+class Looking:
+    """A learner that is watched: before some rounds its predictions are written down."""
+
+    def __init__(self, learner: ModelLearner, is_satisfying: BoolArray, rng: np.random.Generator) -> None:
+        self.learner, self._truth, self._rng = learner, is_satisfying, rng
+        self._next_user = 0
+        self.predicted: list[FloatArray] = []
+        self.observed: list[BoolArray] = []
+        self.places: list[FloatArray] = []
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Begin with the next block of users."""
+        self.learner.begin(n_users, rng=rng)
+        self._users = np.arange(self._next_user, self._next_user + n_users)
+        self._next_user += n_users
+        self._round = 0
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """Select, every few rounds after a look."""
+        if self._round % LOOK_EVERY == 0:
+            self._look(available)
+        self._round += 1
+        return self.learner.select(available, k)
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """Pass on."""
+        self.learner.observe(rows, values)
+
+    def _look(self, available: BoolArray) -> None:
+        engine = self.learner.engine
+        means = np.where(available, engine.means, -np.inf)
+        n = min(CANDIDATES, int(available.sum(axis=1).min()))
+        best = np.argsort(-means, axis=1, kind="stable")[:, :n]
+        came_true = self._truth[self._users[:, None], best]
+        self.predicted.append(np.clip(np.take_along_axis(means, best, axis=1), 0.0, 1.0).astype(np.float64).ravel())
+        self.observed.append(came_true.ravel())
+        places = [
+            place_of_count(self.learner.model, mean, cov, rows[:COUNTED], int(truth[:COUNTED].sum()), DRAWS, self._rng)
+            for mean, cov, rows, truth in zip(engine.belief_means, engine.belief_covs, best, came_true, strict=True)
+        ]
+        self.places.append(np.array(places))
+
+
+def place_of_count(
+    model: Model,
+    mean: FloatArray,
+    cov: FloatArray,
+    rows: IntArray,
+    count: int,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> float:
+    """Where `count` successes at `rows` lie in the distribution that the belief N(mean, cov) predicts, 0 to 1."""
+    size, axes = np.linalg.eigh(cov)
+    users = mean + rng.standard_normal((n_draws, len(mean))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T
+    z = {n: users[:, model.channels[n].span] @ model.channels[n].vectors[rows].T for n in model.scored}
+    p = expectation(model.terms, activations(model.channels, z))
+    drawn = (rng.random(p.shape) < p).sum(axis=1)
+    return float((drawn < count).mean() + rng.random() * (drawn == count).mean())
+
+
+def calibration(
+    data: Interactions,
+    setup: Setup,
+    methods: Sequence[str],
+    *,
+    seed: int = 0,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Calibration]:
+    """Meet the validation users with each method and compare what it predicts with what comes true."""
+    case = prepare(data, setup, seed, "validation")
+    truth = case.truth[0]
+    found = []
+    for name in methods:
+        method = method_named(name)
+        chosen = method.settings(
+            {**chosen_settings(setup.dataset, setup.protocol, name), **(settings or {}).get(name, {})}
+        )
+        learner = method.build(case.task, chosen, np.random.default_rng([seed, 1]))
+        if not isinstance(learner, ModelLearner) or learner.model.reward.kind != "satisfied":
+            raise ConfigError(f"{name} does not predict probabilities of success; pca-gp, igcf and igcf-graph do")
+        looking = Looking(learner, truth >= setup.satisfied, np.random.default_rng([seed, 2]))
+        replay(looking, truth, rounds=setup.sessions[0].rounds, rng=np.random.default_rng([seed, 3]))
+        found.append(
+            Calibration(
+                name,
+                np.concatenate(looking.predicted),
+                np.concatenate(looking.observed),
+                np.concatenate(looking.places),
+            )
+        )
+    return found
+
+
+def draw_calibration(found: Sequence[Calibration], path: Path) -> None:
+    """Both plots side by side, as SVG."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    options: Any = {"svg.hashsalt": "igcf", "svg.fonttype": "path", "axes.grid": True, "grid.alpha": 0.3}
+    with matplotlib.rc_context(options):
+        figure = Figure(figsize=(8.5, 3.9), layout="constrained")
+        reliability, coverage = figure.subplots(1, 2)
+        nominal = np.linspace(0.0, 1.0, 101)
+        for axes in (reliability, coverage):
+            axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle=":")
+            axes.set_xlim(0, 1)
+            axes.set_ylim(0, 1)
+        for each in found:
+            predicted, observed, _ = zip(*each.bins, strict=True)
+            reliability.plot(
+                predicted, observed, marker="o", markersize=4, label=f"{each.method}, ECE {each.error:.3f}"
+            )
+            covered = [(np.abs(each.places - 0.5) <= level / 2).mean() for level in nominal]
+            (line,) = coverage.plot(nominal, covered, label=each.method)
+            coverage.plot(
+                list(each.coverage),
+                list(each.coverage.values()),
+                linestyle="",
+                marker="o",
+                markersize=4,
+                color=line.get_color(),
+            )
+        reliability.set(xlabel="predicted probability of satisfaction", ylabel="observed share")
+        coverage.set(xlabel="nominal probability of the interval", ylabel="share of counts inside")
+        reliability.legend(fontsize=8)
+        coverage.legend(fontsize=8)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
