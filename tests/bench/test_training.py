@@ -1,13 +1,15 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from igcf.bench import training
 from igcf.bench.worlds import STARS, random_log, random_pairs
-from igcf.config import PretrainConfig
+from igcf.config import Feedback, PretrainConfig
 from igcf.graph import normalised_adjacency
-from igcf.pretrain.train import StepStats
+from igcf.pretrain.train import StepStats, fit
 from igcf.pretrain.world import World
 
 
@@ -30,3 +32,16 @@ def test_a_step_and_its_products_run_on_the_same_world() -> None:
     stats = training.whole_step(world)()
     assert isinstance(stats, StepStats)
     assert np.isfinite(stats.loss)
+
+
+@pytest.mark.parametrize("feedback", ["continuous", "binary"])
+def test_training_by_torch_alone_ends_where_the_compiled_kernels_do(feedback: Feedback) -> None:
+    """What runs on a GPU is the torch kernel; here it runs on the CPU."""
+    log = random_log(30, 20, 200)
+    config = PretrainConfig(dim=4, epochs=12, feedback=feedback)
+    compiled, by_torch = (
+        fit(World.of(log, each, STARS).problem, each) for each in (config, replace(config, kernel="torch"))
+    )
+    assert compiled.state.epoch == by_torch.state.epoch == 12
+    torch.testing.assert_close(by_torch.parameters.mean, compiled.parameters.mean, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(by_torch.parameters.rho, compiled.parameters.rho, rtol=1e-3, atol=1e-4)

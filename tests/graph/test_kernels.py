@@ -26,6 +26,7 @@ def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(kernels, "SMALL", 0 if request.param in ("threaded", "tiled") else 1 << 40)
     monkeypatch.setattr(kernels, "LARGE_BYTES", 0 if request.param == "tiled" else 1 << 40)
     monkeypatch.setattr(kernels, "TILE_BYTES", 200)
+    monkeypatch.setattr(kernels, "MOST_VISITS", float("inf"))
     if request.param == "without numba":
         monkeypatch.setattr(kernels, "compiled", lambda: None)
 
@@ -92,6 +93,18 @@ def test_chunks_cover_all_rows_once() -> None:
     assert bounds[0] == 0
     assert bounds[-1] == 1000
     assert (np.diff(bounds) >= 0).all()
+
+
+def test_few_entries_in_many_rows_are_not_visited_tile_by_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The visits would grow with the square of the rows."""
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    monkeypatch.setattr(kernels, "LARGE_BYTES", 0)
+    monkeypatch.setattr(kernels, "TILE_BYTES", 200)
+    module = kernels.compiled()
+    assert module is not None
+    monkeypatch.setattr(module, "add_tiled_product", None)
+    matrix, dense = random_csr(300, 300, density=0.01), random_vectors(300, 5)
+    np.testing.assert_allclose(sparse_product(matrix, dense), matrix.toarray() @ dense, rtol=1e-4, atol=1e-5)
 
 
 def test_vectors_of_another_size_are_refused() -> None:

@@ -22,6 +22,8 @@ SMALL = 1 << 20
 LARGE_BYTES = 1 << 24
 """Above this size the vectors no longer fit in the cache and are visited tile by tile."""
 TILE_BYTES = 1 << 21
+MOST_VISITS = 1.0
+"""Every row is looked at once per tile; with more such visits than entries (many rows, few entries) tiles do not pay."""
 ONE_LAUNCH = Lock()
 """Numba's own threads serve one caller at a time."""
 PAIR_BLOCK = 1 << 16
@@ -80,11 +82,13 @@ def csr_product(
     if len(indices) * dense.shape[1] < SMALL:
         kernels.add_small_product(*arguments)
         return out
+    tile = max(TILE_BYTES // (4 * dense.shape[1]), 1)
+    visits = len(out) * (len(dense) // tile + 1)
     with ONE_LAUNCH:
-        if dense.nbytes <= LARGE_BYTES:
+        if dense.nbytes <= LARGE_BYTES or visits > MOST_VISITS * len(indices):
             kernels.add_product(*arguments, chunks(indptr))
         else:
-            kernels.add_tiled_product(*arguments, chunks(indptr), max(TILE_BYTES // (4 * dense.shape[1]), 1))
+            kernels.add_tiled_product(*arguments, chunks(indptr), tile)
     return out
 
 

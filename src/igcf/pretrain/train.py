@@ -21,8 +21,9 @@ from igcf.pretrain.checkpoint import read_checkpoint, write_checkpoint
 from igcf.pretrain.operators import Operators
 from igcf.pretrain.pairs import Pairs
 from igcf.pretrain.parameters import Parameters, initial_parameters
+from igcf.pretrain.sampling import sample_and_kl
 
-SMALL = 1 << 19
+SMALL = 1 << 22
 """Numbers below which torch computes in one thread: its threads spin, and gain little beside the sparse products."""
 LOWEST_RATE = 0.05
 """Where the cosine schedule ends, as a share of the learning rate."""
@@ -115,8 +116,8 @@ def elbo_terms(
     parameters: Parameters, batch: Pairs, problem: Problem, config: PretrainConfig, *, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Negative log likelihood of `batch` under one posterior sample and the KL of all parameters, both per pair."""
-    std = parameters.std
-    nodes = problem.operators.propagate(parameters.sample(std, generator=generator))
+    sample, kl = sample_and_kl(parameters.mean, parameters.rho, config.prior_std, generator=generator)
+    nodes = problem.operators.propagate(sample)
     U, V = torch.split(nodes, [problem.n_users, problem.n_items])
     scores = problem.operators.scores(batch, U, V)
     targets = torch.from_numpy(batch.targets).to(nodes.device)
@@ -129,7 +130,6 @@ def elbo_terms(
         nll = objective.full_bernoulli_bound(U, V, scores, targets, missing_weight=weight)
     else:
         nll = objective.observed_bernoulli(scores, targets)
-    kl = objective.gaussian_kl(parameters.mean, std, config.prior_std)
     # the KL belongs to the whole log: a batch of |S_b| pairs carries the share |S_b| / |S| of it
     return nll / len(batch), kl / len(problem.targets)
 
@@ -172,16 +172,16 @@ def fit(
     The random numbers of a step depend on the seed and the number of the step only, so that a run that was
     interrupted and resumed ends with the same parameters as one that was not.
     """
-    n_nodes = problem.n_users + problem.n_items
-    with _threads(1 if n_nodes * config.dim < SMALL else torch.get_num_threads()):
+    with step_threads(problem, config):
         return _fit(problem, config, epochs, score, checkpoint, resume, progress)
 
 
 @contextmanager
-def _threads(number: int) -> Iterator[None]:
+def step_threads(problem: Problem, config: PretrainConfig) -> Iterator[None]:
     """For small tensors, waking other threads takes longer than the work."""
     before = torch.get_num_threads()
-    torch.set_num_threads(number)
+    n_numbers = (problem.n_users + problem.n_items) * config.dim
+    torch.set_num_threads(1 if n_numbers < SMALL else before)
     try:
         yield
     finally:
