@@ -23,7 +23,7 @@ LARGE_BYTES = 1 << 24
 """Above this size the vectors no longer fit in the cache and are visited tile by tile."""
 TILE_BYTES = 1 << 21
 MOST_VISITS = 1.0
-"""Every row is looked at once per tile; with more such visits than entries (many rows, few entries) tiles do not pay."""
+"""Every row is looked at once per tile; with more such visits than entries, tiles do not pay."""
 ONE_LAUNCH = Lock()
 """Numba's own threads serve one caller at a time."""
 PAIR_BLOCK = 1 << 16

@@ -1,7 +1,8 @@
 """A draw of all vectors and the KL of their posterior with all gradients, in pieces that stay in the cache.
 
-The same as `Parameters.sample` and `objective.gaussian_kl` by automatic differentiation, which keeps a tensor of the size
-of all parameters for every operation: for millions of items that took several times as long, most of it for new pages.
+The same as `Parameters.sample` and `objective.gaussian_kl` by automatic differentiation, which keeps a tensor of the
+size of all parameters for every operation: for millions of items that took several times as long, most of it for new
+pages.
 """
 
 import math
