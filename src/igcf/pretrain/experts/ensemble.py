@@ -66,6 +66,7 @@ def fit_experts(
         elif len(held_out):
             rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
             choice, precision = rest.chosen(data.only_users(held_out).dense())
+            fits.earlier = rest.logistic()
         return fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
 
 
@@ -75,6 +76,8 @@ class Fits:
     def __init__(
         self, data: Interactions, config: ExpertsConfig, reward: Reward, say: Callable[[str, int, int], None]
     ) -> None:
+        self.earlier: LogisticExpert | None = None
+        """Of most of the same users: a few more iterations are enough."""
         self.data, self.config, self.reward, self._say = data, config, reward, say
         self.above, self.below = grade_thresholds(data.values, reward.threshold) if config.grades else ((), ())
         self.exposures = self._table(-np.inf)
@@ -104,9 +107,9 @@ class Fits:
             self._logistic = fit_logistic(
                 self.exposures,
                 [self.successes, *self.better, *(self._table(threshold) for threshold in self.below)],
-                self.linear(max(config.logistic_dim, LINEAR_DIMS[0]), 0.0),
+                self.earlier or self.linear(max(config.logistic_dim, LINEAR_DIMS[0]), 0.0),
                 dim=config.logistic_dim,
-                iterations=config.iterations,
+                iterations=config.iterations if self.earlier is None else -(-config.iterations // 3),
                 penalty=config.penalty,
                 seed=config.seed,
                 progress=lambda done, total: self._say("logistic expert", done, total),

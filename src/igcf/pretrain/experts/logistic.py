@@ -23,8 +23,6 @@ from igcf.pretrain.experts.linear import LinearExpert
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many of its users, drawn by lot, as fit."""
-FIRST_WEIGHT = np.float32(0.2)
-"""omega before anything is known; 1/4 is the largest that it can be."""
 BIAS_PENALTY = 1e-3
 LARGEST_START = 3.0
 
@@ -51,7 +49,11 @@ class _Fit:
     """One fit: the log, the items' vectors and the users' posteriors."""
 
     def __init__(
-        self, exposures: sp.csr_array, gradings: Sequence[sp.csr_array], start: LinearExpert, dim: int
+        self,
+        exposures: sp.csr_array,
+        gradings: Sequence[sp.csr_array],
+        start: "LinearExpert | LogisticExpert",
+        dim: int,
     ) -> None:
         self.n_items = exposures.shape[1]
         self.reactions = exposures.astype(np.float32).sorted_indices()
@@ -63,15 +65,18 @@ class _Fit:
             marked = (self.reactions * 0.25 + table.astype(np.float32)).sorted_indices()
             self.residuals.append(np.where(marked.data > 1.0, np.float32(0.5), np.float32(-0.5)))
         self.anchors = _logits(exposures, gradings)
-        self.vectors = _first_vectors(start, dim, self.anchors)
+        self.vectors = (
+            _first_vectors(start, dim, self.anchors) if isinstance(start, LinearExpert) else start.vectors.copy()
+        )
         """(1 + gradings, items, d + 1), the last column is the constant"""
-        self.means: Float32Array | None = None
-        """(users, d + 1), the last entry is 1"""
-        self.variances: Float32Array | None = None
+        n_users, width = exposures.shape[0], self.vectors.shape[2]
+        self.means = np.tile(np.eye(1, width, width - 1, dtype=np.float32), (n_users, 1))
+        """(users, d + 1), the last entry is 1; everybody begins as the population"""
+        self.variances = np.ones((n_users, width - 1), dtype=np.float32)
         """(users, d): only the diagonals enter omega; in the axes of `whiten` the rest is small, and any xi is valid"""
         self.moments: Float32Array | None = None
         """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u']"""
-        self.upper = np.triu_indices(dim + 1)
+        self.upper = np.triu_indices(width)
 
     def user_step(self) -> tuple[FloatArray, FloatArray]:
         """Posterior of every user: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
@@ -119,7 +124,6 @@ class _Fit:
 
     def item_step(self, penalty: float) -> None:
         """Ridge regression of every item on the users' moments; constants are drawn to the logit of its share."""
-        assert self.means is not None  # noqa: S101
         assert self.moments is not None  # noqa: S101
         moments, means = self.moments, self.means
         channels, n_items, width = self.vectors.shape
@@ -153,9 +157,6 @@ class _Fit:
 
     def _seen_weights(self, users: slice, items: slice) -> Float32Array:
         """The weights omega of every pair of a block of users and a block of items."""
-        if self.means is None or self.variances is None:
-            shape = len(range(*users.indices(self.reactions.shape[0]))), len(range(*items.indices(self.n_items)))
-            return np.full(shape, FIRST_WEIGHT, dtype=np.float32)
         vectors = self.vectors[0, items].astype(np.float32)
         xi_squared = self.means[users] @ vectors.T
         xi_squared *= xi_squared
@@ -164,8 +165,6 @@ class _Fit:
 
     def _graded_weights(self, number: int) -> Float32Array:
         """The weights omega of every reaction, in the order of `reactions`."""
-        if self.means is None or self.variances is None:
-            return np.full(self.reactions.nnz, FIRST_WEIGHT, dtype=np.float32)
         vectors = self.vectors[number].astype(np.float32)
         pattern = self.reactions.indptr, self.reactions.indices
         xi_squared = sampled_products(*pattern, self.means, vectors) ** 2
@@ -176,7 +175,7 @@ class _Fit:
 def fit_logistic(
     exposures: sp.csr_array,
     gradings: Sequence[sp.csr_array],
-    start: LinearExpert,
+    start: LinearExpert | LogisticExpert,
     *,
     dim: int = 32,
     iterations: int = 15,
@@ -189,7 +188,7 @@ def fit_logistic(
     Args:
         exposures: (users, items) ones where there is a reaction.
         gradings: (users, items) ones each where the reaction is good enough, the successes first.
-        start: its loadings of successes, exposures and the next grading are the first directions.
+        start: the linear expert, whose loadings are the first directions, or the result of an earlier fit.
         dim: size of the users' vectors.
         iterations: of users and items in turn.
         penalty: precision of the items' Gaussian prior.
