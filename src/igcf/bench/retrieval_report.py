@@ -15,16 +15,28 @@ def as_markdown(found: dict[str, Any]) -> str:
         f"{found['vectors_mb']:,.0f} MB). Exact: {exact['warm']:.1f} ms per decision and reaction for a user "
         f"in memory, {exact['cold']:.0f} ms for one read from the store.",
         "",
-        "| reactions | candidates by | lists asked | lost score, first item | worst | ten items | recall@10 | ms | "
-        "times faster, warm | cold |",
-        "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
+    stages = sorted({line["reactions"] for line in found["lines"]})
+    told = " | ".join(f"{stage}" for stage in stages)
+    lines += [
+        "Score lost, first and ten items, and recall@10, for users with "
+        f"{', '.join(map(str, stages))} reactions; `worst` is the first item's largest loss of any user.",
+        "",
+        f"| candidates by | lists | first: {told} | ten: {told} | recall: {told} | worst | ms "
+        "| times faster, warm | cold |",
+        "|---|--:|" + "--:|" * (3 * len(stages) + 4),
+    ]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for line in found["lines"]:
-        lines.append(
-            f"| {line['reactions']} | {line['way']} | {line['nprobe']} | {line['loss']:.2%} | {line['worst_loss']:.2%} "
-            f"| {line['list_loss']:.2%} | {line['recall']:.2f} | {line['ms']:.2f} | {exact['warm'] / line['ms']:.1f} "
-            f"| {exact['cold'] / line['ms']:.0f} |"
-        )
+        groups.setdefault((line["way"], line["nprobe"]), []).append(line)
+    for (way, nprobe), group in groups.items():
+        group.sort(key=lambda line: line["reactions"])
+        cells = [f"{line[name]:.1%}" for name in ("loss", "list_loss") for line in group]
+        cells += [f"{line['recall']:.2f}" for line in group]
+        ms = max(line["ms"] for line in group)
+        cells += [f"{max(line['worst_loss'] for line in group):.0%}", f"{ms:.1f}"]
+        cells += [f"{exact['warm'] / ms:.0f}", f"{exact['cold'] / ms:.0f}"]
+        lines.append(f"| {way} | {nprobe} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -43,7 +55,7 @@ def draw(worlds: list[dict[str, Any]], folder: Path) -> Path:
                 axes = panels[row, column]
                 for way, colour in zip(ways, COLOURS, strict=True):
                     lines = [each for each in found["lines"] if (each["way"], each["reactions"]) == (way, stage)]
-                    lines.sort(key=lambda each: each["ms"])
+                    lines.sort(key=lambda each: each["nprobe"])
                     axes.plot(
                         [each["ms"] for each in lines],
                         [100 * each["list_loss"] for each in lines],

@@ -19,6 +19,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 TRIES = 4
 """How often a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
 CONNECT_S = 10.0
+WORKERS_S = 60.0
+"""How long a cluster may take to have its first worker."""
 GO_ON = "what was finished is kept; the same command goes on from there"
 
 Finished = Iterator[tuple[str, list[Outcome]]]
@@ -140,7 +142,11 @@ def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started
     """As Dask tasks, one thread each."""
     distributed = _needed("distributed", "Dask")
     with _dask_client(distributed, engine) as client:
-        shared = client.scatter(data, hash=False)
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_S)
+        except TimeoutError as error:
+            raise IgcfError(f"the Dask cluster had no worker for {WORKERS_S:.0f} s; start some") from error
+        shared = client.scatter(data, hash=False, timeout=WORKERS_S)
         completed = distributed.as_completed()
         running: dict[Any, str] = {}
         tries = dict.fromkeys(jobs, 0)
@@ -168,7 +174,7 @@ def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started
                 if tries[name] == TRIES:
                     raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
                 if shared.status != "finished":
-                    shared = client.scatter(data, hash=False)
+                    shared = client.scatter(data, hash=False, timeout=WORKERS_S)
                 submit(name)
                 continue
             yield name, outcomes
@@ -233,7 +239,8 @@ def _check_reachable(name: str, address: str, default_port: int) -> None:
 
 
 def _no_cluster(name: str, address: str, error: Exception) -> ConfigError:
-    return ConfigError(f"no {name} cluster answers at {address}: {str(error).splitlines()[0]}; check --address")
+    check = "--address and RAY_AUTH_TOKEN" if name == "Ray" else "--address"
+    return ConfigError(f"no {name} cluster answers at {address}: {str(error).splitlines()[0]}; check {check}")
 
 
 @contextmanager

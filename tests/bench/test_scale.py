@@ -1,0 +1,15 @@
+from pathlib import Path
+
+from igcf.bench.scale import as_markdown, plan
+
+SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
+
+
+def test_the_plan_in_the_documentation_is_what_the_unit_costs_give() -> None:
+    assert as_markdown() in SCALE.read_text(encoding="utf-8")
+
+
+def test_every_part_of_the_plan_has_its_numbers() -> None:
+    parts = dict(plan())
+    assert list(parts) == ["Serving", "Store", "Network", "Training"]
+    assert "4.5 TB" in next(line.result for line in parts["Store"] if line.what == "reactions")
