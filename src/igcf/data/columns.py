@@ -61,17 +61,24 @@ def number(column: pl.Series) -> pl.Series:
 
 def seconds(column: pl.Series) -> pl.Series:
     """Times as integers: numbers as they are, dates as seconds since 1970; microseconds where there are fractions."""
+    return timed(column)[0]
+
+
+def timed(column: pl.Series) -> tuple[pl.Series, bool]:
+    """The same, and whether there are fractions."""
     if column.dtype == pl.String:
         whole = column.cast(pl.Int64, strict=False)
         if whole.null_count() == column.null_count():
-            return whole
+            return whole, False
         numbers, dates = column.cast(pl.Float64, strict=False), _dates(column)
         column = numbers if numbers.null_count() <= dates.null_count() else dates
     if column.dtype.is_temporal():
         column = column.cast(pl.Datetime("us")).cast(pl.Int64)
-        return column if (column % 1_000_000 != 0).any() else column // 1_000_000
+        return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
     whole = _without_fraction(column)
-    return (whole * 1e6).round().cast(pl.Int64, strict=False) if whole.dtype.is_float() else whole.cast(pl.Int64)
+    if whole.dtype.is_float():
+        return (whole * 1e6).round().cast(pl.Int64, strict=False), True
+    return whole.cast(pl.Int64), False
 
 
 def _without_fraction(column: pl.Series) -> pl.Series:
@@ -139,15 +146,15 @@ def _whole_numbers(column: pl.Series) -> pl.Series | None:
     return None if (padded | signed).any() else numbers
 
 
-def checked_values(column: pl.Series, source: str) -> npt.NDArray[np.float32]:
-    """The values; raises where one is no finite number."""
+def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt.NDArray[np.float32]:
+    """The values; raises where one is no finite number; `first_row` rows of the source come before these."""
     values = number(column)
     bad = values.is_null() | ~values.is_finite().fill_null(False)
     if bad.any():
         row = first_rows(bad)[0]
         raise DataError(
             f"{source}: column {column.name!r} has {bad.sum()} rows that are not finite numbers, "
-            f"first {column[row - 1]!r} in row {row}"
+            f"first {column[row - 1]!r} in row {row + first_row}"
         )
     return values.to_numpy(writable=True)
 

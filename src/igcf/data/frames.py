@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from igcf.data.columns import Columns, check_columns, checked_times, checked_val
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
+ROW_BLOCK = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -49,9 +51,18 @@ def read_csv(path: Path, columns: Columns | None = None, *, separator: str = ","
 
 
 def read_parquet(path: Path, columns: Columns | None = None) -> Interactions:
-    """Read a Parquet file, or a folder of them (also partitioned as `key=value/`)."""
-    columns = columns or Columns()
-    return interactions_from_frame(parquet_frame(path, columns), columns, name=_log_name(path), source=str(path))
+    """Read a Parquet file, or a folder of them (also partitioned as `key=value/`), some rows at a time."""
+    from igcf.data.partitions import read_table
+
+    if not path.is_dir():
+        _check_readable(path, text=False)
+    table = read_table(path, columns or Columns())
+    return _without_duplicates(
+        Interactions(
+            table.user_ids, table.item_ids, table.user_idx, table.item_idx, table.values, table.timestamps,
+            name=_log_name(path),
+        )
+    )  # fmt: skip
 
 
 def csv_frame(path: Path, columns: Columns, *, separator: str = ",") -> pl.DataFrame:
@@ -108,27 +119,19 @@ def interactions_from_frame(
     values = checked_values(frame[columns.value], source)
     times = time_column(frame, columns)
     timestamps = None if times is None else checked_times(times, source)
-    log = Interactions(user_ids, item_ids, user_idx, item_idx, values, timestamps, name=name)
+    return _without_duplicates(Interactions(user_ids, item_ids, user_idx, item_idx, values, timestamps, name=name))
+
+
+def _without_duplicates(log: Interactions) -> Interactions:
     keep = _latest(log)
-    if keep is None:
-        return log
-    kept = log.subset(keep)
-    return Interactions(
-        user_ids, item_ids, kept.user_idx, kept.item_idx, kept.values, kept.timestamps,
-        name=name, n_duplicates=len(log) - len(kept),
-    )  # fmt: skip
+    return log if keep is None else replace(log.subset(keep), n_duplicates=int(len(log) - keep.sum()))
 
 
 def _latest(log: Interactions) -> BoolArray | None:
     """The rows that stay when a user's latest reaction to an item counts; None where there are no duplicates."""
-    pair, order = _sorted_pairs(log)
-    is_repeat = pair[1:] == pair[:-1]
-    if not is_repeat.any():
+    pair, rows = _repeated_pairs(log)
+    if len(rows) == 0:
         return None
-    in_group = np.zeros(len(log), dtype=np.bool_)
-    in_group[1:] |= is_repeat
-    in_group[:-1] |= is_repeat
-    pair, rows = pair[in_group], order[in_group]
     if log.timestamps is not None:
         rows = rows[np.lexsort((log.timestamps[rows], pair))]  # stable: at equal times the last row stays last
     keep = np.ones(len(log), dtype=np.bool_)
@@ -137,15 +140,35 @@ def _latest(log: Interactions) -> BoolArray | None:
     return keep
 
 
-def _sorted_pairs(log: Interactions) -> tuple[IntArray, IntArray]:
-    """A number for each user and item, sorted, and the rows in that order."""
-    pair = log.user_idx.astype(np.int64) * log.n_items + log.item_idx
+def _repeated_pairs(log: Interactions) -> tuple[IntArray, IntArray]:
+    """The rows of users and items that occur several times: a number for each pair, sorted, and the rows."""
+    pair = log.user_idx.astype(np.int64)
+    pair *= log.n_items
+    pair += log.item_idx
     row_bits = len(log).bit_length()
     if (log.n_users * log.n_items).bit_length() + row_bits > 63:
         order = np.argsort(pair, kind="stable")
-        return pair[order], order
-    packed = np.sort((pair << row_bits) | np.arange(len(log)))  # many times faster than a stable argsort
-    return packed >> row_bits, packed & ((1 << row_bits) - 1)
+        pair = pair[order]
+        in_group = _beside_equal(pair, 0)
+        return pair[in_group], order[in_group]
+    # in place and many times faster than a stable argsort: the row in the last bits
+    pair <<= row_bits
+    for start in range(0, len(pair), ROW_BLOCK):
+        pair[start : start + ROW_BLOCK] += np.arange(start, min(start + ROW_BLOCK, len(pair)))
+    pair.sort()
+    found = pair[_beside_equal(pair, row_bits)]
+    return found >> row_bits, found & ((1 << row_bits) - 1)
+
+
+def _beside_equal(numbers: IntArray, bits: int) -> BoolArray:
+    """Which of the sorted numbers equal one beside them, without their last `bits`."""
+    result = np.zeros(len(numbers), dtype=np.bool_)
+    for start in range(0, len(numbers), ROW_BLOCK):
+        block = numbers[start : start + ROW_BLOCK + 1] >> bits
+        is_repeat = block[1:] == block[:-1]
+        result[start : start + len(is_repeat)] |= is_repeat
+        result[start + 1 : start + 1 + len(is_repeat)] |= is_repeat
+    return result
 
 
 def _check_readable(path: Path, *, text: bool = True) -> None:

@@ -1,0 +1,197 @@
+"""Reads a Parquet file, or a folder of them, piece by piece: of all rows only their numbers stay in memory.
+
+An id is stored once, when it is first seen, in a dictionary that grows from piece to piece; a row keeps its number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from igcf.arrays import IntArray
+from igcf.data.columns import (
+    Columns,
+    check_columns,
+    checked_values,
+    encode_ids,
+    first_rows,
+    id_text,
+    time_column,
+    timed,
+)
+from igcf.data.interactions import MISSING_TIME
+from igcf.errors import DataError
+
+PIECE_ROWS = 1 << 20
+"""Rows whose text is in memory at a time."""
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of a log as numbers."""
+
+    user_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    user_idx: IntArray
+    item_idx: IntArray
+    values: npt.NDArray[np.float32]
+    timestamps: npt.NDArray[np.int64] | None
+
+
+class Dictionary:
+    """Numbers for ids, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._categories = pl.Categories.random()
+        self._holder = pl.Series([], dtype=pl.Categorical(self._categories))  # polars forgets what no column uses
+
+    def codes(self, ids: pl.Series) -> npt.NDArray[np.int32]:
+        """The number of each id."""
+        return ids.cast(pl.Categorical(self._categories)).to_physical().cast(pl.Int32).to_numpy()
+
+    def sorted(self, codes: IntArray) -> tuple[tuple[str, ...], IntArray]:
+        """The ids in their usual order; `codes` become rows of it, in place."""
+        ids, row_of = encode_ids(self._categories.to_series(), "the log")
+        for start in range(0, len(codes), PIECE_ROWS):
+            codes[start : start + PIECE_ROWS] = row_of[codes[start : start + PIECE_ROWS]]
+        return ids, codes
+
+
+def read_table(path: Path, columns: Columns) -> Table:
+    """Read all pieces; raises where one cannot be used, naming its file and row."""
+    files = parquet_files(path)
+    sizes = [_n_rows(file) for file in files]
+    n = sum(sizes)
+    if n == 0:
+        check_columns(_piece(files[0], path, columns, 0), columns, str(files[0]))
+        raise DataError(f"{path} has no rows; expected one row per reaction")
+    users, items, times = Dictionary(), Dictionary(), Times(n)
+    user_idx, item_idx = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    values = np.empty(n, dtype=np.float32)
+    place = 0
+    for file, offset, frame in _pieces(files, sizes, path, columns):
+        rows = slice(place, place + len(frame))
+        user_idx[rows] = users.codes(_checked_ids(frame[columns.user], str(file), offset))
+        item_idx[rows] = items.codes(_checked_ids(frame[columns.item], str(file), offset))
+        values[rows] = checked_values(frame[columns.value], str(file), first_row=offset)
+        times.add(rows, time_column(frame, columns), file, offset)
+        place = rows.stop
+    user_ids, user_idx = users.sorted(user_idx)  # type: ignore[assignment]
+    item_ids, item_idx = items.sorted(item_idx)  # type: ignore[assignment]
+    return Table(user_ids, item_ids, user_idx, item_idx, values, times.result())
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The file itself, or all `.parquet` files below a folder in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+    if not files:
+        raise DataError(f"{path} holds no .parquet file")
+    return files
+
+
+class Times:
+    """The column of times: seconds, or microseconds as soon as one piece has fractions."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+        self._times: npt.NDArray[np.int64] | None = None
+        self._whole: list[slice] = []
+        self._fractions = False
+
+    def add(self, rows: slice, column: pl.Series | None, file: Path, offset: int) -> None:
+        """The times of one piece; either all files have them or none."""
+        if rows.start == 0 and column is not None:
+            self._times = np.empty(self._n_rows, dtype=np.int64)
+        if (column is None) != (self._times is None):
+            found, others = (
+                ("no", "the files before it have one") if column is None else ("a", "those before have none")
+            )
+            raise DataError(f"{file} has {found} column of times, {others}; give all files the same columns")
+        if column is None or self._times is None:
+            return
+        times, has_fractions = timed(column)
+        bad = times.is_null() & column.is_not_null()
+        if bad.any():
+            row = first_rows(bad)[0]
+            raise DataError(
+                f"{file}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
+                f"first {column[row - 1]!r} in row {row + offset}"
+            )
+        self._times[rows] = times.fill_null(MISSING_TIME).to_numpy()
+        self._fractions |= has_fractions
+        if not has_fractions:
+            self._whole.append(rows)
+
+    def result(self) -> npt.NDArray[np.int64] | None:
+        """All times in one unit; None where no row has one."""
+        if self._times is None or (self._times == MISSING_TIME).all():
+            return None
+        for rows in self._whole if self._fractions else ():
+            part = self._times[rows]
+            part[part != MISSING_TIME] *= MICROSECONDS
+        return self._times
+
+
+def _pieces(
+    files: list[Path], sizes: list[int], root: Path, columns: Columns
+) -> Iterator[tuple[Path, int, pl.DataFrame]]:
+    """Some rows of a file at a time, with the number of the row before the first."""
+    for file, size in zip(files, sizes, strict=True):
+        for offset in range(0, max(size, 1), PIECE_ROWS):
+            frame = _piece(file, root, columns, offset)
+            check_columns(frame, columns, str(file))
+            yield file, offset, frame
+
+
+def _piece(file: Path, root: Path, columns: Columns, offset: int) -> pl.DataFrame:
+    """The named columns, also those that a folder's name tells (`day=3/`); no rows where one is missing."""
+    wanted = (*columns.required(), "timestamp")
+    folders = file.relative_to(root).parts[:-1] if root.is_dir() else ()
+    told = dict(folder.split("=", 1) for folder in folders if "=" in folder)
+    with_told = [pl.lit(unquote(told[name])).alias(name) for name in wanted if name in told]
+    try:
+        scan = pl.scan_parquet(file, hive_partitioning=False)
+        scan = scan.with_columns(with_told)
+        found = scan.collect_schema().names()
+        if not set(columns.required()) <= set(found):
+            return scan.head(0).collect()
+        kept = [name for name in found if name in wanted]
+        return scan.select(kept).slice(offset, PIECE_ROWS).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _n_rows(file: Path) -> int:
+    try:
+        return int(pl.scan_parquet(file, hive_partitioning=False).select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> DataError:
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    return DataError(f"{file} cannot be read as Parquet: {reason}")
+
+
+def _checked_ids(column: pl.Series, source: str, offset: int) -> pl.Series:
+    ids = id_text(column)
+    missing = ids.is_null()
+    if missing.any():
+        raise DataError(
+            f"{source}: column {column.name!r} has {missing.sum()} rows without an id, "
+            f"first in row {first_rows(missing)[0] + offset}"
+        )
+    if column.dtype.is_float() and (column % 1 != 0).any():
+        row = first_rows(column % 1 != 0)[0]
+        raise DataError(
+            f"{source}: column {column.name!r} holds fractions, first {column[row - 1]!r} in row {row + offset}; "
+            "ids are whole numbers or text"
+        )
+    return ids
