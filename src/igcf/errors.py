@@ -41,5 +41,9 @@ class TrainingDivergedError(IgcfError):
     """The loss or a parameter stopped being finite."""
 
 
+class WorkerLostError(IgcfError):
+    """A process of a job that runs on several of them died or can no longer be reached."""
+
+
 class StoreError(IgcfError):
     """The service's store cannot be reached, or its schema is not ours."""

@@ -9,7 +9,8 @@ from igcf.bench import training
 from igcf.bench.worlds import STARS, random_log, random_pairs
 from igcf.config import Feedback, PretrainConfig
 from igcf.graph import normalised_adjacency
-from igcf.pretrain.train import StepStats, fit
+from igcf.pretrain import StepStats
+from igcf.pretrain.train import fit
 from igcf.pretrain.world import World
 
 

@@ -13,18 +13,17 @@ def test_pieces_give_the_same_draw_kl_and_gradients_as_automatic_differentiation
 ) -> None:
     monkeypatch.setattr(sampling, "PIECE", piece)
     start = torch.Generator().manual_seed(0)
-    values = [torch.randn(n_nodes, dim, dtype=torch.float64, generator=start) * 3 for _ in range(3)]
+    values = [torch.randn(n_nodes, dim, dtype=torch.float64, generator=start) * 3 for _ in range(4)]
     results = []
     for is_plain in (True, False):
         mean, rho = (value.clone().requires_grad_() for value in values[:2])
-        generator = torch.Generator().manual_seed(1)
         if is_plain:
             parameters = Parameters(mean, rho)
             std = parameters.std
-            sample = parameters.sample(std, generator=generator)
+            sample = parameters.sample(std, values[3])
             kl = objective.gaussian_kl(mean, std, 0.7)
         else:
-            sample, kl = sampling.sample_and_kl(mean, rho, 0.7, generator=generator)
+            sample, kl = sampling.sample_and_kl(mean, rho, values[3], 0.7)
         ((sample * values[2]).sum() + 0.3 * kl).backward()  # type: ignore[no-untyped-call]
         results.append((sample.detach(), kl.detach(), mean.grad, rho.grad))
     for plain, pieces in zip(*results, strict=True):

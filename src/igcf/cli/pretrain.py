@@ -1,5 +1,6 @@
 """`igcf pretrain`: from an interaction log to a model folder."""
 
+import os
 import time
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +15,7 @@ from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
+    from igcf.pretrain.sharded.engines import Engine
 
 FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for field in fields(kind)}
 
@@ -39,6 +41,9 @@ FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for fiel
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to keep the state of training in.")
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint.")
+@click.option("--shards", type=int, help="Split the graph model's columns over this many workers.")
+@click.option("--engine", type=click.Choice(("local", "torchrun", "ray")), help="What runs the workers.")
+@click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
 @click.option("--seed", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def pretrain(
@@ -53,6 +58,9 @@ def pretrain(
     checkpoint: Path | None,
     resume: bool,
     as_json: bool,
+    shards: int | None,
+    engine: "Engine | None",
+    address: str | None,
     **settings: Any,
 ) -> None:
     """Learn a model from a log and write it to --out.
@@ -66,12 +74,19 @@ def pretrain(
       igcf pretrain --dataset ratings.csv --user userId --item movieId --value rating --out model/
       igcf pretrain --dataset ml-1m --dim 64 --missing zero --out model/
       igcf pretrain --from-store sqlite:///igcf.db --out model2/
+      igcf pretrain --dataset log/ --shards 4 --checkpoint state/ --out model/
     """
+    if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
+        from igcf.pretrain.sharded.meeting import follow_environment
+
+        return follow_environment()
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     if (dataset is None) == (from_store is None):
         raise ConfigError("name the log with --dataset or --from-store, one of them")
     chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
+    if (shards, engine, address) != (None, None, None):
+        chosen.setdefault("method", "graph")
     configured(None, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
     data = read_log(dataset, from_store, data_dir, (user_column, item_column, value_column))
@@ -82,7 +97,16 @@ def pretrain(
     from igcf.pretrain import pretrain as learn
 
     with training_display() as show:
-        model = learn(data, checkpoint=checkpoint, resume=resume, progress=show, **chosen)
+        model = learn(
+            data,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=show,
+            shards=shards,
+            engine=engine,
+            address=address,
+            **chosen,
+        )
     model.save(out)
     seconds = time.perf_counter() - started
     if as_json:

@@ -49,21 +49,28 @@ class Propagation:
             result = sparse_product(self.adjacency, result, plus=vectors, scale=weight)
         return result
 
-    def variances(self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator) -> Float32Array:
+    def variances(
+        self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator, first_column: int = 0
+    ) -> Float32Array:
         """Var(e_i) = sum_j g_ij^2 s_j^2 for independent nodes with variances s^2, (nodes, d).
 
         Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose
-        relative error is at most sqrt(2 / N_PROBES).
+        relative error is at most sqrt(2 / N_PROBES). The signs of a column depend on its number only, which counts
+        from `first_column`.
         """
         if self.n_layers == 0:
             return np.float32(self.weights[0] ** 2) * variances
         if self.n_nodes <= EXACT_NODES:
             return self._exact_variances(variances)
-        std = np.sqrt(variances)
+        probe = np.sqrt(variances)
         total = np.zeros_like(variances)
+        of_column = rng.spawn(first_column + variances.shape[1])[first_column:]
+        turned = np.empty(variances.shape, dtype=np.bool_)
         for _ in range(N_PROBES):
-            signs = rng.integers(0, 2, size=variances.shape, dtype=np.int8) * np.float32(2) - np.float32(1)
-            total += self.apply(std * signs) ** 2
+            for column, own in enumerate(of_column):
+                turned[:, column] = own.integers(0, 2, self.n_nodes, dtype=np.bool_)
+            np.negative(probe, out=probe, where=turned)  # random signs times random signs are random signs
+            total += self.apply(probe) ** 2
         total /= N_PROBES
         return total
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from igcf.model import Model
 from igcf.pretrain.pretrain import pretrain
-from igcf.pretrain.train import Progress, StepStats
+from igcf.pretrain.shard import StepStats
+from igcf.pretrain.train import Progress
 
 __all__ = ["Progress", "StepStats", "pretrain"]
 

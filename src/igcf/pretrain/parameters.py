@@ -1,20 +1,22 @@
 """The variational posterior: a diagonal Gaussian over all user and item vectors (eq:va)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from igcf.config import Start
+from igcf.config import PretrainConfig
 
 START_STD, START_RHO = 0.1, -3.0
 
 
 @dataclass(eq=False)
 class Parameters:
-    """Means and rho of all nodes, users first, (nodes, d); the standard deviation is softplus(rho)."""
+    """Means and rho of all nodes, users first, (nodes, columns); the standard deviation is softplus(rho)."""
 
     mean: Tensor
     rho: Tensor
@@ -24,9 +26,8 @@ class Parameters:
         """Softplus of rho: log(1 + exp(rho))."""
         return softplus(self.rho)
 
-    def sample(self, std: Tensor, *, generator: torch.Generator) -> Tensor:
+    def sample(self, std: Tensor, noise: Tensor) -> Tensor:
         """One reparameterised draw of all vectors (eq:vi-optim)."""
-        noise = torch.empty_like(self.mean).normal_(generator=generator)
         return torch.addcmul(self.mean, std, noise)
 
     def tensors(self) -> list[Tensor]:
@@ -38,17 +39,30 @@ class Parameters:
         return Parameters(self.mean.detach().clone(), self.rho.detach().clone())
 
 
-def initial_parameters(
-    n_nodes: int, dim: int, start: Start, *, generator: torch.Generator, device: str = "cpu"
-) -> Parameters:
-    """Small random means and narrow posteriors, or all zeros as alg:pretrain has it.
+def initial_parameters(n_nodes: int, config: PretrainConfig, columns: range | None = None) -> Parameters:
+    """Small random means and narrow posteriors, or all zeros as alg:pretrain has it; of some columns or of all.
 
     At zero means the expected gradient of the means vanishes (the loss does not change when all vectors change sign);
     only the sampling noise then leaves the saddle.
     """
-    mean = torch.zeros(n_nodes, dim)
-    rho = torch.zeros(n_nodes, dim)
-    if start == "random":
-        mean.normal_(std=START_STD * math.sqrt(8 / dim), generator=generator)
+    columns = range(config.dim) if columns is None else columns
+    mean = torch.zeros(n_nodes, len(columns), device=config.device)
+    rho = torch.zeros_like(mean)
+    if config.start == "random":
+        noise = column_noise(n_nodes, columns, seed=(config.seed, 0), device=config.device)
+        mean.add_(noise, alpha=START_STD * math.sqrt(8 / config.dim))
         rho.fill_(START_RHO)
-    return Parameters(mean.to(device).requires_grad_(), rho.to(device).requires_grad_())
+    return Parameters(mean.requires_grad_(), rho.requires_grad_())
+
+
+def column_noise(n_rows: int, columns: range, *, seed: Sequence[int], device: str = "cpu") -> Tensor:
+    """Standard normal numbers, (rows, columns); each column depends on the seed and its own number only.
+
+    So it does not matter how many workers share the columns, and none draws another's.
+    """
+    seeds = np.random.SeedSequence([number % 2**64 for number in seed]).generate_state(columns.stop)
+    generator = torch.Generator(device=device)
+    noise = torch.empty(len(columns), n_rows, device=device)
+    for row, column in zip(noise, columns, strict=True):
+        row.normal_(generator=generator.manual_seed(int(seeds[column])))
+    return noise.T.contiguous()

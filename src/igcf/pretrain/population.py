@@ -1,12 +1,13 @@
 """From trained vectors to what the online phase starts with: population prior, noise, the link of binary feedback."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
-from igcf.graph import Propagation, sampled_products
+from igcf.arrays import Float32Array, FloatArray
+from igcf.graph import sampled_products
 from igcf.pretrain.objective import curvature
 from igcf.pretrain.pairs import Pairs
 
@@ -18,6 +19,8 @@ SHRINKAGE = 10.0
 """Reactions that the mean noise counts for when an item's own noise is estimated."""
 FLOOR_SHARE = 0.25
 """Share of the mean noise below which no item lies."""
+ROW_BLOCK = 1 << 16
+"""Users whose vectors are in memory in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,68 +35,102 @@ class OnlineSettings:
 
 
 @dataclass(frozen=True, eq=False)
+class UserSums:
+    """What the online phase takes from the users: sums over them, which several workers can add up."""
+
+    n_users: float
+    vectors: FloatArray
+    """Sum of the users' vectors, (d,)"""
+    products: FloatArray
+    """Sum of their outer products, (d, d)"""
+    counts: FloatArray
+    """Reactions to each item, (items,)"""
+    errors: FloatArray
+    """Squared errors at these reactions, by item."""
+    scores: FloatArray
+    """Squared predictions there, by item."""
+
+    def added_up(self, total: Callable[[FloatArray], FloatArray]) -> "UserSums":
+        """The sums over all workers."""
+        parts = (np.array([self.n_users]), self.vectors, self.products, self.counts, self.errors, self.scores)
+        flat = total(np.concatenate([part.reshape(-1) for part in parts]))
+        ends = np.cumsum([part.size for part in parts])[:-1]
+        n_users, *sums = (new.reshape(old.shape) for new, old in zip(np.split(flat, ends), parts, strict=True))
+        return UserSums(float(n_users[0]), *sums)
+
+
+@dataclass(frozen=True, eq=False)
 class Vectors:
     """Propagated posterior means (eq:pos_i) and, where they were asked for, variances."""
 
-    users: Float32Array
-    """(users, d)"""
     items: Float32Array
     """(items, d)"""
-    user_variances: Float32Array | None = None
+    users: UserSums
     item_variances: Float32Array | None = None
+    user_variance: FloatArray | None = None
+    """Mean over the users, (d,)"""
 
 
-def propagated(
-    mean: Float32Array, n_users: int, propagation: Propagation, *, std: Float32Array | None = None
-) -> Vectors:
-    """Propagate the means of all nodes and, with `std`, their variances."""
-    nodes = propagation.apply(mean)
-    if std is None:
-        return Vectors(nodes[:n_users], nodes[n_users:])
-    variances = propagation.variances(std**2, rng=np.random.default_rng(0))
-    return Vectors(nodes[:n_users], nodes[n_users:], variances[:n_users], variances[n_users:])
+def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSums:
+    """The sums over `users`, whose reactions are `pairs`."""
+    d = users.shape[1]
+    vectors, products = np.zeros(d), np.zeros((d, d))
+    for start in range(0, len(users), ROW_BLOCK):
+        block = users[start : start + ROW_BLOCK].astype(np.float64)
+        vectors += block.sum(axis=0)
+        products += block.T @ block
+    scores = sampled_products(pairs.indptr, pairs.items, users, items)
+    return UserSums(
+        n_users=len(users),
+        vectors=vectors,
+        products=products,
+        counts=np.bincount(pairs.items, minlength=pairs.n_items).astype(np.float64),
+        errors=_sum_by_item(pairs, (pairs.targets - scores) ** 2),
+        scores=_sum_by_item(pairs, scores**2),
+    )
 
 
 def meta_distribution(
-    users: Float32Array, *, gamma: float, user_variances: Float32Array | None = None
+    users: UserSums, *, gamma: float, user_variance: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal.
 
-    With `user_variances` their mean is added too: by the law of total variance the spread of the posterior means
-    alone is too small.
+    With `user_variance`, the users' mean posterior variance, that is added too: by the law of total variance the
+    spread of the posterior means alone is too small.
     """
-    vectors = users.astype(np.float64)
-    mean = vectors.mean(axis=0)
-    centred = vectors - mean
-    cov = centred.T @ centred / max(len(vectors) - 1, 1)
-    if user_variances is not None:
-        cov += np.diag(user_variances.mean(axis=0, dtype=np.float64))
+    mean = users.vectors / users.n_users
+    cov = (users.products - users.n_users * np.outer(mean, mean)) / max(users.n_users - 1, 1)
+    if user_variance is not None:
+        cov += np.diag(user_variance)
     cov += gamma * np.eye(len(mean))
     return mean, (cov + cov.T) / 2
 
 
-def residual_variances(vectors: Vectors, pairs: Pairs, *, counts_missing: bool) -> FloatArray:
+def residual_variances(vectors: Vectors, *, counts_missing: bool) -> FloatArray:
     """The noise variance of each item: how far reactions to it lie from the predictions, (items,).
 
     With `counts_missing` every user without a reaction counts as a zero, and the variance is over all users; otherwise
     it is over the item's reactions, drawn toward the mean of all items where there are few. A share of the mean is
     added everywhere: an item that almost nobody knows fits its zeros well, but is not certain.
     """
-    scores = sampled_products(pairs.indptr, pairs.items, vectors.users, vectors.items)
-    counts = np.bincount(pairs.items, minlength=pairs.n_items)
-    squares = _sum_by_item(pairs, (pairs.targets - scores) ** 2)
+    users, counts = vectors.users, vectors.users.counts
     if counts_missing:
-        gram = vectors.users.T @ vectors.users
-        all_users = np.einsum("nd,nd->n", vectors.items @ gram, vectors.items, dtype=np.float64)
-        variances = (squares + all_users - _sum_by_item(pairs, scores**2)) / pairs.n_users
+        all_users = np.einsum("nd,nd->n", vectors.items @ users.products, vectors.items)
+        variances = (users.errors + all_users - users.scores) / users.n_users
     else:
-        variances = (squares + SHRINKAGE * squares.sum() / counts.sum()) / (counts + SHRINKAGE)
+        variances = (users.errors + SHRINKAGE * users.errors.sum() / counts.sum()) / (counts + SHRINKAGE)
     mean = float(np.average(np.maximum(variances, 0.0), weights=counts))
     return np.asarray(np.maximum(variances, 0.0) + max(FLOOR_SHARE * mean, SMALLEST_NOISE))
 
 
 def _sum_by_item(pairs: Pairs, values: Float32Array) -> FloatArray:
     return np.bincount(pairs.items, weights=values, minlength=pairs.n_items).astype(np.float64)
+
+
+def root_mean_square(users: UserSums) -> float:
+    """Of the predictions at the reactions: the best common xi of the bound for these logits."""
+    n = float(users.counts.sum())
+    return math.sqrt(float(users.scores.sum()) / n) if n else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +159,3 @@ def logits_as_rewards(linear: Linear, xi: float) -> Linear:
     cov = np.zeros((d + 1, d + 1))
     cov[:d, :d] = linear.prior_cov
     return Linear(items, variances, np.append(linear.prior_mean, 1.0), cov)
-
-
-def root_mean_square(scores: AnyFloatArray) -> float:
-    """The best common xi of the bound for these logits."""
-    return math.sqrt(float(np.mean(scores.astype(np.float64) ** 2))) if len(scores) else 0.0

@@ -11,12 +11,14 @@ import numpy as np
 from igcf.arrays import Float32Array
 from igcf.config import ExpertsConfig, PretrainConfig, configured
 from igcf.data.interactions import Interactions
-from igcf.errors import ConfigError, DataError
+from igcf.errors import ConfigError, DataError, WorkerLostError
 from igcf.model import Model, Reward
 from igcf.pretrain.experts import fit_experts
-from igcf.pretrain.parameters import Parameters
 from igcf.pretrain.population import OnlineSettings, Vectors
 from igcf.pretrain.selection import held_out_users, interactive_precision, tuned, validation_table
+from igcf.pretrain.shard import Shard, Which
+from igcf.pretrain.sharded.engines import Engine, Workers, team_of
+from igcf.pretrain.sharded.team import Team
 from igcf.pretrain.train import Fit, Progress, fit
 from igcf.pretrain.world import World
 
@@ -29,6 +31,9 @@ def pretrain(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    shards: int | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
     **settings: Any,
 ) -> Model:
     """Learn a model from a log: by default the experts, or the paper's variational graph model (alg:pretrain).
@@ -47,8 +52,14 @@ def pretrain(
         checkpoint: A folder for checkpoints, written at every look at the validation users.
         resume: Continue from the checkpoints in that folder, to the same result as without interruption.
         progress: Called after every epoch.
+        shards: Over how many workers the graph model's columns are split; the result does not depend on it.
+        engine: What runs them: processes of this machine (`local`), of `torchrun`, or actors of a `ray` cluster.
+        address: Of the Ray cluster; without, one is started on this machine.
         **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
     """
+    workers = Workers(shards, engine, address)
+    if config is None and workers.are_asked_for:
+        settings = {"method": "graph"} | settings
     config = configured(config, settings)
     if len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
@@ -57,17 +68,25 @@ def pretrain(
     if isinstance(config, ExpertsConfig):
         if checkpoint is not None:
             raise ConfigError("checkpoints are for method=graph; the experts are learned anew in about a minute")
+        if workers.are_asked_for:
+            raise ConfigError("several workers are for method=graph; the experts are learned in one process")
         return fit_experts(data, config, validation=validation, progress=progress)
+    workers.check(config)
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, config.satisfied)
     folder = None if checkpoint is None else Path(checkpoint)
-    run = Run(config, reward, folder, resume, progress)
-    if validation is not None:
-        trained = run.select(data, validation_table(validation, data))
-    else:
-        held_out = held_out_users(data, config.holdout)
-        trained = run.select_and_refit(data, held_out) if len(held_out) else run.train(data)
-    return trained.model(seconds=time.perf_counter() - begun)
+    try:
+        with team_of(workers) as team:
+            run = Run(config, reward, folder, resume, progress, team)
+            if validation is not None:
+                trained = run.select(data, validation_table(validation, data))
+            else:
+                held_out = held_out_users(data, config.holdout)
+                trained = run.select_and_refit(data, held_out) if len(held_out) else run.train(data)
+            return trained.model(seconds=time.perf_counter() - begun)
+    except WorkerLostError as error:
+        advice = "give a checkpoint folder to be able to resume" if folder is None else f"resume goes on from {folder}"
+        raise WorkerLostError(f"training ended: {error}; {advice}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +98,7 @@ class Run:
     folder: Path | None
     resume: bool
     progress: Callable[[Progress], None] | None
+    team: Team
 
     def train(
         self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None
@@ -86,7 +106,7 @@ class Run:
         """Train without validation users."""
         world = World.of(data, self.config, self.reward)
         result = self._fit(world, "final", epochs=epochs)
-        return Trained(world, result, online or world.online_settings(world.vectors(result.parameters)), None)
+        return Trained(world, result, online or world.online_settings(self.vectors("best")), None)
 
     def select(self, data: Interactions, truth: Float32Array) -> "Trained":
         """Train, keeping the parameters and the online settings that are best on the validation users."""
@@ -95,12 +115,12 @@ class Run:
         def precision(vectors: Vectors, online: OnlineSettings) -> float:
             return interactive_precision(world.online_model(vectors, online), truth, self.config.validate_rounds)
 
-        def score(parameters: Parameters) -> float:
-            vectors = world.vectors(parameters)
+        def score(_: Team) -> float:
+            vectors = self.vectors("now")
             return precision(vectors, world.online_settings(vectors))
 
         result = self._fit(world, "selection", score=score)
-        vectors = world.vectors(result.parameters)
+        vectors = self.vectors("best")
         online, best = world.online_settings(vectors), result.state.best_score
         if self.config.tune:
             online, best = tuned(online, lambda candidate: precision(vectors, candidate), self.config)
@@ -117,18 +137,23 @@ class Run:
         final = self.train(data, epochs=chosen.result.state.best_epoch, online=chosen.online)
         return replace(final, precision=chosen.precision)
 
+    def vectors(self, which: Which) -> Vectors:
+        """Propagated vectors of now or of the best parameters."""
+        return vectors_of(self.team, which, with_variances=self.config.total_variance)
+
     def _fit(
         self,
         world: "World",
         name: str,
         *,
         epochs: int | None = None,
-        score: Callable[[Parameters], float] | None = None,
+        score: Callable[[Team], float] | None = None,
     ) -> Fit:
         path = None if self.folder is None else self.folder / f"{name}.safetensors"
         return fit(
             world.problem,
             self.config,
+            team=self.team,
             epochs=epochs,
             score=score,
             checkpoint=path,
@@ -170,5 +195,12 @@ class Trained:
             },
             "seconds": round(seconds, 3),
         }
-        vectors = self.world.vectors(self.result.parameters, with_variances=True)
+        vectors = vectors_of(self.result.team, "best", with_variances=True)
         return self.world.online_model(vectors, self.online, metadata=metadata)
+
+
+def vectors_of(team: Team, which: Which, *, with_variances: bool) -> Vectors:
+    """The vectors of the current or the best parameters, from all workers."""
+    vectors = team.call(Shard.vectors, which=which, with_variances=with_variances)
+    assert isinstance(vectors, Vectors)  # noqa: S101
+    return vectors

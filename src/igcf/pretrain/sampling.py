@@ -17,9 +17,8 @@ PIECE = 1 << 16
 """Numbers at a time."""
 
 
-def sample_and_kl(mean: Tensor, rho: Tensor, prior_std: float, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def sample_and_kl(mean: Tensor, rho: Tensor, noise: Tensor, prior_std: float) -> tuple[Tensor, Tensor]:
     """A reparameterised draw from N(mean, softplus(rho)^2) (eq:vi-optim), and KL to N(0, prior_std^2) (eq:KL)."""
-    noise = torch.empty_like(mean).normal_(generator=generator)
     sample, kl = _SampleAndKl.apply(mean, rho, noise, prior_std)  # type: ignore[no-untyped-call]
     return sample, kl
 

@@ -10,19 +10,16 @@ from igcf.data.interactions import Interactions
 from igcf.graph import Propagation, build_propagation
 from igcf.model import Model, Reward
 from igcf.pretrain.objective import curvature
-from igcf.pretrain.operators import make_operators
-from igcf.pretrain.parameters import Parameters
 from igcf.pretrain.population import (
     Linear,
     OnlineSettings,
     Vectors,
     logits_as_rewards,
     meta_distribution,
-    propagated,
     residual_variances,
     root_mean_square,
 )
-from igcf.pretrain.train import Problem
+from igcf.pretrain.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,36 +50,32 @@ class World:
             user_idx=data.user_idx,
             item_idx=data.item_idx,
             targets=reward.of(data.values).astype(np.float32),
-            operators=make_operators(propagation, config),
+            propagation=propagation,
             fingerprint=data.fingerprint(),
+            users=range(data.n_users),
+            n_pairs=len(data),
         )
         return cls(data, config, reward, propagation, problem)
-
-    def vectors(self, parameters: Parameters, *, with_variances: bool = False) -> Vectors:
-        """Propagated means, and variances if asked for (they take as long as many training steps)."""
-        std = parameters.std.detach().cpu().numpy() if with_variances or self.config.total_variance else None
-        return propagated(parameters.mean.detach().cpu().numpy(), self.data.n_users, self.propagation, std=std)
 
     def online_settings(self, vectors: Vectors) -> OnlineSettings:
         """Noise and gamma as the settings say, the noise estimated from the log unless given."""
         config = self.config
         if config.feedback == "binary":
-            xi = root_mean_square(self.problem.predictions(vectors.users, vectors.items))
+            xi = root_mean_square(vectors.users)
             return OnlineSettings(config.online_noise_var or 2 * curvature(xi), config.gamma, xi)
         if config.online_noise_var is not None:
             return OnlineSettings(config.online_noise_var, config.gamma)
-        pairs = self.problem.all_pairs
-        noise = residual_variances(vectors, pairs, counts_missing=config.missing == "zero")
+        noise = residual_variances(vectors, counts_missing=config.missing == "zero")
         if not config.item_noise:
-            return OnlineSettings(float(np.average(noise, weights=np.diff(pairs.item_indptr))), config.gamma)
+            return OnlineSettings(float(np.average(noise, weights=vectors.users.counts)), config.gamma)
         return OnlineSettings(noise, config.gamma)
 
     def online_model(
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
     ) -> Model:
         """The model that the online phase starts from."""
-        variances = vectors.user_variances if self.config.total_variance else None
-        mean, cov = meta_distribution(vectors.users, gamma=online.gamma, user_variances=variances)
+        variance = vectors.user_variance if self.config.total_variance else None
+        mean, cov = meta_distribution(vectors.users, gamma=online.gamma, user_variance=variance)
         linear = Linear(vectors.items, vectors.item_variances, mean, cov)
         if online.xi is not None:
             linear = logits_as_rewards(linear, online.xi)
