@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from igcf.bench.sizes import Sizes
 from igcf.bench.textbook import TextbookUser
 from igcf.bench.timing import Row, compared, interleaved, one_thread
-from igcf.bench.worlds import random_model, random_truth, random_vectors
+from igcf.bench.worlds import random_experts, random_model, random_truth, random_vectors
 from igcf.model import Model
 from igcf.online import ModelLearner, Recommender, Session, Ucb, replay
 from igcf.online.engine import RESYNC_EVERY, ScoringEngine
+from igcf.online.learning import belief_from_history
 
 K = 10
 MATVEC = "one matrix-vector product"
@@ -29,7 +31,7 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
             own, peak = single_user(n_items, repeats, sizes)
             rows += own
             memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
-        rows.append(lock_step(sizes))
+        rows += [lock_step(sizes), *experts(sizes)]
         many = many_users(sizes)
     return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
 
@@ -44,7 +46,7 @@ def single_user(n_items: int, repeats: int, sizes: Sizes) -> tuple[list[Row], in
     one_round(session)()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return [*_warm(model, session, repeats, sizes), _returning(recommender, repeats, sizes)], peak
+    return [*_warm(model, session, repeats, sizes), *_returning(recommender, repeats, sizes)], peak
 
 
 def one_round(session: Session) -> Callable[[], None]:
@@ -89,33 +91,56 @@ def _warm(model: Model, session: Session, repeats: int, sizes: Sizes) -> list[Ro
     return rows
 
 
-def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> Row:
+def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> list[Row]:
     model = recommender.model
+    where = f"{model.n_items:,} items, d={model.dim}"
     rng = np.random.default_rng(4)
-    history = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(model.n_items)]
-    history = history[: sizes.history]
+    rows = rng.permutation(model.n_items)[: sizes.history].tolist()
+    values = rng.integers(1, 6, size=len(rows)).astype(np.float64).tolist()
+    history = [(model.item_ids[row], value) for row, value in zip(rows, values, strict=True)]
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
     seconds = interleaved(
-        {"matvec": lambda: vectors @ user, "ours": lambda: recommender.session(history).recommend(K)},
+        {
+            "matvec": lambda: vectors @ user,
+            "ours": lambda: recommender.session(history).recommend(K),
+            "belief": lambda: belief_from_history(model, rows, values, 1.0),
+        },
         repeats=max(repeats // 3, 2),
     )
-    return compared(
-        "online",
-        f"first answer from {len(history)} stored reactions, {model.n_items:,} items, d={model.dim}",
-        MATVEC,
-        seconds["ours"],
-        seconds["matvec"],
-        at_most=10.0 if model.n_items >= 3_706 else None,
-    )
+    limit = 10.0 if model.n_items >= 3_706 and model.is_linear else None
+    answer = f"first answer from {len(history)} stored reactions, {where}"
+    belief = f"of it, the belief from {len(history)} stored reactions, {where}"
+    return [
+        compared("online", answer, MATVEC, seconds["ours"], seconds["matvec"], at_most=limit),
+        compared("online", belief, MATVEC, seconds["belief"], seconds["matvec"]),
+    ]
 
 
-def lock_step(sizes: Sizes) -> Row:
+def experts(sizes: Sizes) -> list[Row]:
+    """The default model, two experts with four channels: one user, a returning one, many."""
+    n_items, repeats = sizes.items[0]
+    model = random_experts(n_items, *sizes.expert_dims)
+    recommender = Recommender(model, Ucb(0.5))
+    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
+    jobs = {"matvec": lambda: vectors @ user, "ours": one_round(recommender.session())}
+    seconds = interleaved(jobs, repeats=min(repeats, n_items - K - 2))
+    job = f"recommend({K}) + observe, {n_items:,} items, d={model.dim}"
+    rows = [
+        compared("online", job, MATVEC, seconds["ours"], seconds["matvec"]),
+        *_returning(recommender, repeats, sizes),
+        lock_step(sizes, model),
+    ]
+    return [replace(row, job=f"two experts: {row.job}") for row in rows]
+
+
+def lock_step(sizes: Sizes, model: Model | None = None) -> Row:
     """Many users in lock-step, one item per round."""
     n_items = sizes.items[0][0]
-    model = random_model(random_vectors(n_items, sizes.dim))
+    limit = 3.0 if model is None else None
+    model = random_model(random_vectors(n_items, sizes.dim)) if model is None else model
     learner = ModelLearner(model, Ucb(0.5))
     truth = random_truth(sizes.users, n_items)
-    users = np.random.default_rng(5).standard_normal((sizes.users, sizes.dim), dtype=np.float32)
+    users = np.random.default_rng(5).standard_normal((sizes.users, model.dim), dtype=np.float32)
 
     covs = np.repeat(model.prior_cov[None], sizes.users, axis=0)
 
@@ -130,11 +155,11 @@ def lock_step(sizes: Sizes) -> Row:
     seconds = interleaved({"products": products, "ours": experiment}, repeats=max(sizes.step_repeats // 3, 2))
     return compared(
         "online",
-        f"{sizes.users} users x {sizes.rounds} rounds, {n_items:,} items, d={sizes.dim}",
+        f"{sizes.users} users x {sizes.rounds} rounds, {n_items:,} items, d={model.dim}",
         "its products: covariances x item, items x users",
         seconds["ours"],
         seconds["products"],
-        at_most=3.0,
+        at_most=limit,
     )
 
 

@@ -67,6 +67,14 @@ def _growth(sizes: Sizes) -> dict[str, Any]:
     return growth_curves(sizes)
 
 
+def _learning(sizes: Sizes) -> dict[str, Any]:
+    if sizes.dataset is None:
+        return {}
+    from igcf.bench.learning import learning_curve
+
+    return learning_curve(sizes.dataset)
+
+
 def _peers(sizes: Sizes) -> dict[str, Any]:
     from igcf.bench.peers import peer_rows
 
@@ -79,10 +87,11 @@ PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
     "peers": _peers,
     "pretraining": _pretraining,
     "growth": _growth,
+    "learning": _learning,
 }
 """In this order; the parts that bring threads of their own come last."""
 
 
 def all_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The comparisons of all parts."""
-    return [row for name in PARTS for row in document[name].get("rows", ())]
+    return [row for name in PARTS for row in document.get(name, {}).get("rows", ())]

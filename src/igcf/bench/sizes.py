@@ -33,6 +33,10 @@ class Sizes:
     """d where it is not d that grows."""
     huge: tuple[int, int, int] | None = None
     """Users, items and interactions of the log that is read from a file, or None."""
+    expert_dims: tuple[int, int] = (49, 33)
+    """Sizes of the two experts' vectors in the default model."""
+    dataset: str | None = None
+    """The log whose training is timed to 99 % of its final precision, or None."""
     starts: int = 7
     """Processes started for each start-up time."""
     peer_items: int = 3_706
@@ -62,6 +66,7 @@ QUICK = Sizes(
     catalogues=(30, 60),
     growth_dims=(4, 8),
     growth_dim=4,
+    expert_dims=(4, 3),
     starts=1,
     peer_items=50,
     peer_repeats=1,

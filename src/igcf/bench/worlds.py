@@ -1,11 +1,15 @@
 """What is measured on: random models and random logs with popular and unpopular items."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import Float32Array
 from igcf.data.interactions import Interactions
-from igcf.model import Model, Reward
+from igcf.model import Channel, Model, Reward, Term
+from igcf.model.channel import Link
+from igcf.model.reward import RewardKind
 
 STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 
@@ -27,6 +31,31 @@ def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
         prior_mean=rng.normal(size=dim),
         prior_cov=root @ root.T,
         noise_var=0.3,
+        item_ids=[str(row) for row in range(n_items)],
+        reward=STARS,
+    )
+
+
+def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: int = 1) -> Model:
+    """A model built like the default one: half a linear expert, half the product of two logistic probabilities."""
+    kinds: list[tuple[RewardKind, Link, int, int]] = [
+        ("satisfied", "identity", linear_dim, 0),
+        ("exposed", "identity", linear_dim, 0),
+        ("exposed", "logit", logistic_dim, linear_dim),
+        ("liked", "logit", logistic_dim, linear_dim),
+    ]
+    channels = []
+    for number, (kind, link, width, start) in enumerate(kinds):
+        vectors = random_vectors(n_items, width, seed=seed + number) * np.float32(0.3)
+        vectors[:, 0] = 0.1 if link == "identity" else -2.0  # meets the constant of the user's vector
+        channels.append(Channel(vectors, np.full(n_items, 0.3), replace(STARS, kind=kind), link, start))
+    mean = np.zeros(linear_dim + logistic_dim)
+    mean[[0, linear_dim]] = 1.0
+    return Model(
+        channels=channels,
+        terms=[Term(0.5, (0,)), Term(0.5, (2, 3))],
+        prior_mean=mean,
+        prior_cov=np.diag(1.0 - mean),
         item_ids=[str(row) for row in range(n_items)],
         reward=STARS,
     )

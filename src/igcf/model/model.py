@@ -102,7 +102,7 @@ class Model:
         """A matrix R with R R' = `prior_cov`, one column per direction in which the population differs."""
         size, axes = np.linalg.eigh(self.prior_cov)
         is_live = size > max(size[-1], 0.0) * 1e-14
-        return np.asarray(axes[:, is_live] * np.sqrt(size[is_live]))
+        return np.ascontiguousarray(axes[:, is_live] * np.sqrt(size[is_live]))
 
     @cached_property
     def noise_var(self) -> float | FloatArray:

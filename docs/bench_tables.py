@@ -1,0 +1,23 @@
+"""Fill the tables of docs/bench.md from docs/figures/bench.json: python docs/bench_tables.py.
+
+`igcf bench --large --dataset ml-1m --out docs/figures` writes that file and the figure.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from igcf.bench.tables import as_text
+
+PAGE = Path(__file__).with_name("bench.md")
+BLOCK = re.compile(r"(<!-- bench -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def filled(page: str, text: str) -> str:
+    """The page with `text` between its marks."""
+    return BLOCK.sub(lambda found: f"{found[1]}{text}\n{found[3]}", page)
+
+
+if __name__ == "__main__":
+    document = json.loads(PAGE.with_name("figures").joinpath("bench.json").read_text(encoding="utf-8"))
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), as_text(document)), encoding="utf-8")
