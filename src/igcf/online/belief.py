@@ -61,15 +61,15 @@ class Belief:
     ) -> "Belief":
         """The same from a prior N(mean, root root') in its information form, cheaper where there are many rewards.
 
-        With A = X root / sqrt(noise) and L L' = I + A'A the covariance is T'T, T = L^-1 root'.
+        With A = X root / sqrt(noise) and L L' = I + A'A the covariance is T'T, T = L^-1 root', and the mean moves by
+        cov X' (rewards - X mean) / noise.
         """
-        scale = 1.0 / np.sqrt(noise_var)
-        A = (X @ root) * scale[:, None]
+        A = (X / np.sqrt(noise_var)[:, None]) @ root
         precision = A.T @ A
         precision.ravel()[:: len(precision) + 1] += 1.0
-        information = A.T @ ((rewards - X @ mean) * scale)
-        T = np.linalg.solve(np.linalg.cholesky(precision), np.column_stack([root.T, information]))
-        return cls(mean + T[:, :-1].T @ T[:, -1], T[:, :-1].T @ T[:, :-1])
+        T = np.linalg.solve(np.linalg.cholesky(precision), root.T)
+        cov = T.T @ T
+        return cls(mean + cov @ (((rewards - X @ mean) / noise_var) @ X), cov)
 
     def moments(self, X: npt.NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of `X @ user`, one pair per row; observation noise is not added."""
@@ -85,15 +85,7 @@ class Belief:
         """
         if keep == 1.0:
             return self
-        size, axes = np.linalg.eigh(prior.cov)
-        live = size > size[-1] * 1e-12
-        frame = axes[:, live] * np.sqrt(size[live])  # prior.cov = frame @ frame.T
-        inverse = axes[:, live] / np.sqrt(size[live])  # inverse.T @ frame = I
-        precision = np.linalg.inv(inverse.T @ self.cov @ inverse)
-        information = precision @ (inverse.T @ (self.mean - prior.mean))
-        cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(int(live.sum())))
-        spread = frame @ cov @ frame.T
-        return Belief(prior.mean + frame @ (cov @ (keep * information)), (spread + spread.T) / 2)
+        return Belief(*decay(self.mean, self.cov, prior, keep))
 
 
 def absorb(
@@ -127,6 +119,19 @@ def _logistic_step_of_one(z: float, q: float, reward: float, noise_var: float) -
     p = 1.0 / (1.0 + math.exp(-max(a, LOWEST)))
     curvature = weight * p * (1.0 - p)
     return (a - z) / q, curvature / (1.0 + curvature * q)
+
+
+def decay(means: FloatArray, covs: FloatArray, prior: Belief, keep: float) -> tuple[FloatArray, FloatArray]:
+    """`Belief.decayed` of one belief or of many at once, means (..., d) and covariances (..., d, d)."""
+    size, axes = np.linalg.eigh(prior.cov)
+    live = size > size[-1] * 1e-12
+    frame = axes[:, live] * np.sqrt(size[live])  # prior.cov = frame @ frame.T
+    inverse = axes[:, live] / np.sqrt(size[live])  # inverse.T @ frame = I
+    precision = np.linalg.inv(inverse.T @ covs @ inverse)
+    information = precision @ ((means - prior.mean) @ inverse)[..., None]
+    cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(int(live.sum())))
+    spread = frame @ cov @ frame.T
+    return prior.mean + (frame @ (cov @ (keep * information)))[..., 0], (spread + np.swapaxes(spread, -1, -2)) / 2
 
 
 def gaussian_step(

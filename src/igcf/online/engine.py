@@ -1,6 +1,7 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import EllipsisType
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, FloatArray, IntArray
 from igcf.model import Channel, Model
-from igcf.model.channel import activations, expectation, gradients
-from igcf.online.belief import Belief, absorb, gaussian_step, logistic_step
+from igcf.online.belief import Belief, absorb, decay, gaussian_step, logistic_step
+from igcf.online.combining import USERS, by_blocks, expected, spread
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
@@ -18,8 +19,6 @@ CATCH_UP = 8
 """Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
 CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
-USERS = 16
-"""Users per block when covariances, means and variances are updated, for the same reason."""
 Rows = IntArray | EllipsisType
 
 
@@ -74,7 +73,7 @@ class ScoringEngine:
         self._forget_sums()
 
     def _forget_sums(self) -> None:
-        self._activations: dict[int, FloatArray] = {}
+        self._activations: list[AnyFloatArray] = []
         self._combined_means: AnyFloatArray | None = None
         self._combined_variances: AnyFloatArray | None = None
 
@@ -96,16 +95,16 @@ class ScoringEngine:
             if self.model.is_linear:
                 self._combined_means = self._z[0]
             else:
-                self._activations = activations(self.model.channels, self._z)
-                self._combined_means = expectation(self.model.terms, self._activations)
+                scored, channels = self.model.scored, self.model.channels
+                self._activations = [by_blocks(channels[n].activation, self._z[n]) for n in scored]
+                self._combined_means = by_blocks(partial(expected, self.model), *self._activations)
         return self._combined_means
 
     @property
     def variances(self) -> AnyFloatArray:
         """The variance of that expectation, (users, items); not to be written to.
 
-        To first order where the model is not linear: channels that share a block of the user's vector are taken as
-        moving together, which never understates.
+        To first order where the model is not linear (`igcf.online.combining.spread`).
         """
         if self._combined_variances is None:
             if not self._has_variances:
@@ -134,15 +133,10 @@ class ScoringEngine:
         if self.model.is_linear:
             return z_variances[0]
         _ = self.means  # brings the activations up to date
-        known = self._activations
+        variances = [z_variances[n] for n in self.model.scored]
         if rows is not None:
-            known = {n: each[0, rows] for n, each in known.items()}
-        spread: dict[int, AnyFloatArray] = {}
-        for number, slope in gradients(self.model.channels, self.model.terms, known).items():
-            block = self.model.channels[number].start
-            part = np.sqrt(z_variances[number]) * np.abs(slope)
-            spread[block] = spread[block] + part if block in spread else part
-        return np.asarray(sum(part * part for part in spread.values()))
+            return spread(self.model, *(each[0, rows] for each in self._activations), *variances)
+        return by_blocks(partial(spread, self.model), *self._activations, *variances)
 
     def belief(self, user: int = 0) -> Belief:
         """A copy of the belief about one user."""
@@ -223,8 +217,10 @@ class ScoringEngine:
     def forget(self, keep: float) -> None:
         """Let every user's evidence decay toward the population by the factor `keep`."""
         if keep < 1.0:
-            for user in range(self.n_users):
-                self.set_belief(self.belief(user).decayed(self.prior, keep), user)
+            self._forget_sums()
+            self.belief_means, self.belief_covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
+            self._has_z = self._has_variances = False
+            self._updates_behind = 0
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""
