@@ -156,6 +156,7 @@ def test_help_needs_neither_torch_nor_matplotlib() -> None:
 def test_among_all_tables_an_ablation_leaves_out_methods_without_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {"cold-start": ("synthetic",), "taste-drift": ("synthetic",), "top-k": (), "ablation": ("synthetic",)}
     monkeypatch.setattr("igcf.evaluate.reproduce.TABLES", tables)
-    result = run("reproduce", "--dataset", "synthetic", "--methods", "pop", "--users", 20, "--jobs", 1, "--json")
+    rows = ("--methods", "pop,pca-gp", "--set", "pca-gp:dim=4")
+    result = run("reproduce", "--dataset", "synthetic", *rows, "--users", 20, "--jobs", 1, "--json")
     assert result.exit_code == 0, result.output
     assert [each["protocol"] for each in json.loads(result.stdout)["tables"]] == ["cold-start", "taste-drift"]
