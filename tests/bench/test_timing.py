@@ -3,7 +3,7 @@ import pytest
 
 from igcf.bench.growth import exponent
 from igcf.bench.memory import PeakMemory
-from igcf.bench.tables import _number
+from igcf.bench.tables import _number, _steepest
 from igcf.bench.timing import Row, compared, interleaved, one_thread
 
 
@@ -53,3 +53,8 @@ def test_peak_memory_sees_a_large_array_or_says_that_it_cannot() -> None:
 
 def test_numbers_keep_three_digits() -> None:
     assert [_number(value) for value in (1234.5, 99.99, 0.012345)] == ["1,234", "100", "0.0123"]
+
+
+def test_the_steepest_step_is_that_of_two_neighbouring_sizes() -> None:
+    points = [{"size": 10, "seconds": 1.0}, {"size": 100, "seconds": 10.0}, {"size": 1000, "seconds": 1000.0}]
+    assert _steepest(points) == pytest.approx(2.0)

@@ -48,14 +48,11 @@ def _curve(what: str, cases: Sequence[tuple[int, tuple[int, int, int], int]]) ->
         "seconds": exponent(own_sizes, [point["seconds"] for point in points]),
         "peak_bytes": exponent(own_sizes, memory) if all(memory) else None,
     }
-    seconds = [point["seconds"] for point in points]
-    steepest = max(exponent(own_sizes[i : i + 2], seconds[i : i + 2]) for i in range(len(points) - 1))
     is_met = all(value is None or value <= LIMIT for value in exponents.values())
     return {
         "against": what,
         "points": points,
         "exponents": exponents,
-        "steepest": steepest,
         "at_most": LIMIT,
         "met": is_met,
     }

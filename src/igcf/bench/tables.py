@@ -1,5 +1,7 @@
 """The document as Markdown tables, for the terminal and for docs/bench.md."""
 
+from itertools import pairwise
+from math import log
 from typing import Any
 
 from igcf.bench.report import all_rows
@@ -28,8 +30,8 @@ def ratio_table(document: dict[str, Any]) -> str:
 def growth_table(document: dict[str, Any]) -> str:
     """Time and memory of one training step against size."""
     lines = [
-        "| one training step against | sizes | seconds | peak MB | exponents | target | met |",
-        "|---|---|---|---|---|--:|---|",
+        "| one training step against | sizes | seconds | peak MB | exponents | steepest step | target | met |",
+        "|---|---|---|---|---|--:|--:|---|",
     ]
     for curve in document["growth"]["curves"]:
         points = curve["points"]
@@ -43,9 +45,17 @@ def growth_table(document: dict[str, Any]) -> str:
             f"| {curve['against']} | {', '.join(format(point['size'], ',') for point in points)} "
             f"| {', '.join(_number(point['seconds']) for point in points)} "
             f"| {', '.join('?' if peak is None else _number(peak / 1e6) for peak in memory)} "
-            f"| {', '.join(exponents)} | ≤ {curve['at_most']} | {_yes(curve['met'])} |"
+            f"| {', '.join(exponents)} | {_steepest(points):.2f} | ≤ {curve['at_most']} | {_yes(curve['met'])} |"
         )
     return "\n".join(lines)
+
+
+def _steepest(points: list[dict[str, Any]]) -> float:
+    """The largest exponent of time between two neighbouring sizes."""
+    return max(
+        log(after["seconds"] / before["seconds"]) / log(after["size"] / before["size"])
+        for before, after in pairwise(points)
+    )
 
 
 def _machine(document: dict[str, Any]) -> str:
@@ -83,6 +93,14 @@ def _notes(document: dict[str, Any]) -> list[str]:
         notes.append(
             f"- {huge['interactions']:,} interactions of {huge['users']:,} users and {huge['items']:,} items, "
             f"d={huge['dim']}: {parts}; {peak} at most (target 8 GB, met: {_yes(huge['met'])})."
+        )
+    learning = document.get("learning")
+    if learning:
+        reached = learning["reached"]
+        notes.append(
+            f"- {learning['dataset']} ({learning['interactions']:,} interactions), graph: {learning['share']:.0%} "
+            f"of the final validation precision after {reached['seconds']:.1f} s, {reached['epoch']} epochs (target "
+            f"{learning['at_most']:.0f} s, met: {_yes(learning['met'])}); {learning['seconds_in_all']:.0f} s in all."
         )
     return notes
 
