@@ -17,8 +17,9 @@ from igcf.evaluate import Engine, Results, evaluate
 from igcf.evaluate.run import Step
 from tests.evaluate.worlds import log, setup
 
+pytestmark = pytest.mark.xdist_group("engines")  # they share what is expected, and the machine
 METHODS = ("random", "pop", "icf-ucb")
-SLOWLY = {"icf-ucb": {"rounds": 500}}  # a job of a few seconds: time to kill whoever works on it
+SLOWLY = {"icf-ucb": {"rounds": 300}}  # a job of a second or more: time to kill whoever works on it
 
 
 def figures(results: Results) -> list[dict[str, Any]]:
@@ -30,15 +31,12 @@ def expected() -> list[dict[str, Any]]:
     return figures(evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY))
 
 
-def busiest_worker(engine: str) -> int | None:
-    """A process below this one that works on a job: Ray's carry the task's name, the others use the processor."""
-    below = descendants(os.getpid())
-    if engine == "ray":
-        return next((pid for pid in below if command(pid).startswith("ray::_job_on_worker")), None)
-    sign = {"dask": "spawn_main", "local": "loky"}[engine]
-    busy = {pid: cpu_s(pid) for pid in below if sign in command(pid)}
-    time.sleep(0.3)
-    return next((pid for pid, before in busy.items() if cpu_s(pid) - before > 0.15), None)
+TITLES = {"ray": "ray::_job_on_worker", "dask": "multiprocessing.spawn", "local": "popen_loky_posix"}
+
+
+def worker(engine: str) -> int | None:
+    """A process below this one that runs jobs."""
+    return next((pid for pid in descendants(os.getpid()) if TITLES[engine] in command(pid)), None)
 
 
 def descendants(pid: int) -> list[int]:
@@ -59,23 +57,17 @@ def command(pid: int) -> str:
         return ""
 
 
-def cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def run_with_a_kill(engine: str, folder: Path) -> tuple[Results, list[Step], list[int]]:
-    """Run on two workers; once the two quick methods are through, whoever works on a slow one is killed."""
+    """Run on two workers; once the quick methods are through and both work on a slow one, one of them is killed."""
     steps: list[Step] = []
     killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
         while not over.is_set() and not killed:
-            pid = busiest_worker(engine) if sum(step.what == "finished" for step in steps) >= 4 else None
+            what = [step.what for step in steps]
+            both_busy = (what.count("started"), what.count("finished")) == (6, 4)
+            pid = worker(engine) if both_busy else None
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)

@@ -209,7 +209,8 @@ def _dask_client(distributed: Any, engine: Engine) -> Iterator[Any]:
 def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
     if code_version() != version:
         raise IgcfError(
-            f"the worker on {socket.gethostname()} has another version of igcf; install the same one everywhere"
+            f"the worker on {socket.gethostname()} has other sources of igcf than this process; use the same ones "
+            "everywhere, and do not change them while jobs run"
         )
     with one_thread():
         return run_job(data, job)
