@@ -141,3 +141,12 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_text(TABLE)
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         Interactions.from_parquet(tmp_path / "log.parquet")
+
+
+def test_arrays_with_duplicates_are_left_as_they_were() -> None:
+    users, items = np.array([1, 1, 2, 1], dtype=np.int32), np.array([5, 5, 5, 6], dtype=np.int32)
+    values, times = np.array([1, 2, 3, 4], dtype=np.float32), np.array([1, 2, 3, 4])
+    copies = [each.copy() for each in (users, items, values, times)]
+    assert Interactions.from_arrays(users, items, values, times).values.tolist() == [2, 3, 4]
+    for before, after in zip(copies, (users, items, values, times), strict=True):
+        np.testing.assert_array_equal(after, before)

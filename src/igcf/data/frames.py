@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
 ROW_BLOCK = 1 << 20
+Number = TypeVar("Number", bound=np.generic)
 GZIP_MAGIC = b"\x1f\x8b"
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -123,8 +125,28 @@ def interactions_from_frame(
 
 
 def _without_duplicates(log: Interactions) -> Interactions:
+    """The latest reaction of each user to each item; the columns of `log` are overwritten."""
     keep = _latest(log)
-    return log if keep is None else replace(log.subset(keep), n_duplicates=int(len(log) - keep.sum()))
+    if keep is None:
+        return log
+    return replace(
+        log,
+        user_idx=_kept(log.user_idx, keep),
+        item_idx=_kept(log.item_idx, keep),
+        values=_kept(log.values, keep),
+        timestamps=None if log.timestamps is None else _kept(log.timestamps, keep),
+        n_duplicates=int(len(log) - keep.sum()),
+    )
+
+
+def _kept(column: npt.NDArray[Number], keep: BoolArray) -> npt.NDArray[Number]:
+    """The entries to keep, moved to the front block by block: a second column would not fit beside a large log."""
+    end = 0
+    for start in range(0, len(column), ROW_BLOCK):
+        block = column[start : start + ROW_BLOCK][keep[start : start + ROW_BLOCK]]
+        column[end : end + len(block)] = block
+        end += len(block)
+    return column[:end] if 2 * end > len(column) else column[:end].copy()
 
 
 def _latest(log: Interactions) -> BoolArray | None:
