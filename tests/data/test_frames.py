@@ -1,6 +1,7 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
