@@ -75,8 +75,8 @@ class Ucb:
     def contenders(self, engine: ScoringEngine, available: BoolArray, k: int) -> IntArray | None:
         """Some items of the only user, the `k` best available ones among them; None where all must be scored.
 
-        Nothing but these scores is computed exactly. An item whose bound, its mean plus `nu` standard deviations of
-        the population, is below the k-th best of any exact scores cannot be among the k best.
+        An item whose bound, its mean plus `nu` standard deviations of the population, is below the k-th best mean of
+        any items cannot be among the k best.
         """
         n_blocks = BLOCKS_PER_ITEM * k + BLOCKS
         width = available.shape[1] // n_blocks
@@ -91,8 +91,9 @@ class Ucb:
         heads = heads[bound[heads] > -np.inf]
         if len(heads) < k:
             return None
-        exact = self.scores_from(engine.means[0, heads], engine.variances_at(heads))
-        least = np.partition(exact, len(heads) - k)[len(heads) - k]
+        means = engine.means[0, heads]  # no more than their scores
+        means.partition(len(heads) - k)
+        least = means[len(heads) - k]
         rows = (bound >= least - ROUNDING * abs(least)).nonzero()[0]
         return rows if len(rows) * TOO_MANY < available.shape[1] else None
 
