@@ -104,7 +104,7 @@ def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
 
 def encode_ids(column: pl.Series, source: str) -> tuple[tuple[str, ...], IntArray]:
     """Ids in numeric order where all are whole numbers, otherwise in lexicographic order; and the row of each entry."""
-    ids = _whole_numbers(column)
+    ids = whole_numbers(column)
     if ids is None:
         ids = id_text(column)
     missing = ids.is_null()
@@ -131,7 +131,7 @@ def _encode_numbers(ids: npt.NDArray[np.int64]) -> tuple[tuple[str, ...], IntArr
     return tuple(map(str, (np.flatnonzero(present) + low).tolist())), row_of[ids - low]
 
 
-def _whole_numbers(column: pl.Series) -> pl.Series | None:
+def whole_numbers(column: pl.Series) -> pl.Series | None:
     """The ids as integers if every one is written as `str` would write it: `007` and `7` are different ids."""
     column = _without_fraction(column)
     if not column.dtype.is_integer() and column.dtype != pl.String:

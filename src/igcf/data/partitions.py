@@ -17,11 +17,11 @@ from igcf.data.columns import (
     Columns,
     check_columns,
     checked_values,
-    encode_ids,
     first_rows,
     id_text,
     time_column,
     timed,
+    whole_numbers,
 )
 from igcf.data.interactions import MISSING_TIME
 from igcf.errors import DataError
@@ -48,15 +48,24 @@ class Dictionary:
 
     def __init__(self) -> None:
         self._categories = pl.Categories.random()
-        self._holder = pl.Series([], dtype=pl.Categorical(self._categories))  # polars forgets what no column uses
+        # polars forgets what no column uses
+        self._holder: pl.Series | None = pl.Series([], dtype=pl.Categorical(self._categories))
 
     def codes(self, ids: pl.Series) -> npt.NDArray[np.int32]:
         """The number of each id."""
         return ids.cast(pl.Categorical(self._categories)).to_physical().cast(pl.Int32).to_numpy()
 
     def sorted(self, codes: IntArray) -> tuple[tuple[str, ...], IntArray]:
-        """The ids in their usual order; `codes` become rows of it, in place."""
-        ids, row_of = encode_ids(self._categories.to_series(), "the log")
+        """The ids in the order of `encode_ids`; `codes` become rows of it, in place, and the dictionary is gone."""
+        text = self._categories.to_series()
+        self._holder = None
+        numbers = whole_numbers(text)
+        order = (text if numbers is None else numbers).arg_sort()
+        text = text.gather(order)
+        row_of = np.empty(len(order), dtype=np.int32)
+        row_of[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+        del order, numbers
+        ids = tuple(text.to_list())
         for start in range(0, len(codes), PIECE_ROWS):
             codes[start : start + PIECE_ROWS] = row_of[codes[start : start + PIECE_ROWS]]
         return ids, codes
