@@ -33,7 +33,7 @@ system:
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(SERVICE_PACKAGES); fi
 
 test: setup system
-	$(BIN)/pytest -q -n 2 --dist loadgroup
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata

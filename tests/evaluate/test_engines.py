@@ -17,7 +17,6 @@ from igcf.evaluate import Engine, Results, evaluate
 from igcf.evaluate.run import Step
 from tests.evaluate.worlds import log, setup
 
-pytestmark = pytest.mark.xdist_group("engines")  # they share what is expected, and the machine
 METHODS = ("random", "pop", "icf-ucb")
 SLOWLY = {"icf-ucb": {"rounds": 300}}  # a job of a second or more: time to kill whoever works on it
 

@@ -15,7 +15,7 @@ from igcf.pretrain import Progress, pretrain
 from tests.pretrain.worlds import checkerboard
 
 SETTINGS: dict[str, Any] = {"dim": 6, "epochs": 40, "validate_every": 10, "holdout": 0.0}
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sharded")]
+pytestmark = pytest.mark.slow
 
 
 def followers() -> list[int]:

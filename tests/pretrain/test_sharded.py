@@ -36,7 +36,6 @@ OBJECTIVES: list[dict[str, Any]] = [
     {"missing": "ignore", "batch_size": 100, "optimiser": "sgd"},
 ]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-pytestmark = pytest.mark.xdist_group("sharded")
 
 
 @pytest.fixture(scope="module", params=[2, 4])

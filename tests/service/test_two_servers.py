@@ -24,7 +24,7 @@ from igcf.service.store import Store
 from tests.service.postgres import Cluster
 from tests.service.test_server import check_belief_against_log
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nginx")]
+pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[2] / "examples" / "nginx"
 N_CLIENTS, N_EVENTS, N_USERS = 8, 400, 10
 PATIENT = [0.05] * 200

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 import igcf.service
 from tests.web.conftest import Server, Visit, Visitor
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 WEB = Path(igcf.service.__file__).parent / "web"
 BUDGET = 200_000

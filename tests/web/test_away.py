@@ -7,7 +7,7 @@ from playwright.sync_api import Route
 
 from tests.web.conftest import Serve, Server, Visit, Visitor, film_model
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

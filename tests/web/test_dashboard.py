@@ -6,7 +6,7 @@ import pytest
 
 from tests.web.conftest import ADMIN_KEY, CLIENT_KEY, Serve, Server, Visit, film_model
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

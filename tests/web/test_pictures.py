@@ -13,7 +13,7 @@ from PIL import Image
 
 from tests.web.conftest import Serve, Visit, Visitor, large_model
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 LARGEST = 200_000
 FIRST_CARD_MS = 300

@@ -8,7 +8,7 @@ from playwright.sync_api import Request, Route
 
 from tests.web.conftest import Serve, Server, Visit, Visitor, film_model, hostile_model
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 TASTE = ("Horror", "Thriller", "Crime")
 
