@@ -1,30 +1,16 @@
 """The figure of docs/bench.md; matplotlib is imported when it is drawn."""
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from igcf.bench.report import all_rows
-from igcf.errors import ConfigError
+from igcf.figures import SVG
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STYLE: dict[Any, Any] = {"svg.hashsalt": "igcf", "svg.fonttype": "none", "font.size": 8}
+STYLE: dict[Any, Any] = {**SVG, "font.size": 8}
 MET, MISSED, FREE = "#4878a8", "#c44e52", "#999999"
-
-
-def prepare_figure(folder: Path) -> None:
-    """Make the folder, or say why there will be no figure; ask before measuring, not after."""
-    if find_spec("matplotlib") is None:
-        raise ConfigError("the figure needs matplotlib; install it with `pip install igcf[train]`")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}); choose another --out") from error
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"cannot write into the folder {folder}; choose another --out")
 
 
 def draw_figure(document: dict[str, Any], folder: Path) -> Path:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from igcf.figures import SVG
+
 COLOURS = ("#999999", "#4878a8", "#c44e52", "#55a868", "#8172b2")
 
 
@@ -47,7 +49,7 @@ def draw(worlds: list[dict[str, Any]], folder: Path) -> Path:
 
     stages = sorted({line["reactions"] for line in worlds[0]["lines"]})
     ways = list(dict.fromkeys(line["way"] for line in worlds[0]["lines"]))
-    with matplotlib.rc_context({"svg.hashsalt": "igcf", "svg.fonttype": "none", "font.size": 8}):
+    with matplotlib.rc_context({**SVG, "font.size": 8}):
         figure = Figure(figsize=(9, 2.7 * len(worlds) + 0.4), layout="constrained")
         panels = figure.subplots(len(worlds), len(stages), sharey="row", squeeze=False)
         for row, found in enumerate(worlds):

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from igcf.cli.output import console, emit_json
+from igcf.figures import prepare_folder
 
 
 @click.command()
@@ -30,7 +31,7 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     from rich.progress import Progress
 
     from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
-    from igcf.bench.plots import draw_figure, prepare_figure
+    from igcf.bench.plots import draw_figure
     from igcf.data.registry import dataset_info
     from igcf.errors import ConfigError
 
@@ -39,7 +40,7 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     if dataset is not None:
         dataset_info(dataset)  # refuses an unknown name before anything is measured
     if out is not None:
-        prepare_figure(out)
+        prepare_folder(out)
     sizes = replace(QUICK if quick else LARGE if large else FULL, dataset=dataset)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("bench", total=len(PARTS))

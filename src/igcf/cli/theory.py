@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from igcf.cli.output import console, emit_json
+from igcf.figures import prepare_folder
 
 
 @click.command()
@@ -35,14 +36,14 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     """
     from rich.progress import Progress
 
-    from igcf.theory.plots import draw_figures, prepare_figures
+    from igcf.theory.plots import draw_figures
     from igcf.theory.report import PARTS, run_theory
     from igcf.theory.settings import TheorySettings
     from igcf.theory.tables import as_text
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
     if out is not None:
-        prepare_figures(out)
+        prepare_folder(out)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("theory", total=len(PARTS))
 

@@ -1,11 +1,9 @@
 """The figures of docs/theory.md; matplotlib is imported when they are drawn."""
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from igcf.errors import ConfigError
+from igcf.figures import SVG, prepare_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,30 +18,16 @@ LABELS = {
 }
 COLOURS = {"ucb-theorem": "C0", "ucb-nu-1": "C1", "thompson": "C2", "greedy": "C3", "random": "C7"}
 STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "igcf",
-    "svg.fonttype": "none",
+    **SVG,
     "font.size": 9,
     "axes.grid": True,
     "grid.alpha": 0.3,
 }
-"""Fixed ids and no outlines of letters: small files that change only when the numbers do."""
-
-
-def prepare_figures(folder: Path) -> None:
-    """Make the folder, or say why there will be no figures; ask before a long simulation, not after."""
-    if find_spec("matplotlib") is None:
-        raise ConfigError("figures need matplotlib; install it with `pip install igcf[train]`")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}); choose another --out") from error
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"cannot write into the folder {folder}; choose another --out")
 
 
 def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
     """Write one SVG per part of the document into `folder`."""
-    prepare_figures(folder)
+    prepare_folder(folder)
     import matplotlib
     from matplotlib.figure import Figure
 
