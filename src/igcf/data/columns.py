@@ -164,14 +164,19 @@ def checked_times(column: pl.Series, source: str) -> npt.NDArray[np.int64] | Non
     if column.null_count() == len(column):
         return None
     times = seconds(column)
+    refuse_unread_times(column, times, source)
+    return times.fill_null(MISSING_TIME).to_numpy(writable=True)
+
+
+def refuse_unread_times(column: pl.Series, times: pl.Series, source: str, offset: int = 0) -> None:
+    """Raise where a row says something and no time was read from it; `offset` rows of the source come before."""
     bad = times.is_null() & column.is_not_null()
     if bad.any():
         row = first_rows(bad)[0]
         raise DataError(
             f"{source}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
-            f"first {column[row - 1]!r} in row {row}"
+            f"first {column[row - 1]!r} in row {row + offset}"
         )
-    return times.fill_null(MISSING_TIME).to_numpy(writable=True)
 
 
 def _quoted(names: Sequence[str]) -> str:

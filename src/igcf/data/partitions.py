@@ -19,6 +19,7 @@ from igcf.data.columns import (
     checked_values,
     first_rows,
     id_text,
+    refuse_unread_times,
     time_column,
     timed,
     whole_numbers,
@@ -126,13 +127,7 @@ class Times:
         if column is None or self._times is None:
             return
         times, has_fractions = timed(column)
-        bad = times.is_null() & column.is_not_null()
-        if bad.any():
-            row = first_rows(bad)[0]
-            raise DataError(
-                f"{file}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
-                f"first {column[row - 1]!r} in row {row + offset}"
-            )
+        refuse_unread_times(column, times, str(file), offset)
         self._times[rows] = times.fill_null(MISSING_TIME).to_numpy()
         self._fractions |= has_fractions
         if not has_fractions:
