@@ -20,6 +20,8 @@ K = 10
 MATVEC = "one matrix-vector product"
 LIMITS = {3_706: 5.0, 100_000: 2.0}
 """Times one matrix-vector product, by catalogue size."""
+RUN = 10
+"""Rounds of a warm user in a row, and as many of what they are compared with."""
 GIGABYTE = 1e9
 
 
@@ -71,9 +73,9 @@ def _warm(model: Model, session: Session, repeats: int, sizes: Sizes) -> list[Ro
             textbook.observe(int(textbook.recommend(K)[0]), 5.0)
 
         jobs["textbook"] = textbook_round
-    repeats = min(repeats, model.n_items - K - 2)
-    seconds = interleaved(jobs, repeats=repeats)
-    resync = interleaved({"matvec": jobs["matvec"], "resync": engine.resync}, repeats=max(repeats // 10, 2))
+    turns = max(min(repeats, model.n_items - K - 2) // RUN, 2)
+    seconds = interleaved(jobs, repeats=turns, run=RUN)
+    resync = interleaved({"matvec": jobs["matvec"], "resync": engine.resync}, repeats=turns)
     job = f"recommend({K}) + observe, {where}"
     rows = [
         compared("online", job, MATVEC, seconds["ours"], seconds["matvec"], at_most=LIMITS.get(model.n_items)),
@@ -123,7 +125,8 @@ def experts(sizes: Sizes) -> list[Row]:
     recommender = Recommender(model, Ucb(0.5))
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
     jobs = {"matvec": lambda: vectors @ user, "ours": one_round(recommender.session())}
-    seconds = interleaved(jobs, repeats=min(repeats, n_items - K - 2))
+    turns = max(min(repeats, n_items - K - 2) // RUN, 2)
+    seconds = interleaved(jobs, repeats=turns, run=RUN)
     job = f"recommend({K}) + observe, {n_items:,} items, d={model.dim}"
     rows = [
         compared("online", job, MATVEC, seconds["ours"], seconds["matvec"]),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from igcf.cli.output import emit_json
+from igcf.online import kernels
 from igcf.version import __version__
 
 PACKAGES = {
@@ -52,6 +53,7 @@ def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ},
         "blas": _blas(),
+        "compiled": kernels.compiled is not None,
         "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
         "data": _data(data_dir),
         "store": None if store is None else _store(store),
@@ -98,6 +100,7 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("python", f"{report['python']} on {report['machine']}"),
         ("cores", f"{report['cores']} {report['threads'] or ''}"),
         ("BLAS", report["blas"]),
+        ("online loops", "compiled" if report["compiled"] else "NumPy; install a C compiler, then igcf once more"),
     ]
     for extra, packages in report["packages"].items():
         found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)

@@ -43,6 +43,20 @@ def check_shapes(model: "Model") -> None:
             raise ModelError(f"a term names channels {term.channels}, there are {len(model.channels)}")
 
 
+def check_blocks(model: "Model") -> None:
+    """Refuse channels that share a part of their dimensions, and blocks of dimensions that are correlated."""
+    block = np.full(model.dim, -1)
+    for number, channel in enumerate(model.channels):
+        taken = block[channel.span]
+        if ((taken >= 0) & (taken != channel.start)).any() or (block == channel.start).sum() not in (0, len(taken)):
+            raise ModelError(f"channel {number} reads dimensions {channel.span}, another one only a part of them")
+        block[channel.span] = channel.start
+    if model.prior_cov[block[:, None] != block[None, :]].any():
+        raise ModelError(
+            "prior_cov correlates dimensions of different channels; they are learned apart from each other"
+        )
+
+
 def check_numbers(model: "Model") -> None:
     """Refuse what is not finite, no variance, or no covariance."""
     if model.item_variances.shape != model.item_vectors.shape:

@@ -1,10 +1,10 @@
 """The artifact: what pretraining learned and everything that the online phase needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ModelError, UnknownItemError
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
-from igcf.model.checks import check_numbers, check_shapes
+from igcf.model.checks import check_blocks, check_numbers, check_shapes
 from igcf.model.reward import Reward
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
@@ -74,6 +74,7 @@ class Model:
         self.channels = tuple(channels)
         self.terms = tuple(terms) or (Term(1.0, (0,)),)
         check_shapes(self)
+        check_blocks(self)
         self.item_vectors: Float32Array = self.channels[0].vectors if self.is_linear else self._linearised()
         self.item_variances: Float32Array = (
             np.zeros_like(self.item_vectors)
@@ -98,13 +99,6 @@ class Model:
         return self.channels[0].noise_var
 
     @cached_property
-    def prior_root(self) -> FloatArray:
-        """A matrix R with R R' = `prior_cov`, one column per direction in which the population differs."""
-        size, axes = np.linalg.eigh(self.prior_cov)
-        is_live = size > max(size[-1], 0.0) * 1e-14
-        return np.ascontiguousarray(axes[:, is_live] * np.sqrt(size[is_live]))
-
-    @cached_property
     def noise_var(self) -> float | FloatArray:
         """The noise variance: a number where it is the same for every item, otherwise one per item."""
         noise = self.item_noise
@@ -122,6 +116,13 @@ class Model:
         return all(channel.link == "identity" for channel in self.channels)
 
     @cached_property
+    def blocks(self) -> tuple[tuple[slice, tuple[int, ...]], ...]:
+        """The parts of the user's vector that are learned apart from each other, and the channels of each."""
+        starts = sorted({channel.start for channel in self.channels})
+        numbers = [tuple(n for n, channel in enumerate(self.channels) if channel.start == start) for start in starts]
+        return tuple((self.channels[own[0]].span, own) for own in numbers)
+
+    @cached_property
     def _row(self) -> dict[str, int]:
         return {item_id: row for row, item_id in enumerate(self.item_ids)}
 
@@ -137,6 +138,12 @@ class Model:
                 f"item {item_id!r} is not in this model ({self.n_items} items, for instance {self.item_ids[0]!r})"
             )
         return row
+
+    def item_rows(self, item_ids: Iterable[str]) -> list[int]:
+        """The rows of some items, or a clear refusal."""
+        known, ids = self._row, list(item_ids)
+        rows = [known.get(item_id) for item_id in ids]
+        return [self.item_row(item_id) for item_id in ids] if None in rows else cast("list[int]", rows)
 
     def title(self, item_id: str) -> str:
         """The title of an item, or its id where there is none."""

@@ -1,5 +1,6 @@
 """How a reaction in the units of the log becomes the number that a model is trained on and updated with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -90,6 +91,12 @@ class Reward:
         if not abs(number) <= self._largest:  # also refuses NaN
             raise FeedbackError(f"value {number:g} cannot be a reaction; {self._expected}")
         return number
+
+    def checked_all(self, values: Sequence[object]) -> list[float]:
+        """`checked` of each; plain floats, as in any stored history, are checked at once."""
+        if set(map(type, values)) <= {float} and all(map(self._largest.__ge__, map(abs, values))):  # type: ignore[arg-type]
+            return list(values)  # type: ignore[arg-type]
+        return [self.checked(value) for value in values]
 
     @cached_property
     def _largest(self) -> float:

@@ -1,25 +1,35 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
 from collections.abc import Mapping
-from functools import partial
-from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model import Channel, Model
-from igcf.online.belief import Belief, absorb, decay, gaussian_step, logistic_step
-from igcf.online.combining import USERS, by_blocks, expected, spread
+from igcf.online.belief import Belief, decay
+from igcf.online.combining import Mixture
+from igcf.online.kernels import absorb, carry_over, carry_over_to_many, choose_by_bounds, variances_of
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
 CATCH_UP = 8
 """Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
-CHUNK = 1_024
-"""Items per block when all variances are computed: the product stays in the cache."""
-Rows = IntArray | EllipsisType
+
+
+class _Block(NamedTuple):
+    """A part of the user's vector that is learned apart from the others."""
+
+    start: int
+    channels: tuple[Channel, ...]
+    """Those that speak of it."""
+    scored: tuple[int, ...]
+    """Those of them that the expected reward depends on."""
+    shape: tuple[int, int]
+    """(channels, dimensions)"""
+    is_logit: BoolArray
+    """(channels,)"""
 
 
 class ScoringEngine:
@@ -55,8 +65,10 @@ class ScoringEngine:
         self._items: dict[int, AnyFloatArray] = {
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
         }
+        self._mixture = Mixture.of(model)
+        self._blocks = [_block(model, span, numbers) for span, numbers in model.blocks]
         self._prior_z = {n: self._products(n, model.prior_mean[None])[0] for n in model.scored}
-        self._prior_variances = {n: self._variances_of(n, self._items[n], model.prior_cov) for n in model.scored}
+        self._prior_variances = {n: self._variances_of(n, model.prior_cov) for n in model.scored}
         for shared in (*self._prior_z.values(), *self._prior_variances.values()):
             shared.setflags(write=False)
         self._begin(n_users)
@@ -73,14 +85,14 @@ class ScoringEngine:
         self._forget_sums()
 
     def _forget_sums(self) -> None:
-        self._activations: list[AnyFloatArray] = []
         self._combined_means: AnyFloatArray | None = None
         self._combined_variances: AnyFloatArray | None = None
 
     def fresh(self, n_users: int = 1) -> "ScoringEngine":
         """A new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(ScoringEngine)
-        other.model, other.prior, other._items = self.model, self.prior, self._items
+        other.model, other.prior, other._items, other._mixture = self.model, self.prior, self._items, self._mixture
+        other._blocks = self._blocks
         other.tracks_variances = self.tracks_variances
         other._prior_z, other._prior_variances = self._prior_z, self._prior_variances
         other._begin(n_users)
@@ -92,19 +104,15 @@ class ScoringEngine:
         if self._combined_means is None:
             if not self._has_z:
                 self._compute_z()
-            if self.model.is_linear:
-                self._combined_means = self._z[0]
-            else:
-                scored, channels = self.model.scored, self.model.channels
-                self._activations = [by_blocks(channels[n].activation, self._z[n]) for n in scored]
-                self._combined_means = by_blocks(partial(expected, self.model), *self._activations)
+            z = [self._z[number] for number in self.model.scored]
+            self._combined_means = z[0] if self.model.is_linear else self._mixture.expected(z)
         return self._combined_means
 
     @property
     def variances(self) -> AnyFloatArray:
         """The variance of that expectation, (users, items); not to be written to.
 
-        To first order where the model is not linear (`igcf.online.combining.spread`).
+        To first order where the model is not linear (`igcf.online.combining.Mixture.spread`).
         """
         if self._combined_variances is None:
             if not self._has_variances:
@@ -121,22 +129,38 @@ class ScoringEngine:
         """`variances` of the only user at some items; where the engine is behind, of these items alone."""
         if self._has_variances:
             return np.asarray(self.variances[0, rows])
-        cov = self.belief_covs[0]
-        return self._spread({n: self._variances_of(n, items[rows], cov) for n, items in self._items.items()}, rows)
+        return self._spread({n: self._variances_of(n, self.belief_covs[0], rows) for n in self._items}, rows)
 
-    def variance_bounds(self) -> AnyFloatArray:
-        """At least `variances` of the only user, (items,), wherever a user is known no less than the population."""
-        return self._spread(self._prior_variances, ...)
+    def chosen_by_bounds(
+        self, available: BoolArray, nu: float, k: int
+    ) -> tuple[IntArray, AnyFloatArray, AnyFloatArray] | None:
+        """Rows, scores and variances of the k best by mean + nu sqrt(variance) of the only user, with few variances.
 
-    def _spread(self, z_variances: Mapping[int, AnyFloatArray], rows: Rows | None = None) -> AnyFloatArray:
+        A user is known no less than the population, so its variances are bounds. None where scores are equal, or
+        where nothing was compiled: all variances decide then.
+        """
+        scored, cov = self.model.scored, self.belief_covs[0]
+        means, spans = self.means[0], [self.model.channels[number].span for number in scored]
+        return choose_by_bounds(
+            self._mixture.parts,
+            tuple(self._items[number] for number in scored),
+            tuple(cov[span, span].astype(means.dtype, order="C") for span in spans),
+            tuple(self._z[number] for number in scored),
+            tuple(self._prior_variances[number] for number in scored),
+            means,
+            available,
+            nu,
+            k,
+        )
+
+    def _spread(self, z_variances: Mapping[int, AnyFloatArray], rows: IntArray | None = None) -> AnyFloatArray:
         """The variance of the expected reward from those of z: of all users, or of the only one at `rows`."""
         if self.model.is_linear:
             return z_variances[0]
-        _ = self.means  # brings the activations up to date
-        variances = [z_variances[n] for n in self.model.scored]
-        if rows is not None:
-            return spread(self.model, *(each[0, rows] for each in self._activations), *variances)
-        return by_blocks(partial(spread, self.model), *self._activations, *variances)
+        if not self._has_z:
+            self._compute_z()
+        z = [self._z[number] if rows is None else self._z[number][0, rows] for number in self.model.scored]
+        return self._mixture.spread(z, [z_variances[number] for number in self.model.scored])
 
     def belief(self, user: int = 0) -> Belief:
         """A copy of the belief about one user."""
@@ -162,27 +186,23 @@ class ScoringEngine:
             return
         self._prepare_update()
         for slot in range(rows.shape[1]):
-            for channel in self.model.channels:
-                self._learn(channel, rows[:, slot], channel.reward.of(numbers[:, slot]))
+            for block in self._blocks:
+                for channel in block.channels:
+                    self._learn(channel, block, rows[:, slot], channel.reward.of(numbers[:, slot]))
         self._finish_update(rows.shape[1])
 
     def observe_one(self, row: int, value: float) -> None:
-        """The same for one reaction of the only user, with far fewer calls of NumPy."""
+        """The same for one reaction of the only user, all that it reveals about a block of the vector at once."""
         self._prepare_update()
-        for channel in self.model.channels:
-            reward = channel.reward.of_one(value)
-            if reward != reward:  # NaN reveals nothing
-                continue
-            span, x = channel.span, channel.vectors[row].astype(np.float64)
-            mean, cov = self.belief_means[0, span], self.belief_covs[0, span, span]
-            w, step = absorb(mean, cov, x, reward, channel.noise_var.item(row), channel.link)
-            for number in self._scored_with(channel):
-                z, variances = self._z[number][0], self._z_variances[number][0]
-                c = self._items[number].dot(w.astype(z.dtype))
-                z += c * step
-                c *= c
-                variances -= c
-                _clip(variances)
+        for block in self._blocks:
+            x, rewards = np.empty(block.shape), np.empty(len(block.channels))
+            noise = np.empty(len(block.channels))
+            for number, channel in enumerate(block.channels):
+                x[number], rewards[number] = channel.vectors[row], channel.reward.of_one(value)
+                noise[number] = channel.noise_var[row]
+            w, steps = absorb(self.belief_means, self.belief_covs, block.start, x, rewards, noise, block.is_logit)
+            for number in block.scored if self._follows else ():
+                carry_over(self._items[number], w, steps, self._z[number][0], self._z_variances[number][0])
         self._finish_update(1)
 
     def _prepare_update(self) -> None:
@@ -208,12 +228,6 @@ class ScoringEngine:
         if is_due:
             self.resync()
 
-    def _scored_with(self, channel: Channel) -> list[int]:
-        """The channels whose means and variances change with this one's block of the user's vector."""
-        if not self._follows:
-            return []
-        return [number for number in self.model.scored if self.model.channels[number].start == channel.start]
-
     def forget(self, keep: float) -> None:
         """Let every user's evidence decay toward the population by the factor `keep`."""
         if keep < 1.0:
@@ -226,8 +240,8 @@ class ScoringEngine:
         """Compute all means and variances anew from the beliefs."""
         self._forget_sums()
         self._compute_z()
-        for number, items in self._items.items():
-            rows = [self._variances_of(number, items, cov) for cov in self.belief_covs]
+        for number in self._items:
+            rows = [self._variances_of(number, cov) for cov in self.belief_covs]
             self._z_variances[number] = rows[0][None] if self.n_users == 1 else np.stack(rows)
         self._has_variances = True
         self._is_at_prior = False
@@ -246,39 +260,23 @@ class ScoringEngine:
         second_moment = self.belief_means**2 + np.einsum("bdd->bd", self.belief_covs)
         return np.asarray(second_moment @ self.model.item_variances.T)
 
-    def _learn(self, channel: Channel, rows: IntArray, reward: FloatArray) -> None:
-        """Update the block of the user's vector that this channel speaks of, and everything that is scored by it."""
-        span = channel.span
-        x = channel.vectors[rows].astype(np.float64)
-        mean, cov = self.belief_means[:, span], self.belief_covs[:, span, span]
-        w = np.matmul(cov, x[:, :, None])[:, :, 0]
-        z, q = np.einsum("bd,bd->b", x, mean), np.einsum("bd,bd->b", x, w)
-        step = gaussian_step if channel.link == "identity" else logistic_step
-        shift, shrink = step(z, q, reward, channel.noise_var[rows])
-        mean += shift[:, None] * w
-        root = np.sqrt(shrink)
-        w *= root[:, None]  # its square is then what the covariance loses
-        for start in range(0, self.n_users, USERS):
-            part = w[start : start + USERS]
-            cov[start : start + USERS] -= part[:, :, None] * part[:, None, :]
-        step_in_w = np.divide(shift, root, out=np.zeros_like(shift), where=root > 0)
-        for number in self._scored_with(channel):
-            self._carry_over(number, w, step_in_w)
-
-    def _carry_over(self, number: int, w: FloatArray, step: FloatArray) -> None:
-        all_z, all_variances = self._z[number], self._z_variances[number]
-        if self._scratch is None:
-            self._scratch = np.empty_like(all_z)
-        products = np.matmul(w.astype(all_z.dtype), self._items[number].T, out=self._scratch)
-        steps = step[:, None].astype(all_z.dtype)
-        for start in range(0, self.n_users, USERS):
-            block = slice(start, start + USERS)
-            c = products[block]
-            all_z[block] += c * steps[block]
-            c *= c
-            variances = all_variances[block]
-            variances -= c
-            _clip(variances)
+    def _learn(self, channel: Channel, block: "_Block", rows: IntArray, rewards: FloatArray) -> None:
+        """Update the block of all users' vectors that this channel speaks of, and everything that is scored by it."""
+        w, steps = absorb(
+            self.belief_means,
+            self.belief_covs,
+            channel.start,
+            channel.vectors[rows].astype(np.float64),
+            rewards,
+            channel.noise_var[rows],
+            np.full(self.n_users, channel.link == "logit"),
+        )
+        for number in block.scored if self._follows else ():
+            z = self._z[number]
+            if self._scratch is None:
+                self._scratch = np.empty_like(z)
+            products = np.matmul(w.astype(z.dtype), self._items[number].T, out=self._scratch)
+            carry_over_to_many(products, steps, z, self._z_variances[number])
 
     def _products(self, number: int, user: FloatArray) -> AnyFloatArray:
         """A channel's item vectors times user vectors (users, d), (users, items)."""
@@ -288,22 +286,18 @@ class ScoringEngine:
             return np.asarray(items @ block[0])[None]
         return np.asarray(block @ items.T)
 
-    def _variances_of(self, number: int, items: AnyFloatArray, cov: FloatArray) -> AnyFloatArray:
+    def _variances_of(self, number: int, cov: FloatArray, rows: IntArray | None = None) -> AnyFloatArray:
         span = self.model.channels[number].span
-        block_cov = cov[span, span].astype(items.dtype)
-        variances = np.empty(len(items), dtype=items.dtype)
-        for start in range(0, len(items), CHUNK):
-            part = items[start : start + CHUNK]
-            np.einsum("nd,nd->n", part @ block_cov, part, out=variances[start : start + CHUNK])
-        return np.asarray(np.maximum(variances, 0.0, out=variances))
+        return variances_of(self._items[number], cov[span, span], rows)
+
+
+def _block(model: Model, span: slice, numbers: tuple[int, ...]) -> _Block:
+    channels = tuple(model.channels[number] for number in numbers)
+    scored = tuple(number for number in numbers if number in model.scored)
+    is_logit = np.array([channel.link == "logit" for channel in channels])
+    return _Block(span.start, channels, scored, (len(channels), span.stop - span.start), is_logit)
 
 
 def _for_all(of_prior: AnyFloatArray, n_users: int) -> AnyFloatArray:
     """The same row for all users, without a copy."""
     return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, len(of_prior)))
-
-
-def _clip(variances: AnyFloatArray) -> None:
-    """Rounding may leave less than nothing; looking is cheaper than clipping every time."""
-    if variances.min() < 0:
-        np.maximum(variances, 0.0, out=variances)

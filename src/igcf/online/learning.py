@@ -6,7 +6,8 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.model import Model
-from igcf.online.belief import Belief, absorb
+from igcf.online.belief import Belief
+from igcf.online.kernels import absorb
 
 
 def prior_belief(model: Model) -> Belief:
@@ -16,13 +17,7 @@ def prior_belief(model: Model) -> Belief:
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
     """The belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
-    X, rewards, noise = model.observations(np.array([row]), np.array([value]))
-    for channel, x, reward, noise_var in zip(model.channels, X[0], rewards[0], noise[0], strict=True):
-        if np.isnan(reward):
-            continue
-        update = belief.updated if channel.link == "identity" else belief.updated_logistic
-        belief = update(x, float(reward), float(noise_var))
-    return belief
+    return _after(belief, model, [row], [value])
 
 
 def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting: float) -> Iterator[Belief]:
@@ -36,49 +31,28 @@ def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting
 def belief_from_history(model: Model, rows: list[int], values: list[float], forgetting: float) -> Belief:
     """The belief after a whole history; equals learning it reaction by reaction."""
     belief = prior_belief(model)
-    if not model.has_identity_links:
-        if forgetting == 1.0 and _has_independent_blocks(model):
-            return _block_by_block(model, rows, values)
-        for belief in beliefs_along(model, rows, values, forgetting):  # noqa: B007
-            pass
-        return belief
-    X, rewards, noise = evidence(model, rows, values, forgetting)
-    if len(X) <= model.dim:
-        return belief.updated_block(X, rewards, noise)
-    return Belief.posterior(model.prior_mean, model.prior_root, X, rewards, noise)
+    if forgetting == 1.0 or model.has_identity_links:
+        return _after(belief, model, rows, values, forgetting)
+    for belief in beliefs_along(model, rows, values, forgetting):  # noqa: B007
+        pass
+    return belief
 
 
-def _has_independent_blocks(model: Model) -> bool:
-    """Whether no two blocks of the user's vector are correlated in the population or share a dimension."""
-    block = np.full(model.dim, -1)
-    for start, stop in {(channel.span.start, channel.span.stop) for channel in model.channels}:
-        if (block[start:stop] >= 0).any():
-            return False
-        block[start:stop] = start
-    return not model.prior_cov[block[:, None] != block[None, :]].any()
-
-
-def _block_by_block(model: Model, rows: list[int], values: list[float]) -> Belief:
-    """Blocks whose channels are all Gaussian at once, the others reaction by reaction but without the rest of `cov`."""
-    mean, cov = model.prior_mean.copy(), model.prior_cov.copy()
-    for start in {channel.start for channel in model.channels}:
-        channels = [channel for channel in model.channels if channel.start == start]
-        span = channels[0].span
-        if all(channel.link == "identity" for channel in channels):
-            X = np.concatenate([channel.vectors[rows] for channel in channels]).astype(np.float64)
-            rewards = np.concatenate([channel.reward.of(values) for channel in channels])
-            noise = np.concatenate([channel.noise_var[rows] for channel in channels])
-            known = ~np.isnan(rewards)
-            block = Belief(mean[span], cov[span, span]).updated_block(X[known], rewards[known], noise[known])
-            mean[span], cov[span, span] = block.mean, block.cov
-            continue
-        for row, value in zip(rows, values, strict=True):
-            for channel in channels:
-                reward = channel.reward.of_one(value)
-                if reward == reward:  # not NaN, which reveals nothing
-                    x = channel.vectors[row].astype(np.float64)
-                    absorb(mean[span], cov[span, span], x, reward, channel.noise_var.item(row), channel.link)
-    return Belief(mean, cov)
+def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
+    """The belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
+    items = np.array(rows)
+    means, covs = np.array(belief.mean[None]), np.array(belief.cov[None])
+    for span, numbers in model.blocks:
+        channels = [model.channels[number] for number in numbers]
+        x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))
+        rewards, noise, is_logit = np.empty(x.shape[:2]), np.empty(x.shape[:2]), np.empty(x.shape[:2], dtype=np.bool_)
+        for number, channel in enumerate(channels):
+            x[:, number], noise[:, number] = channel.vectors[items], channel.noise_var[items]
+            rewards[:, number], is_logit[:, number] = channel.reward.of(values), channel.link == "logit"
+        if forgetting < 1.0:
+            noise /= _weights(len(rows), forgetting)
+        absorb(means, covs, span.start, x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
+    return Belief(means[0], covs[0])
 
 
 def contributions(
@@ -114,11 +88,16 @@ def evidence(
     """
     X, rewards, noise = model.observations(np.array(rows), np.array(values))
     if forgetting < 1.0:
-        noise /= (forgetting ** np.arange(len(rows) - 1, -1, -1.0))[:, None]
+        noise /= _weights(len(rows), forgetting)
     is_unknown = np.isnan(rewards)
     if is_unknown.any():
         rewards[is_unknown], noise[is_unknown] = 0.0, 1e30
     return X.reshape(-1, model.dim), rewards.ravel(), noise.ravel()
+
+
+def _weights(n_reactions: int, forgetting: float) -> FloatArray:
+    """What is left of each reaction, oldest first, (reactions, 1)."""
+    return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))[:, None]
 
 
 def _expected(model: Model, belief: Belief, item_row: int) -> float:

@@ -8,13 +8,7 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
 from igcf.online.engine import ScoringEngine
-
-BLOCKS, BLOCKS_PER_ITEM, LEAST_WIDTH = 32, 4, 4
-"""The best items of so many blocks of the catalogue, in which the k best of all rarely meet, are scored first."""
-ROUNDING = 1e-5
-"""More than what single precision can change in a score."""
-TOO_MANY = 4
-"""All scores are computed where more than one in so many items could be among the best."""
+from igcf.online.kernels import Lots, choose
 
 
 class Policy(Protocol):
@@ -70,38 +64,9 @@ class Ucb:
         """Mean plus `nu` standard deviations."""
         if self.nu == 0:
             return engine.means
-        return self.scores_from(engine.means, _variances(engine, self.item_uncertainty))
-
-    def contenders(self, engine: ScoringEngine, available: BoolArray, k: int) -> IntArray | None:
-        """Some items of the only user, the `k` best available ones among them; None where all must be scored.
-
-        An item whose bound, its mean plus `nu` standard deviations of the population, is below the k-th best mean of
-        any items cannot be among the k best.
-        """
-        n_blocks = BLOCKS_PER_ITEM * k + BLOCKS
-        width = available.shape[1] // n_blocks
-        if width < LEAST_WIDTH or self.item_uncertainty or self.nu == 0:
-            return None
-        bound: AnyFloatArray = np.sqrt(engine.variance_bounds())
-        bound *= self.nu * (1.0 + ROUNDING)
-        bound += engine.means[0]
-        bound[~available[0]] = -np.inf
-        heads = bound[: n_blocks * width].reshape(n_blocks, width).argmax(axis=1)
-        heads += np.arange(0, n_blocks * width, width)
-        heads = heads[bound[heads] > -np.inf]
-        if len(heads) < k:
-            return None
-        means = engine.means[0, heads]  # no more than their scores
-        means.partition(len(heads) - k)
-        least = means[len(heads) - k]
-        rows = (bound >= least - ROUNDING * abs(least)).nonzero()[0]
-        return rows if len(rows) * TOO_MANY < available.shape[1] else None
-
-    def scores_from(self, means: AnyFloatArray, variances: AnyFloatArray) -> AnyFloatArray:
-        """Mean plus `nu` standard deviations."""
-        scores: AnyFloatArray = np.sqrt(variances)
+        scores: AnyFloatArray = np.sqrt(_variances(engine, self.item_uncertainty))
         scores *= self.nu
-        scores += means
+        scores += engine.means
         return scores
 
 
@@ -151,8 +116,6 @@ class Thompson:
         return scores
 
 
-LEAST = float(np.finfo(np.float32).min)
-"""Any score is at least this; what is not available has less."""
 POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
 
 
@@ -169,51 +132,31 @@ def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncert
     raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
 
 
-def best(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, rng: np.random.Generator
+def chosen(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots
+) -> tuple[IntArray, AnyFloatArray]:
+    """The `k` best available items of each user, best first, and their scores, both (users, k)."""
+    if isinstance(policy, Ucb) and not policy.item_uncertainty:
+        variances = engine.variances if policy.needs_variances else None
+        return choose(engine.means, variances, available, policy.nu, k, lots=lots)
+    return choose(policy.scores(engine, available, rng=lots()), None, available, 0.0, k, lots=lots)
+
+
+def chosen_for_one(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots
 ) -> tuple[IntArray, AnyFloatArray, AnyFloatArray]:
-    """The `k` best available items of the only user, best first, their scores, and the variances of their means."""
-    if engine.is_behind and isinstance(policy, Ucb):
-        rows = policy.contenders(engine, available, k)
-        if rows is not None:
-            variances = engine.variances_at(rows)
-            scores = policy.scores_from(engine.means[0, rows], variances)
-            order = _top_k_of_one(scores, k, rng)
-            return rows[order], scores[order], variances[order]
-    masked = policy.scores(engine, available, rng=rng)[0].copy()
-    masked[~available[0]] = -np.inf
-    chosen = _top_k_of_one(masked, k, rng)
-    return chosen, masked[chosen], engine.variances_at(chosen)
+    """The same for the only user, (k,), and the variances of the means."""
+    if engine.is_behind and isinstance(policy, Ucb) and policy.needs_variances and not policy.item_uncertainty:
+        found = engine.chosen_by_bounds(available[0], policy.nu, k)
+        if found is not None:
+            return found
+    rows, scores = chosen(policy, engine, available, k, lots=lots)
+    return rows[0], scores[0], engine.variances_at(rows[0])
 
 
-def top_k(
-    scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator, overwrite: bool = False
-) -> IntArray:
+def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
     """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
 
-    Every row must have at least `k` available items. `overwrite` allows to spoil `scores`, which saves a copy.
+    Every row must have at least `k` available items.
     """
-    masked = scores if overwrite and scores.flags.c_contiguous else np.array(scores, order="C")
-    masked.ravel()[np.flatnonzero(~available)] = -np.inf  # few are not, so this is faster than `where`
-    if k == 1:
-        return _best_of_each(masked, rng)[:, None]
-    return np.stack([_top_k_of_one(row, k, rng) for row in masked])
-
-
-def _best_of_each(masked: AnyFloatArray, rng: np.random.Generator) -> IntArray:
-    users, chosen = np.arange(len(masked)), masked.argmax(axis=1)
-    highest = masked[users, chosen]
-    masked[users, chosen] = -np.inf
-    for user in np.flatnonzero(masked.max(axis=1) == highest):  # these have several best items
-        masked[user, chosen[user]] = highest[user]
-        chosen[user] = rng.choice(np.flatnonzero(masked[user] == highest[user]))
-    return np.asarray(chosen)
-
-
-def _top_k_of_one(masked: AnyFloatArray, k: int, rng: np.random.Generator) -> IntArray:
-    parted = masked.copy()
-    parted.partition(len(masked) - k)
-    least = parted.item(len(masked) - k)
-    rows = (masked >= max(least, LEAST)).nonzero()[0]
-    order = np.lexsort((rng.random(len(rows)), -masked[rows]))
-    return rows[order[:k]]
+    return choose(scores, None, available, 0.0, k, lots=lambda: rng)[0]

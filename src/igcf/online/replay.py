@@ -9,7 +9,7 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.model import Model
 from igcf.online.engine import ScoringEngine
-from igcf.online.policies import Policy, top_k
+from igcf.online.policies import Policy, chosen
 
 BLOCK = 512
 """Users in lock-step at a time, so that thousands of users fit in memory."""
@@ -45,8 +45,7 @@ class ModelLearner:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """The policy's best available items."""
-        scores = self.policy.scores(self.engine, available, rng=self._rng)
-        return top_k(scores, available, k, rng=self._rng, overwrite=scores is not self.engine.means)
+        return chosen(self.policy, self.engine, available, k, lots=lambda: self._rng)[0]
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Closed-form updates of all users."""

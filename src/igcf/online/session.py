@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray
+from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
+from igcf.online.kernels import ranks_among
 from igcf.online.learning import belief_from_history, contributions
-from igcf.online.policies import Policy, Ucb, best
+from igcf.online.policies import Policy, Ucb, chosen_for_one
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
@@ -69,7 +71,8 @@ class Recommender:
         self.policy: Policy = Ucb() if policy is None else policy
         self.forgetting = forgetting
         self._engine = ScoringEngine(model)
-        self._seeds = np.random.SeedSequence(seed)
+        self._seed = seed
+        self._opened = count()
 
     def session(
         self,
@@ -82,8 +85,7 @@ class Recommender:
 
         `belief` is what that history led to where it is known already; it is then not computed again.
         """
-        rng = np.random.default_rng(self._seeds.spawn(1)[0]) if rng is None else rng
-        return Session(self, self._engine.fresh(), list(history), rng, belief)
+        return Session(self, self._engine.fresh(), list(history), rng or (self._seed, next(self._opened)), belief)
 
 
 class Session:
@@ -94,25 +96,32 @@ class Session:
         recommender: Recommender,
         engine: ScoringEngine,
         history: Sequence[Reaction],
-        rng: np.random.Generator,
+        seed: np.random.Generator | tuple[int, int],
         belief: Belief | None = None,
     ) -> None:
         self.model = recommender.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
         self._engine = engine
-        self._rng = rng
-        self._rows = [self.model.item_row(item_id) for item_id, _ in history]
-        self._values = [self.model.reward.checked(value) for _, value in history]
+        self._seed = seed
+        self._rows = self.model.item_rows([item_id for item_id, _ in history])
+        self._values = self.model.reward.checked_all([value for _, value in history])
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
-        self._n_unseen = self.model.n_items - len(set(self._rows))
+        self._n_unseen = int(np.count_nonzero(self._unseen))
         if history:
             engine.set_belief(
                 belief_from_history(self.model, self._rows, self._values, self._forgetting)
                 if belief is None
                 else belief
             )
+
+    def _lots(self) -> np.random.Generator:
+        """The source of draws and ties, made when it is first needed."""
+        if isinstance(self._seed, tuple):
+            seed, number = self._seed
+            self._seed = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        return self._seed
 
     @property
     def history(self) -> list[Reaction]:
@@ -147,10 +156,10 @@ class Session:
             policy: used instead of the recommender's own, for this call.
         """
         available = self.available(k, exclude, candidates)
-        chosen, scores, variances = best(policy or self.policy, self._engine, available, k, rng=self._rng)
+        chosen, scores, variances = chosen_for_one(policy or self.policy, self._engine, available, k, lots=self._lots)
         all_means, ids = self._engine.means[0], self.model.item_ids
         means, stds = all_means[chosen], np.sqrt(variances)
-        mean_ranks = _mean_ranks(all_means, available[0], means)
+        mean_ranks = ranks_among(all_means, available[0], means)
         shown = map(ids.__getitem__, chosen.tolist())
         columns = (shown, scores.tolist(), means.tolist(), stds.tolist(), range(1, k + 1), mean_ranks)
         return list(map(Recommendation._make, zip(*columns, strict=True)))
@@ -161,7 +170,7 @@ class Session:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available, left = self._unseen, self._n_unseen
         if candidates is not None:
-            rows: npt.NDArray[np.intp] = np.array([self.model.item_row(each) for each in candidates], dtype=np.intp)
+            rows: npt.NDArray[np.intp] = np.array(self.model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
             available = available & chosen
@@ -198,12 +207,3 @@ class Session:
         )
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
         return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
-
-
-def _mean_ranks(all_means: AnyFloatArray, available: BoolArray, means: AnyFloatArray) -> list[int]:
-    """1 + how many available items have a mean above each of `means`; only those above their least are compared."""
-    rows = (all_means > means.min()).nonzero()[0]
-    above = all_means[rows[available[rows]]]
-    above.sort()
-    ranks: list[int] = (len(above) + 1 - above.searchsorted(means, side="right")).tolist()
-    return ranks

@@ -1,0 +1,22 @@
+"""The compiled loops of the online phase; everything else about the package is in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+# all of -ffast-math but the part that changes the mode of the processor for the whole process
+FAST = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffinite-math-only"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "igcf.online._compiled",
+            ["src/igcf/online/compiled/module.c"],
+            depends=[str(file) for file in Path("src/igcf/online/compiled").glob("*.h")],
+            extra_compile_args=FAST,
+            py_limited_api=True,
+            optional=True,  # without a compiler NumPy does the same, more slowly
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
