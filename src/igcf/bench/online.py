@@ -20,8 +20,6 @@ K = 10
 MATVEC = "one matrix-vector product"
 LIMITS = {3_706: 5.0, 100_000: 2.0}
 """Times one matrix-vector product, by catalogue size."""
-RUN = 10
-"""Rounds of a warm user in a row, and as many of what they are compared with."""
 GIGABYTE = 1e9
 
 
@@ -29,8 +27,8 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
     """One user, a returning user, many users."""
     rows, memory = [], []
     with one_thread():
-        for n_items, repeats in sizes.items:
-            own, peak = single_user(n_items, repeats, sizes)
+        for n_items, turns, run in sizes.items:
+            own, peak = single_user(n_items, turns, run, sizes)
             rows += own
             memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
         rows += [lock_step(sizes), *experts(sizes)]
@@ -38,7 +36,7 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
     return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
 
 
-def single_user(n_items: int, repeats: int, sizes: Sizes) -> tuple[list[Row], int]:
+def single_user(n_items: int, turns: int, run: int, sizes: Sizes) -> tuple[list[Row], int]:
     """Rows for one warm and one returning user, and the bytes that serving needs beyond the item matrix."""
     vectors = random_vectors(n_items, sizes.dim)
     tracemalloc.start()
@@ -48,7 +46,7 @@ def single_user(n_items: int, repeats: int, sizes: Sizes) -> tuple[list[Row], in
     one_round(session)()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return [*_warm(model, session, repeats, sizes), *_returning(recommender, repeats, sizes)], peak
+    return [*_warm(model, session, turns, run, sizes), *_returning(recommender, turns * run // 3, sizes)], peak
 
 
 def one_round(session: Session) -> Callable[[], None]:
@@ -61,7 +59,7 @@ def one_round(session: Session) -> Callable[[], None]:
     return round_
 
 
-def _warm(model: Model, session: Session, repeats: int, sizes: Sizes) -> list[Row]:
+def _warm(model: Model, session: Session, turns: int, run: int, sizes: Sizes) -> list[Row]:
     where = f"{model.n_items:,} items, d={model.dim}"
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
     engine = ScoringEngine(model)
@@ -73,8 +71,7 @@ def _warm(model: Model, session: Session, repeats: int, sizes: Sizes) -> list[Ro
             textbook.observe(int(textbook.recommend(K)[0]), 5.0)
 
         jobs["textbook"] = textbook_round
-    turns = max(min(repeats, model.n_items - K - 2) // RUN, 2)
-    seconds = interleaved(jobs, repeats=turns, run=RUN)
+    seconds = interleaved(jobs, repeats=turns, run=run)
     resync = interleaved({"matvec": jobs["matvec"], "resync": engine.resync}, repeats=turns)
     job = f"recommend({K}) + observe, {where}"
     rows = [
@@ -120,17 +117,16 @@ def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> list[Row
 
 def experts(sizes: Sizes) -> list[Row]:
     """The default model, two experts with four channels: one user, a returning one, many."""
-    n_items, repeats = sizes.items[0]
+    n_items, turns, run = sizes.items[0]
     model = random_experts(n_items, *sizes.expert_dims)
     recommender = Recommender(model, Ucb(0.5))
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
     jobs = {"matvec": lambda: vectors @ user, "ours": one_round(recommender.session())}
-    turns = max(min(repeats, n_items - K - 2) // RUN, 2)
-    seconds = interleaved(jobs, repeats=turns, run=RUN)
+    seconds = interleaved(jobs, repeats=turns, run=run)
     job = f"recommend({K}) + observe, {n_items:,} items, d={model.dim}"
     rows = [
         compared("online", job, MATVEC, seconds["ours"], seconds["matvec"]),
-        *_returning(recommender, repeats, sizes),
+        *_returning(recommender, turns * run // 3, sizes),
         lock_step(sizes, model),
     ]
     return [replace(row, job=f"two experts: {row.job}") for row in rows]

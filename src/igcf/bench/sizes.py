@@ -9,8 +9,8 @@ class Sizes:
 
     dim: int = 64
     """Size d of the vectors in the online part."""
-    items: tuple[tuple[int, int], ...] = ((3_706, 400), (100_000, 60), (1_000_000, 15))
-    """Catalogue sizes of the single user, each with its number of repetitions."""
+    items: tuple[tuple[int, int, int], ...] = ((3_706, 12, 100), (100_000, 6, 10), (1_000_000, 4, 4))
+    """Catalogue sizes of the single user, each with turns and rounds in a row per turn."""
     textbook_items: int = 100_000
     """The largest catalogue that the textbook way is measured on."""
     history: int = 100
@@ -51,7 +51,7 @@ FULL = Sizes()
 LARGE = replace(FULL, interactions=(*FULL.interactions, 20_000_000), huge=(138_000, 27_000, 20_000_000))
 QUICK = Sizes(
     dim=8,
-    items=((200, 5), (1_000, 3)),
+    items=((200, 3, 2), (1_000, 2, 2)),
     textbook_items=1_000,
     history=10,
     users=6,

@@ -31,6 +31,8 @@ CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
 Lots = Callable[[], np.random.Generator]
 """Gives a generator of random numbers; making one takes as long as a product over thousands of items."""
+Columns = tuple[list[int], list[float], list[float], list[float], list[int]]
+"""Rows, scores, means, standard deviations and ranks by the mean."""
 USERS = 16
 """Users per block of large arrays: what is computed on the way stays in the cache."""
 
@@ -164,9 +166,6 @@ def variances_of(items: AnyFloatArray, cov: FloatArray, rows: IntArray | None = 
     """The variance x' cov x of all items, or of those at `rows`, in the precision of the items (items, d)."""
     own_cov = cov.astype(items.dtype)
     variances = np.empty(len(items) if rows is None else len(rows), dtype=items.dtype)
-    if compiled is not None and items.dtype == np.float32:
-        compiled.variances(items, rows, own_cov, variances)
-        return variances
     for start in range(0, len(variances), CHUNK):
         part = items[start : start + CHUNK] if rows is None else items[rows[start : start + CHUNK]]
         np.einsum("nd,nd->n", part @ own_cov, part, out=variances[start : start + CHUNK])
@@ -194,8 +193,7 @@ def choose(
         k: how many.
         lots: where they come from, asked only where scores are equal; None: the first item comes first.
     """
-    n_users = len(available)
-    tied: IntArray = np.arange(n_users)
+    n_users, tied = len(available), None
     rows: IntArray = np.empty((n_users, k), dtype=np.int64)
     scores: AnyFloatArray = np.empty((n_users, k), dtype=means.dtype)
     if compiled is not None and k <= MOST_CHOSEN and means.dtype == np.float32:
@@ -205,7 +203,7 @@ def choose(
         if not compiled.choose(means, variances, np.ascontiguousarray(available), nu, k, rows, scores, is_tied):
             return rows, scores
         tied = is_tied.nonzero()[0]
-    for user in tied:
+    for user in range(n_users) if tied is None else tied:
         masked = means[user] if variances is None else means[user] + nu * np.sqrt(variances[user])
         masked = np.where(available[user], masked, -np.inf)
         rows[user] = _best_of_one(masked, k, lots)
@@ -222,6 +220,41 @@ def _best_of_one(masked: AnyFloatArray, k: int, lots: Lots | None) -> IntArray:
     if lots is not None and len(np.unique(scores)) < len(rows):  # no draws without need, as compiled
         order = lots().random(len(rows))
     return rows[np.lexsort((order, -scores))[:k]]
+
+
+def answer(
+    means: AnyFloatArray,
+    variances: AnyFloatArray,
+    available: BoolArray,
+    nu: float,
+    k: int,
+    *,
+    scores: AnyFloatArray | None = None,
+    lots: Lots,
+) -> Columns:
+    """`choose` for one user, with all that is told about what was chosen; arrays are (1, items).
+
+    `scores` decide instead of mean + nu sqrt(variance), where they are given.
+    """
+    arrays = [means, variances] if scores is None else [means, variances, scores]
+    if compiled is not None and k <= MOST_CHOSEN and all(array.dtype == np.float32 for array in arrays):
+        columns: Columns | None = compiled.answer(scores, means, variances, available, nu, k)
+        if columns is not None:
+            return columns
+    if scores is None:
+        rows, best = choose(means, variances if nu > 0 else None, available, nu, k, lots=lots)
+    else:
+        rows, best = choose(scores, None, available, 0.0, k, lots=lots)
+    return columns_of(rows[0], best[0], variances[0, rows[0]], means[0], available[0])
+
+
+def columns_of(
+    rows: IntArray, scores: AnyFloatArray, variances: AnyFloatArray, all_means: AnyFloatArray, available: BoolArray
+) -> Columns:
+    """What is told about the items at `rows`, whose scores and variances are given; the rest is (items,)."""
+    means = all_means[rows]
+    ranks = ranks_among(all_means, available, means)
+    return rows.tolist(), scores.tolist(), means.tolist(), np.sqrt(variances).tolist(), ranks
 
 
 def choose_by_bounds(

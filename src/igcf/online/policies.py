@@ -8,7 +8,7 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
 from igcf.online.engine import ScoringEngine
-from igcf.online.kernels import Lots, choose
+from igcf.online.kernels import Columns, Lots, answer, choose, columns_of
 
 
 class Policy(Protocol):
@@ -142,16 +142,19 @@ def chosen(
     return choose(policy.scores(engine, available, rng=lots()), None, available, 0.0, k, lots=lots)
 
 
-def chosen_for_one(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots
-) -> tuple[IntArray, AnyFloatArray, AnyFloatArray]:
-    """The same for the only user, (k,), and the variances of the means."""
-    if engine.is_behind and isinstance(policy, Ucb) and policy.needs_variances and not policy.item_uncertainty:
-        found = engine.chosen_by_bounds(available[0], policy.nu, k)
-        if found is not None:
-            return found
-    rows, scores = chosen(policy, engine, available, k, lots=lots)
-    return rows[0], scores[0], engine.variances_at(rows[0])
+def answer_to_one(policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots) -> Columns:
+    """The `k` best available items of the only user, best first, and what is believed of them."""
+    nu = policy.nu if isinstance(policy, Ucb) and not policy.item_uncertainty else None
+    if engine.is_behind:
+        found = engine.chosen_by_bounds(available[0], nu, k) if nu else None
+        if found is None:
+            rows, scores = chosen(policy, engine, available, k, lots=lots)
+            found = rows[0], scores[0], engine.variances_at(rows[0])
+        return columns_of(*found, engine.means[0], available[0])
+    if nu is not None:
+        return answer(engine.means, engine.variances, available, nu, k, lots=lots)
+    scores = policy.scores(engine, available, rng=lots())
+    return answer(engine.means, engine.variances, available, 0.0, k, scores=scores, lots=lots)
 
 
 def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:

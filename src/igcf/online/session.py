@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -13,9 +14,8 @@ from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
-from igcf.online.kernels import ranks_among
 from igcf.online.learning import belief_from_history, contributions
-from igcf.online.policies import Policy, Ucb, chosen_for_one
+from igcf.online.policies import Policy, Ucb, answer_to_one
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
@@ -31,6 +31,9 @@ class Recommendation(NamedTuple):
     rank: int
     mean_rank: int
     """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
+
+
+_made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,12 @@ class Session:
             policy: used instead of the recommender's own, for this call.
         """
         available = self.available(k, exclude, candidates)
-        chosen, scores, variances = chosen_for_one(policy or self.policy, self._engine, available, k, lots=self._lots)
-        all_means, ids = self._engine.means[0], self.model.item_ids
-        means, stds = all_means[chosen], np.sqrt(variances)
-        mean_ranks = ranks_among(all_means, available[0], means)
-        shown = map(ids.__getitem__, chosen.tolist())
-        columns = (shown, scores.tolist(), means.tolist(), stds.tolist(), range(1, k + 1), mean_ranks)
-        return list(map(Recommendation._make, zip(*columns, strict=True)))
+        rows, scores, means, stds, ranks = answer_to_one(
+            policy or self.policy, self._engine, available, k, lots=self._lots
+        )
+        shown = map(self.model.item_ids.__getitem__, rows)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks)
+        return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
         """Which items `recommend` would choose from, (1, items), not to be written to; at least `k` or a refusal."""

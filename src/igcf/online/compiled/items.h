@@ -13,6 +13,8 @@ INLINE void products_of(const float* items, Py_ssize_t n, Py_ssize_t d, const fl
     Py_ssize_t i = 0;
     for (; i + 4 <= n; i += 4) { /* four sums at a time: none waits for the one before */
         const float *a = items + i * d, *b = a + d, *c = b + d, *e = c + d;
+        for (Py_ssize_t j = 0; j < 4 * d; j += 16)
+            __builtin_prefetch(a + 16 * d + j, 0, 0); /* used once: not to be kept */
         float sum_a = 0.0f, sum_b = 0.0f, sum_c = 0.0f, sum_e = 0.0f;
         for (Py_ssize_t j = 0; j < d; j++)
             sum_a += a[j] * w[j], sum_b += b[j] * w[j], sum_c += c[j] * w[j], sum_e += e[j] * w[j];
@@ -59,11 +61,4 @@ INLINE float variance_of(const float* x, Py_ssize_t d, const float* cov, float* 
         for (Py_ssize_t j = 0; j < d; j++) w[j] += x[row] * cov[row * d + j];
     for (Py_ssize_t j = 0; j < d; j++) sum += x[j] * w[j];
     return sum > 0.0f ? sum : 0.0f;
-}
-
-/* x' cov x of the items at `rows`, or of all. */
-FOR_EACH_PROCESSOR
-static void variances_at(const float* items, const int64_t* rows, Py_ssize_t n, Py_ssize_t d, const float* cov,
-                         float* w, float* variances) {
-    for (Py_ssize_t i = 0; i < n; i++) variances[i] = variance_of(items + (rows ? rows[i] : i) * d, d, cov, w);
 }

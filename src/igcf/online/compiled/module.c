@@ -50,8 +50,10 @@ static PyObject* carry_over(PyObject* module, PyObject* args) {
     float* short_w = is_good ? PyMem_Malloc((size_t)(n_updates * d + 1) * sizeof(float)) : NULL;
     if (short_w) {
         for (Py_ssize_t j = 0; j < n_updates * d; j++) short_w[j] = (float)((const double*)w.buf)[j];
-        Py_BEGIN_ALLOW_THREADS carry_one(items.buf, n, d, short_w, steps.buf, n_updates, z.buf, variances.buf);
-        Py_END_ALLOW_THREADS PyMem_Free(short_w);
+        Py_BEGIN_ALLOW_THREADS
+        carry_one(items.buf, n, d, short_w, steps.buf, n_updates, z.buf, variances.buf);
+        Py_END_ALLOW_THREADS
+        PyMem_Free(short_w);
     } else if (is_good) {
         PyErr_NoMemory();
     }
@@ -70,7 +72,8 @@ static PyObject* carry_products(PyObject* module, PyObject* args) {
                   holds(&z, n_users * n, sizeof(float), "z") &&
                   holds(&variances, n_users * n, sizeof(float), "variances");
     if (is_good) {
-        Py_BEGIN_ALLOW_THREADS carry_rows(products.buf, n_users, n, steps.buf, z.buf, variances.buf);
+        Py_BEGIN_ALLOW_THREADS
+        carry_rows(products.buf, n_users, n, steps.buf, z.buf, variances.buf);
         Py_END_ALLOW_THREADS
     }
     Py_buffer* all[] = {&products, &steps, &z, &variances};
@@ -96,7 +99,8 @@ static PyObject* choose(PyObject* module, PyObject* args) {
               holds(&scores, n_users * k, sizeof(float), "scores");
     Py_ssize_t n_tied = 0;
     if (is_good) {
-        Py_BEGIN_ALLOW_THREADS for (Py_ssize_t user = 0; user < n_users; user++) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t user = 0; user < n_users; user++) {
             const float* own = variances.buf ? (const float*)variances.buf + user * n : NULL;
             uint8_t tied = (uint8_t)choose_one((const float*)means.buf + user * n, own,
                                                (const uint8_t*)is_available.buf + user * n, n, nu, k,
@@ -111,33 +115,53 @@ static PyObject* choose(PyObject* module, PyObject* args) {
     return is_good ? PyLong_FromSsize_t(n_tied) : NULL;
 }
 
-static PyObject* variances_of(PyObject* module, PyObject* args) {
-    Py_buffer items, rows, cov, variances;
-    if (!PyArg_ParseTuple(args, "y*z*y*w*", &items, &rows, &cov, &variances)) return NULL;
-    Py_ssize_t n = variances.len / (Py_ssize_t)sizeof(float), d = 0;
-    while ((d + 1) * (d + 1) * (Py_ssize_t)sizeof(float) <= cov.len) d++;
-    Py_ssize_t n_items = d ? items.len / (Py_ssize_t)sizeof(float) / d : 0;
-    int is_good =
-        holds(&cov, d * d, sizeof(float), "cov") && holds(&items, n_items * d, sizeof(float), "items") &&
-        (rows.buf ? holds(&rows, n, sizeof(int64_t), "rows") : holds(&variances, n_items, sizeof(float), "variances"));
-    for (Py_ssize_t i = 0; is_good && rows.buf && i < n; i++) {
-        int64_t row = ((const int64_t*)rows.buf)[i];
-        if (row < 0 || row >= n_items) {
-            PyErr_Format(PyExc_IndexError, "row %lld of %zd items", (long long)row, n_items);
-            is_good = 0;
+static PyObject* list_of(const float* numbers, const int64_t* at, Py_ssize_t k, int is_root) {
+    PyObject* list = PyList_New(k);
+    for (Py_ssize_t place = 0; list && place < k; place++) {
+        double number = numbers[at ? at[place] : place];
+        PyList_SetItem(list, place, PyFloat_FromDouble(is_root ? sqrt(number) : number));
+    }
+    return list;
+}
+
+static PyObject* list_of_whole(const int64_t* numbers, Py_ssize_t k, int64_t added) {
+    PyObject* list = PyList_New(k);
+    for (Py_ssize_t place = 0; list && place < k; place++)
+        PyList_SetItem(list, place, PyLong_FromLongLong(numbers[place] + added));
+    return list;
+}
+
+static PyObject* answer(PyObject* module, PyObject* args) {
+    Py_buffer scores, means, variances, is_available;
+    float nu;
+    Py_ssize_t k;
+    if (!PyArg_ParseTuple(args, "z*y*y*y*fn", &scores, &means, &variances, &is_available, &nu, &k)) return NULL;
+    Py_ssize_t n = is_available.len;
+    int64_t rows[MOST_CHOSEN], counts[MOST_CHOSEN] = {0};
+    float best[MOST_CHOSEN], of[MOST_CHOSEN];
+    int is_good = k >= 1 && k <= MOST_CHOSEN && k <= n, is_tied = 0;
+    if (!is_good) PyErr_Format(PyExc_ValueError, "cannot choose %zd of %zd items", k, n);
+    is_good = is_good && holds(&means, n, sizeof(float), "means") &&
+              holds(&variances, n, sizeof(float), "variances") &&
+              (!scores.buf || holds(&scores, n, sizeof(float), "scores"));
+    if (is_good) {
+        const float* deviations = scores.buf || nu == 0.0f ? NULL : variances.buf;
+        Py_BEGIN_ALLOW_THREADS
+        is_tied = choose_one(scores.buf ? scores.buf : means.buf, deviations, is_available.buf, n, nu, k, rows, best);
+        if (!is_tied) {
+            for (Py_ssize_t place = 0; place < k; place++) of[place] = ((const float*)means.buf)[rows[place]];
+            count_above(means.buf, is_available.buf, n, of, k, counts);
         }
+        Py_END_ALLOW_THREADS
     }
-    float* w = is_good ? PyMem_Malloc((size_t)(d + 1) * sizeof(float)) : NULL;
-    if (w) {
-        Py_BEGIN_ALLOW_THREADS variances_at(items.buf, rows.buf, n, d, cov.buf, w, variances.buf);
-        Py_END_ALLOW_THREADS PyMem_Free(w);
-    } else if (is_good) {
-        PyErr_NoMemory();
-    }
-    Py_buffer* all[] = {&items, &rows, &cov, &variances};
+    PyObject* columns = NULL;
+    if (is_good && !is_tied)
+        columns = Py_BuildValue("(NNNNN)", list_of_whole(rows, k, 0), list_of(best, NULL, k, 0), list_of(of, NULL, k, 0),
+                                list_of(variances.buf, rows, k, 1), list_of_whole(counts, k, 1));
+    Py_buffer* all[] = {&scores, &means, &variances, &is_available};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) PyBuffer_Release(all[i]);
-    if (!w) return NULL;
-    Py_RETURN_NONE;
+    if (is_good && is_tied) Py_RETURN_NONE;
+    return columns;
 }
 
 /* Arrays that come in tuples, one per channel. */
@@ -205,8 +229,11 @@ static PyObject* combine(PyObject* module, PyObject* args) {
     int is_good = open_mixture(&opened, parts, &mixture) && open_tuple(&opened, zs, sizes, mixture.n_channels, z) &&
                   (!is_spread || open_tuple(&opened, variances, sizes, mixture.n_channels, z_variances));
     if (is_good) {
-        Py_BEGIN_ALLOW_THREADS if (is_spread) spread(&mixture, z, z_variances, n, result.buf);
-        else expect(&mixture, z, n, result.buf);
+        Py_BEGIN_ALLOW_THREADS
+        if (is_spread)
+            spread(&mixture, z, z_variances, n, result.buf);
+        else
+            expect(&mixture, z, n, result.buf);
         Py_END_ALLOW_THREADS
     }
     close_all(&opened);
@@ -246,9 +273,11 @@ static PyObject* choose_by_bounds(PyObject* module, PyObject* args) {
               holds(&scores, k, sizeof(float), "scores") && holds(&variances, k, sizeof(float), "variances");
     user.w = is_good ? PyMem_Malloc((size_t)(widest + 1) * sizeof(float)) : NULL;
     if (user.w) {
-        Py_BEGIN_ALLOW_THREADS is_tied = choose_returning(&mixture, &user, means.buf, is_available.buf, n, nu, k,
-                                                          rows.buf, scores.buf, variances.buf);
-        Py_END_ALLOW_THREADS PyMem_Free(user.w);
+        Py_BEGIN_ALLOW_THREADS
+        is_tied = choose_returning(&mixture, &user, means.buf, is_available.buf, n, nu, k, rows.buf, scores.buf,
+                                   variances.buf);
+        Py_END_ALLOW_THREADS
+        PyMem_Free(user.w);
     } else if (is_good) {
         PyErr_NoMemory();
     }
@@ -282,8 +311,8 @@ static PyMethodDef functions[] = {
     {"absorb", absorb, METH_VARARGS, "Reactions into beliefs, in place."},
     {"carry_over", carry_over, METH_VARARGS, "Updates of a belief into the items' means and variances."},
     {"carry_products", carry_products, METH_VARARGS, "The same for many users, whose products are known."},
+    {"answer", answer, METH_VARARGS, "Rows, scores, means, deviations and ranks of the k best items of one user."},
     {"choose", choose, METH_VARARGS, "The k best available items of each user."},
-    {"variances", variances_of, METH_VARARGS, "x' cov x of all items, or of some."},
     {"combine", combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
     {"choose_by_bounds", choose_by_bounds, METH_VARARGS,
      "The k best items of a user most of whose variances are not known."},
