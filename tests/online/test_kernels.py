@@ -73,21 +73,34 @@ def test_reactions_are_absorbed_alike(seed: int, n: int, d: int, rest: int, alon
 
 
 @examples
-@given(seed=SEEDS, n=SIZES, d=DIMS, updates=st.integers(0, 4))
-def test_updates_are_carried_over_alike(seed: int, n: int, d: int, updates: int) -> None:
+@given(seed=SEEDS, n=SIZES, d=DIMS, channels=st.integers(1, 4), scored=st.integers(0, 3))
+def test_a_reaction_is_carried_over_to_all_items_alike(seed: int, n: int, d: int, channels: int, scored: int) -> None:
     rng = np.random.default_rng(seed)
-    items = rng.normal(size=(n, d)).astype(np.float32)
-    w, steps = rng.normal(size=(updates, d)) / d, rng.normal(size=updates)
-    z, variances = rng.normal(size=n).astype(np.float32), rng.random(n).astype(np.float32)
+    mean, cov = rng.normal(size=d + 1), covariances(rng, 1, d + 1)[0]
+    vectors = tuple(rng.normal(size=(n, d)).astype(np.float32) for _ in range(channels))
+    noise = tuple(rng.uniform(0.2, 2.0, n) for _ in range(channels))
+    is_logit, row = rng.random(channels) < 0.5, int(rng.integers(n))
+    rewards = tuple(rng.choice([0.0, 1.0, np.nan], size=channels).tolist())
+    items = tuple(rng.normal(size=(n, d)).astype(np.float32) / np.float32(np.sqrt(d)) for _ in range(scored))
+    before = belief_moments(mean, cov, items)
 
-    def carried() -> tuple[np.ndarray, np.ndarray]:
-        own = z.copy(), variances.copy()
-        kernels.carry_over(items, w, steps, *own)
-        return own
+    def learned() -> tuple[np.ndarray, ...]:
+        own, z, variances = (mean.copy(), cov.copy()), *(tuple(each.copy() for each in part) for part in before)
+        kernels.learn(*own, 1, row, rewards, vectors, noise, is_logit, items, z, variances)
+        return *own, *z, *variances
 
-    for found, expected in zip(carried(), in_numpy(carried), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-        assert carried()[1].min() >= 0
+    found = learned()
+    for ours, plain in zip(found, in_numpy(learned), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
+    z, variances = belief_moments(found[0], found[1], items)
+    for ours, exact in zip(found[2:], [*z, *variances], strict=True):
+        np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-4)
+
+
+def belief_moments(mean: np.ndarray, cov: np.ndarray, items: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
+    """Means and variances of the items of each channel, which read all but the first dimension."""
+    z = tuple((each @ mean[1:]).astype(np.float32) for each in items)
+    return [z, tuple(np.einsum("nd,de,ne->n", each, cov[1:, 1:], each).astype(np.float32) for each in items)]
 
 
 @examples
@@ -180,6 +193,8 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
     numbers, flags = np.ones(6), np.ones(6, dtype=np.bool_)
     floats, rows = np.ones(6, dtype=np.float32), np.zeros(6, dtype=np.int64)
     means, covs = np.ones((1, 2)), np.ones((1, 2, 2))
+    pairs = np.ones((3, 2), dtype=np.float32)
+    one = (1.0,), (pairs,), (numbers[:3],), flags[:1]
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (
             compiled.absorb,
@@ -193,7 +208,12 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
             compiled.absorb,
             (means, covs, 1, 0, numbers[:2], numbers[:1], numbers[:3], flags[:1], numbers[:2], numbers[:1]),
         ),
-        (compiled.carry_over, (floats, numbers[:2], numbers[:1], floats[:2], floats[:2])),
+        (compiled.learn, (means[0], covs[0], 1, 0, *one, (), (), ())),
+        (compiled.learn, (means[0], covs[0], 0, 3, *one, (), (), ())),
+        (compiled.learn, (means[0], covs[0], 0, -1, *one, (), (), ())),
+        (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs[:2],), (floats[:3],), (floats[:3],))),
+        (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs,), (floats[:2],), (floats[:3],))),
+        (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs,), (floats[:3],), ())),
         (compiled.carry_products, (floats, numbers[:2], floats[:5], floats)),
         (compiled.choose, (floats, None, flags, 0.0, 7, rows, floats, flags[:1])),
         (compiled.choose, (floats, None, flags, 0.0, 1, rows, floats, flags[:1])),

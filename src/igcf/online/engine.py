@@ -10,7 +10,7 @@ from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model import Channel, Model
 from igcf.online.belief import Belief, decay
 from igcf.online.combining import Mixture
-from igcf.online.kernels import absorb, carry_over, carry_over_to_many, choose_by_bounds, variances_of
+from igcf.online.kernels import absorb, carry_over_to_many, choose_by_bounds, learn, variances_of
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
@@ -26,8 +26,10 @@ class _Block(NamedTuple):
     """Those that speak of it."""
     scored: tuple[int, ...]
     """Those of them that the expected reward depends on."""
-    shape: tuple[int, int]
-    """(channels, dimensions)"""
+    vectors: tuple[AnyFloatArray, ...]
+    """Of each channel, (items, d)."""
+    noise: tuple[FloatArray, ...]
+    """Of each channel, (items,)."""
     is_logit: BoolArray
     """(channels,)"""
 
@@ -66,7 +68,7 @@ class ScoringEngine:
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
         }
         self._mixture = Mixture.of(model)
-        self._blocks = [_block(model, span, numbers) for span, numbers in model.blocks]
+        self._blocks = [_block(model, span.start, numbers) for span, numbers in model.blocks]
         self._prior_z = {n: self._products(n, model.prior_mean[None])[0] for n in model.scored}
         self._prior_variances = {n: self._variances_of(n, model.prior_cov) for n in model.scored}
         for shared in (*self._prior_z.values(), *self._prior_variances.values()):
@@ -75,11 +77,11 @@ class ScoringEngine:
 
     def _begin(self, n_users: int) -> None:
         self.n_users = n_users
-        self.belief_means: FloatArray = np.repeat(self.prior.mean[None], n_users, axis=0)
-        self.belief_covs: FloatArray = np.repeat(self.prior.cov[None], n_users, axis=0)
+        self.belief_means: FloatArray = _for_all(self.prior.mean, n_users)
+        self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
         self._z: dict[int, Any] = {n: _for_all(z, n_users) for n, z in self._prior_z.items()}
         self._z_variances = {n: _for_all(v, n_users) for n, v in self._prior_variances.items()}
-        self._is_at_prior = self._has_z = self._has_variances = True
+        self._shares_prior = self._is_at_prior = self._has_z = self._has_variances = True
         self._updates = self._updates_behind = 0
         self._scratch: AnyFloatArray | None = None
         self._forget_sums()
@@ -169,7 +171,13 @@ class ScoringEngine:
     def set_belief(self, belief: Belief, user: int = 0) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history."""
         self._forget_sums()
-        self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
+        if self.n_users == 1:
+            self.belief_means, self.belief_covs = np.array(belief.mean[None]), np.array(belief.cov[None])
+            self._shares_prior = False
+        else:
+            if self._shares_prior:
+                self._own_beliefs()
+            self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
         self._has_z = self._has_variances = False
         self._updates_behind = 0
 
@@ -195,22 +203,36 @@ class ScoringEngine:
         """The same for one reaction of the only user, all that it reveals about a block of the vector at once."""
         self._prepare_update()
         for block in self._blocks:
-            x, rewards = np.empty(block.shape), np.empty(len(block.channels))
-            noise = np.empty(len(block.channels))
-            for number, channel in enumerate(block.channels):
-                x[number], rewards[number] = channel.vectors[row], channel.reward.of_one(value)
-                noise[number] = channel.noise_var[row]
-            w, steps = absorb(self.belief_means, self.belief_covs, block.start, x, rewards, noise, block.is_logit)
-            for number in block.scored if self._follows else ():
-                carry_over(self._items[number], w, steps, self._z[number][0], self._z_variances[number][0])
+            scored = block.scored if self._follows else ()
+            learn(
+                self.belief_means[0],
+                self.belief_covs[0],
+                block.start,
+                row,
+                tuple([channel.reward.of_one(value) for channel in block.channels]),
+                block.vectors,
+                block.noise,
+                block.is_logit,
+                tuple([self._items[number] for number in scored]),
+                tuple([self._z[number][0] for number in scored]),
+                tuple([self._z_variances[number][0] for number in scored]),
+            )
         self._finish_update(1)
 
     def _prepare_update(self) -> None:
         self._forget_sums()
+        if self._shares_prior:
+            self._own_beliefs()
         if self._is_at_prior and self._follows:
             self._z = {n: np.array(z, order="C") for n, z in self._z.items()}
             self._z_variances = {n: np.array(v, order="C") for n, v in self._z_variances.items()}
             self._is_at_prior = False
+
+    def _own_beliefs(self) -> None:
+        """Until something is learned, the arrays are the prior's own."""
+        self.belief_means = np.array(self.belief_means, order="C")
+        self.belief_covs = np.array(self.belief_covs, order="C")
+        self._shares_prior = False
 
     @property
     def _follows(self) -> bool:
@@ -233,6 +255,7 @@ class ScoringEngine:
         if keep < 1.0:
             self._forget_sums()
             self.belief_means, self.belief_covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
+            self._shares_prior = False
             self._has_z = self._has_variances = False
             self._updates_behind = 0
 
@@ -291,13 +314,13 @@ class ScoringEngine:
         return variances_of(self._items[number], cov[span, span], rows)
 
 
-def _block(model: Model, span: slice, numbers: tuple[int, ...]) -> _Block:
+def _block(model: Model, start: int, numbers: tuple[int, ...]) -> _Block:
     channels = tuple(model.channels[number] for number in numbers)
     scored = tuple(number for number in numbers if number in model.scored)
-    is_logit = np.array([channel.link == "logit" for channel in channels])
-    return _Block(span.start, channels, scored, (len(channels), span.stop - span.start), is_logit)
+    vectors, noise = tuple(channel.vectors for channel in channels), tuple(channel.noise_var for channel in channels)
+    return _Block(start, channels, scored, vectors, noise, np.array([channel.link == "logit" for channel in channels]))
 
 
-def _for_all(of_prior: AnyFloatArray, n_users: int) -> AnyFloatArray:
-    """The same row for all users, without a copy."""
-    return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, len(of_prior)))
+def _for_all(of_prior: Any, n_users: int) -> Any:
+    """The same for all users, without a copy."""
+    return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, *of_prior.shape))

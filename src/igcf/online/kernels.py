@@ -124,31 +124,56 @@ def logistic_step(
     return (a - z) / q, curvature / (1.0 + curvature * q)
 
 
-def carry_over(
-    items: AnyFloatArray, w: FloatArray, steps: FloatArray, z: AnyFloatArray, variances: AnyFloatArray
+def learn(
+    mean: FloatArray,
+    cov: FloatArray,
+    start: int,
+    row: int,
+    rewards: tuple[float, ...],
+    vectors: tuple[AnyFloatArray, ...],
+    noise: tuple[FloatArray, ...],
+    is_logit: BoolArray,
+    items: tuple[AnyFloatArray, ...],
+    z: tuple[AnyFloatArray, ...],
+    variances: tuple[AnyFloatArray, ...],
 ) -> None:
-    """Carry what `absorb` returned over to all items of one user, in place: z += step c, variances -= c c, c = items w.
+    """`absorb` what one user's reaction to an item reveals, and carry it over to all items, in place.
+
+    With w of each channel: c = items w, z += step c, variances -= c c; what rounding leaves below zero becomes zero.
 
     Args:
-        items: (items, d).
-        w: (updates, d), one after the other.
-        steps: (updates,).
-        z: the items' means, (items,).
-        variances: (items,); what rounding leaves below zero becomes zero.
+        mean: of the user's vector, (D,).
+        cov: (D, D).
+        start: where the block begins that the channels speak of.
+        row: of the item.
+        rewards: of each channel; NaN reveals nothing.
+        vectors: of each channel, (items, d).
+        noise: of each channel, (items,).
+        is_logit: (channels,).
+        items: as `vectors`, of each channel that is scored by this block.
+        z: their means, (items,).
+        variances: and variances, (items,).
     """
-    if compiled is not None and items.dtype == np.float32:
-        compiled.carry_over(items, w, steps, z, variances)
+    n = len(rewards)
+    if compiled is not None and n <= MOST_CHANNELS and all(each.dtype == np.float32 for each in (*vectors, *items)):
+        compiled.learn(mean, cov, start, row, rewards, vectors, noise, is_logit, items, z, variances)
         return
-    for each, step in zip(w.astype(z.dtype), steps.astype(z.dtype), strict=True):
-        c = items @ each
-        z += c * step
-        c *= c
-        variances -= c
-    np.maximum(variances, 0.0, out=variances)
+    x, own_noise = np.array([each[row] for each in vectors], dtype=np.float64), np.array([each[row] for each in noise])
+    w, steps = absorb(mean[None], cov[None], start, x, np.array(rewards), own_noise, is_logit)
+    for own_items, own_z, own_variances in zip(items, z, variances, strict=True):
+        for each, step in zip(w.astype(own_z.dtype), steps.astype(own_z.dtype), strict=True):
+            c = own_items @ each
+            own_z += c * step
+            c *= c
+            own_variances -= c
+        np.maximum(own_variances, 0.0, out=own_variances)
 
 
 def carry_over_to_many(products: AnyFloatArray, steps: FloatArray, z: AnyFloatArray, variances: AnyFloatArray) -> None:
-    """The same for one update of each of many users, all but `steps` (users, items); spoils `products` = w items'."""
+    """Carry one update of each of many users over to all items; all but `steps` (users, items), `products` = w items'.
+
+    Spoils `products`.
+    """
     if compiled is not None and products.dtype == np.float32:
         compiled.carry_products(products, steps, z, variances)
         return

@@ -89,14 +89,14 @@ static void count_above(const float* means, const uint8_t* is_available, Py_ssiz
 
 /* A user whose belief was set: items, covariances and bounds of the variances of z, one per channel. */
 struct returning {
-    const float *items[MOST_CHANNELS], *covs[MOST_CHANNELS], *z[MOST_CHANNELS], *bounds[MOST_CHANNELS];
+    float *items[MOST_CHANNELS], *covs[MOST_CHANNELS], *z[MOST_CHANNELS], *bounds[MOST_CHANNELS];
     Py_ssize_t dims[MOST_CHANNELS];
     float* w;
 };
 
 INLINE void insert_exactly(const struct mixture* mixture, const struct returning* user, const float* means, float nu,
                            int64_t row, struct best* best) {
-    const float *z[MOST_CHANNELS], *variances[MOST_CHANNELS];
+    float *z[MOST_CHANNELS], *variances[MOST_CHANNELS];
     float own[MOST_CHANNELS], variance;
     for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
         Py_ssize_t d = user->dims[c];

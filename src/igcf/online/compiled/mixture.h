@@ -21,7 +21,7 @@ struct mixture {
     const uint8_t* block;     /* (channels,): those of one block move together */
 };
 
-INLINE void activate(const struct mixture* mixture, const float* const* z, Py_ssize_t start, Py_ssize_t size,
+INLINE void activate(const struct mixture* mixture, float* const* z, Py_ssize_t start, Py_ssize_t size,
                      float activations[][BLOCK]) {
     for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
         const float* own = z[c] + start;
@@ -42,7 +42,7 @@ INLINE void multiply(const struct mixture* mixture, Py_ssize_t term, Py_ssize_t 
 }
 
 FOR_EACH_PROCESSOR
-static void expect(const struct mixture* mixture, const float* const* z, Py_ssize_t n, float* means) {
+static void expect(const struct mixture* mixture, float* const* z, Py_ssize_t n, float* means) {
     float activations[MOST_CHANNELS][BLOCK], product[BLOCK];
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
@@ -57,8 +57,8 @@ static void expect(const struct mixture* mixture, const float* const* z, Py_ssiz
 }
 
 /* To first order; channels of one block are taken as moving together. */
-INLINE void spread_block(const struct mixture* mixture, const float* const* z, const float* const* z_variances,
-                         Py_ssize_t start, Py_ssize_t size, float* variances) {
+INLINE void spread_block(const struct mixture* mixture, float* const* z, float* const* z_variances, Py_ssize_t start,
+                         Py_ssize_t size, float* variances) {
     float activations[MOST_CHANNELS][BLOCK], deviations[MOST_CHANNELS][BLOCK], product[BLOCK], slope[BLOCK];
     activate(mixture, z, start, size, activations);
     for (Py_ssize_t b = 0; b < mixture->n_channels; b++)
@@ -81,7 +81,7 @@ INLINE void spread_block(const struct mixture* mixture, const float* const* z, c
 }
 
 FOR_EACH_PROCESSOR
-static void spread(const struct mixture* mixture, const float* const* z, const float* const* z_variances, Py_ssize_t n,
+static void spread(const struct mixture* mixture, float* const* z, float* const* z_variances, Py_ssize_t n,
                    float* variances) {
     for (Py_ssize_t start = 0; start < n; start += BLOCK)
         spread_block(mixture, z, z_variances, start, n - start < BLOCK ? n - start : BLOCK, variances + start);

@@ -11,6 +11,42 @@ static int holds(const Py_buffer* buffer, Py_ssize_t count, size_t size, const c
     return 0;
 }
 
+/* Arrays that come in tuples, one per channel. */
+struct opened {
+    Py_buffer buffers[5 * MOST_CHANNELS];
+    Py_ssize_t count;
+};
+
+static void close_all(struct opened* opened) {
+    while (opened->count > 0) PyBuffer_Release(opened->buffers + --opened->count);
+}
+
+static void* open_one(struct opened* opened, PyObject* array, int flags) {
+    if (PyObject_GetBuffer(array, opened->buffers + opened->count, flags)) return NULL;
+    return opened->buffers[opened->count++].buf;
+}
+
+/* `sizes` numbers in each array of a tuple. */
+static int open_tuple(struct opened* opened, PyObject* arrays, const Py_ssize_t* sizes, Py_ssize_t count, int flags,
+                      float** numbers) {
+    if (PyTuple_Size(arrays) != count) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "expected %zd arrays", count);
+        return 0;
+    }
+    for (Py_ssize_t c = 0; c < count; c++) {
+        numbers[c] = open_one(opened, PyTuple_GetItem(arrays, c), flags);
+        if (!numbers[c] || !holds(opened->buffers + opened->count - 1, sizes[c], sizeof(float), "a channel")) return 0;
+    }
+    return 1;
+}
+
+static int shape_of(PyObject* matrix, Py_ssize_t* rows, Py_ssize_t* columns) {
+    PyObject* shape = PyObject_GetAttrString(matrix, "shape");
+    int is_good = shape && PyArg_ParseTuple(shape, "nn", rows, columns);
+    Py_XDECREF(shape);
+    return is_good;
+}
+
 static PyObject* absorb(PyObject* module, PyObject* args) {
     Py_buffer means, covs, x, rewards, noise, is_logit, w, steps;
     Py_ssize_t n_users, start;
@@ -39,27 +75,56 @@ static PyObject* absorb(PyObject* module, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-static PyObject* carry_over(PyObject* module, PyObject* args) {
-    Py_buffer items, w, steps, z, variances;
-    if (!PyArg_ParseTuple(args, "y*y*y*w*w*", &items, &w, &steps, &z, &variances)) return NULL;
-    Py_ssize_t n = z.len / (Py_ssize_t)sizeof(float), n_updates = steps.len / (Py_ssize_t)sizeof(double), d = 0;
-    if (n_updates > 0) d = w.len / (Py_ssize_t)sizeof(double) / n_updates;
-    int is_good = n_updates == 0 ||
-                  (holds(&items, n * d, sizeof(float), "items") && holds(&w, n_updates * d, sizeof(double), "w") &&
-                   holds(&variances, n, sizeof(float), "variances"));
-    float* short_w = is_good ? PyMem_Malloc((size_t)(n_updates * d + 1) * sizeof(float)) : NULL;
-    if (short_w) {
-        for (Py_ssize_t j = 0; j < n_updates * d; j++) short_w[j] = (float)((const double*)w.buf)[j];
+static PyObject* learn(PyObject* module, PyObject* args) {
+    Py_buffer mean, cov, is_logit;
+    PyObject *rewards, *vectors, *noise, *items, *zs, *variances;
+    Py_ssize_t start, row;
+    if (!PyArg_ParseTuple(args, "w*w*nnOOOy*OOO", &mean, &cov, &start, &row, &rewards, &vectors, &noise, &is_logit,
+                          &items, &zs, &variances))
+        return NULL;
+    struct opened opened = {.count = 0};
+    float *own_vectors[MOST_CHANNELS], *own_items[MOST_CHANNELS], *z[MOST_CHANNELS], *own_variances[MOST_CHANNELS];
+    double own_rewards[MOST_CHANNELS], own_noise[MOST_CHANNELS];
+    Py_ssize_t n = is_logit.len, stride = mean.len / (Py_ssize_t)sizeof(double), n_items = 0, d = 0, n_scored = 0;
+    Py_ssize_t of_z[MOST_CHANNELS], of_items[MOST_CHANNELS];
+    int is_good = n >= 1 && n <= MOST_CHANNELS && PyTuple_Size(rewards) == n && PyTuple_Size(vectors) == n &&
+                  shape_of(PyTuple_GetItem(vectors, 0), &n_items, &d) && row >= 0 && row < n_items && start >= 0 &&
+                  d <= stride && start <= stride - d;
+    if (is_good) n_scored = PyTuple_Size(zs), is_good = n_scored >= 0 && n_scored <= MOST_CHANNELS;
+    if (!is_good && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "reactions and channels do not fit together");
+    for (Py_ssize_t c = 0; c < MOST_CHANNELS; c++) of_z[c] = n_items, of_items[c] = n_items * d;
+    is_good = is_good && holds(&cov, stride * stride, sizeof(double), "cov") &&
+              open_tuple(&opened, vectors, of_items, n, PyBUF_SIMPLE, own_vectors) &&
+              open_tuple(&opened, items, of_items, n_scored, PyBUF_SIMPLE, own_items) &&
+              open_tuple(&opened, zs, of_z, n_scored, PyBUF_WRITABLE, z) &&
+              open_tuple(&opened, variances, of_z, n_scored, PyBUF_WRITABLE, own_variances);
+    for (Py_ssize_t c = 0; is_good && c < n; c++) {
+        const double* all_noise = open_one(&opened, PyTuple_GetItem(noise, c), PyBUF_SIMPLE);
+        is_good = all_noise && holds(opened.buffers + opened.count - 1, n_items, sizeof(double), "noise");
+        if (is_good) own_noise[c] = all_noise[row], own_rewards[c] = PyFloat_AsDouble(PyTuple_GetItem(rewards, c));
+        is_good = is_good && !PyErr_Occurred();
+    }
+    double* x = is_good ? PyMem_Malloc((size_t)(n * d + n) * (2 * sizeof(double) + sizeof(float))) : NULL;
+    if (x) {
+        double *w = x + n * d, *steps = w + n * d;
+        float* short_w = (float*)(steps + n);
         Py_BEGIN_ALLOW_THREADS
-        carry_one(items.buf, n, d, short_w, steps.buf, n_updates, z.buf, variances.buf);
+        for (Py_ssize_t c = 0; c < n; c++)
+            for (Py_ssize_t j = 0; j < d; j++) x[c * d + j] = own_vectors[c][row * d + j];
+        absorb_all((double*)mean.buf + start, (double*)cov.buf + start * stride + start, stride, d, n, x, own_rewards,
+                   own_noise, is_logit.buf, w, steps);
+        for (Py_ssize_t j = 0; j < n * d; j++) short_w[j] = (float)w[j];
+        for (Py_ssize_t c = 0; c < n_scored; c++)
+            carry_one(own_items[c], n_items, d, short_w, steps, n, z[c], own_variances[c]);
         Py_END_ALLOW_THREADS
-        PyMem_Free(short_w);
+        PyMem_Free(x);
     } else if (is_good) {
         PyErr_NoMemory();
     }
-    Py_buffer* all[] = {&items, &w, &steps, &z, &variances};
+    close_all(&opened);
+    Py_buffer* all[] = {&mean, &cov, &is_logit};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) PyBuffer_Release(all[i]);
-    if (!short_w) return NULL;
+    if (!x) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -141,8 +206,7 @@ static PyObject* answer(PyObject* module, PyObject* args) {
     float best[MOST_CHOSEN], of[MOST_CHOSEN];
     int is_good = k >= 1 && k <= MOST_CHOSEN && k <= n, is_tied = 0;
     if (!is_good) PyErr_Format(PyExc_ValueError, "cannot choose %zd of %zd items", k, n);
-    is_good = is_good && holds(&means, n, sizeof(float), "means") &&
-              holds(&variances, n, sizeof(float), "variances") &&
+    is_good = is_good && holds(&means, n, sizeof(float), "means") && holds(&variances, n, sizeof(float), "variances") &&
               (!scores.buf || holds(&scores, n, sizeof(float), "scores"));
     if (is_good) {
         const float* deviations = scores.buf || nu == 0.0f ? NULL : variances.buf;
@@ -156,41 +220,13 @@ static PyObject* answer(PyObject* module, PyObject* args) {
     }
     PyObject* columns = NULL;
     if (is_good && !is_tied)
-        columns = Py_BuildValue("(NNNNN)", list_of_whole(rows, k, 0), list_of(best, NULL, k, 0), list_of(of, NULL, k, 0),
-                                list_of(variances.buf, rows, k, 1), list_of_whole(counts, k, 1));
+        columns =
+            Py_BuildValue("(NNNNN)", list_of_whole(rows, k, 0), list_of(best, NULL, k, 0), list_of(of, NULL, k, 0),
+                          list_of(variances.buf, rows, k, 1), list_of_whole(counts, k, 1));
     Py_buffer* all[] = {&scores, &means, &variances, &is_available};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) PyBuffer_Release(all[i]);
     if (is_good && is_tied) Py_RETURN_NONE;
     return columns;
-}
-
-/* Arrays that come in tuples, one per channel. */
-struct opened {
-    Py_buffer buffers[4 * MOST_CHANNELS + 4];
-    Py_ssize_t count;
-};
-
-static void close_all(struct opened* opened) {
-    while (opened->count > 0) PyBuffer_Release(opened->buffers + --opened->count);
-}
-
-static const void* open_one(struct opened* opened, PyObject* array) {
-    if (PyObject_GetBuffer(array, opened->buffers + opened->count, PyBUF_SIMPLE)) return NULL;
-    return opened->buffers[opened->count++].buf;
-}
-
-/* `sizes` numbers in each array of a tuple. */
-static int open_tuple(struct opened* opened, PyObject* arrays, const Py_ssize_t* sizes, Py_ssize_t count,
-                      const float** numbers) {
-    if (PyTuple_Size(arrays) != count) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "expected %zd arrays", count);
-        return 0;
-    }
-    for (Py_ssize_t c = 0; c < count; c++) {
-        numbers[c] = open_one(opened, PyTuple_GetItem(arrays, c));
-        if (!numbers[c] || !holds(opened->buffers + opened->count - 1, sizes[c], sizeof(float), "a channel")) return 0;
-    }
-    return 1;
 }
 
 /* (weights, is_member, is_logit, block) */
@@ -198,8 +234,10 @@ static int open_mixture(struct opened* opened, PyObject* parts, struct mixture* 
     PyObject *weights, *is_member, *is_logit, *block;
     if (!PyArg_ParseTuple(parts, "OOOO", &weights, &is_member, &is_logit, &block)) return 0;
     Py_buffer* first = opened->buffers + opened->count;
-    if (!(mixture->weights = open_one(opened, weights)) || !(mixture->is_member = open_one(opened, is_member)) ||
-        !(mixture->is_logit = open_one(opened, is_logit)) || !(mixture->block = open_one(opened, block)))
+    if (!(mixture->weights = open_one(opened, weights, PyBUF_SIMPLE)) ||
+        !(mixture->is_member = open_one(opened, is_member, PyBUF_SIMPLE)) ||
+        !(mixture->is_logit = open_one(opened, is_logit, PyBUF_SIMPLE)) ||
+        !(mixture->block = open_one(opened, block, PyBUF_SIMPLE)))
         return 0;
     mixture->n_terms = first[0].len / (Py_ssize_t)sizeof(double);
     mixture->n_channels = first[2].len;
@@ -222,12 +260,13 @@ static PyObject* combine(PyObject* module, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOOw*", &parts, &zs, &variances, &result)) return NULL;
     struct opened opened = {.count = 0};
     struct mixture mixture;
-    const float *z[MOST_CHANNELS], *z_variances[MOST_CHANNELS];
+    float *z[MOST_CHANNELS], *z_variances[MOST_CHANNELS];
     Py_ssize_t n = result.len / (Py_ssize_t)sizeof(float), sizes[MOST_CHANNELS];
     for (Py_ssize_t c = 0; c < MOST_CHANNELS; c++) sizes[c] = n;
     int is_spread = variances != Py_None;
-    int is_good = open_mixture(&opened, parts, &mixture) && open_tuple(&opened, zs, sizes, mixture.n_channels, z) &&
-                  (!is_spread || open_tuple(&opened, variances, sizes, mixture.n_channels, z_variances));
+    int is_good = open_mixture(&opened, parts, &mixture) &&
+                  open_tuple(&opened, zs, sizes, mixture.n_channels, PyBUF_SIMPLE, z) &&
+                  (!is_spread || open_tuple(&opened, variances, sizes, mixture.n_channels, PyBUF_SIMPLE, z_variances));
     if (is_good) {
         Py_BEGIN_ALLOW_THREADS
         if (is_spread)
@@ -259,16 +298,14 @@ static PyObject* choose_by_bounds(PyObject* module, PyObject* args) {
     is_good = is_good && open_mixture(&opened, parts, &mixture) && PyTuple_Size(items) == mixture.n_channels;
     for (Py_ssize_t c = 0; is_good && c < mixture.n_channels; c++) {
         Py_ssize_t length, d = 0;
-        PyObject* shape = PyObject_GetAttrString(PyTuple_GetItem(items, c), "shape");
-        is_good = shape && PyArg_ParseTuple(shape, "nn", &length, &d);
-        Py_XDECREF(shape);
+        is_good = shape_of(PyTuple_GetItem(items, c), &length, &d);
         sizes[c] = n, of_items[c] = n * d, of_covs[c] = d * d, user.dims[c] = d;
         if (d > widest) widest = d;
     }
-    is_good = is_good && open_tuple(&opened, items, of_items, mixture.n_channels, user.items) &&
-              open_tuple(&opened, covs, of_covs, mixture.n_channels, user.covs) &&
-              open_tuple(&opened, zs, sizes, mixture.n_channels, user.z) &&
-              open_tuple(&opened, bounds, sizes, mixture.n_channels, user.bounds) &&
+    is_good = is_good && open_tuple(&opened, items, of_items, mixture.n_channels, PyBUF_SIMPLE, user.items) &&
+              open_tuple(&opened, covs, of_covs, mixture.n_channels, PyBUF_SIMPLE, user.covs) &&
+              open_tuple(&opened, zs, sizes, mixture.n_channels, PyBUF_SIMPLE, user.z) &&
+              open_tuple(&opened, bounds, sizes, mixture.n_channels, PyBUF_SIMPLE, user.bounds) &&
               holds(&means, n, sizeof(float), "means") && holds(&rows, k, sizeof(int64_t), "rows") &&
               holds(&scores, k, sizeof(float), "scores") && holds(&variances, k, sizeof(float), "variances");
     user.w = is_good ? PyMem_Malloc((size_t)(widest + 1) * sizeof(float)) : NULL;
@@ -309,8 +346,9 @@ static PyObject* ranks(PyObject* module, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"absorb", absorb, METH_VARARGS, "Reactions into beliefs, in place."},
-    {"carry_over", carry_over, METH_VARARGS, "Updates of a belief into the items' means and variances."},
-    {"carry_products", carry_products, METH_VARARGS, "The same for many users, whose products are known."},
+    {"learn", learn, METH_VARARGS, "Reactions of one user into belief, means and variances."},
+    {"carry_products", carry_products, METH_VARARGS,
+     "Updates of many users, whose products are known, into means and variances."},
     {"answer", answer, METH_VARARGS, "Rows, scores, means, deviations and ranks of the k best items of one user."},
     {"choose", choose, METH_VARARGS, "The k best available items of each user."},
     {"combine", combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
