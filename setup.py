@@ -5,7 +5,15 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 # all of -ffast-math but the part that changes the mode of the processor for the whole process
-FAST = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffinite-math-only"]
+FAST = [
+    "-O3",
+    "-g0",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+    "-fassociative-math",
+    "-ffinite-math-only",
+]
 
 setup(
     ext_modules=[

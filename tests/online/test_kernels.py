@@ -37,7 +37,7 @@ def covariances(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def test_where_there_is_a_compiler_the_loops_are_compiled() -> None:
-    assert kernels.compiled is not None or shutil.which("cc") is None
+    assert kernels.compiled is not None or shutil.which("cc") is None or os.environ.get("IGCF_COMPILED") == "0"
 
 
 def test_the_environment_can_ask_for_numpy() -> None:
