@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def on_this_machine(
             started(job)
             yield delayed(_named_job)(name, data, job)
 
+    # the pool renews processes that have grown, and no job is lost by it
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     try:
         with parallel_config(backend="loky", n_jobs=engine.processes, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=engine.processes)
