@@ -28,11 +28,14 @@ def full_gaussian(
 ) -> Tensor:
     """The same over all users x items, a pair without a reaction having target 0 and weight `missing_weight`.
 
-    sum over all pairs of (u.v)^2 = <U'U, V'V>, so no pair is visited that was not observed.
+    sum over all pairs of (u.v)^2 = <U'U, V'V>, so no pair is visited that was not observed; at an observed pair
+    (target - score)^2 - w0 score^2 = (1 - w0) score^2 - 2 score target + target^2.
     """
     all_pairs = ((U.T @ U) * (V.T @ V)).sum()
-    unobserved = all_pairs - _squares(scores)
-    return missing_weight * unobserved / (2 * noise_var) + observed_gaussian(scores, targets, noise_var=noise_var)
+    observed = _squares(targets) - 2.0 * torch.dot(scores, targets)
+    if missing_weight != 1.0:
+        observed = observed + (1.0 - missing_weight) * _squares(scores)
+    return (missing_weight * all_pairs + observed) / (2 * noise_var)
 
 
 def observed_bernoulli(scores: Tensor, targets: Tensor) -> Tensor:
