@@ -44,7 +44,7 @@ RANGES: Ranges = (
 EXPERTS_RANGES: Ranges = (
     (("linear_dim", "logistic_dim", "iterations", "validate_rounds"), lambda x: x >= 1, "at least 1"),
     (("caution", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
-    (("activity",), lambda x: 0 <= x <= 2, "between 0 and 2"),
+    (("activity",), lambda x: -1 <= x <= 2, "between -1 and 2"),
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
 )
 
@@ -140,7 +140,7 @@ class ExpertsConfig:
     linear_dim: int | None = None
     """Components of the linear expert; None: 48 or 24."""
     activity: float | None = None
-    """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5 or 0."""
+    """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
     caution: float | None = None
     """Divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
     grades: bool = True

@@ -7,13 +7,14 @@ from threadpoolctl import threadpool_limits
 
 from igcf.arrays import FloatArray
 from igcf.config import ExpertsConfig
-from igcf.data import cold_start, synthetic_catalogue
+from igcf.data import Interactions, cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
 from igcf.online import Greedy
 from igcf.online.learning import learned, prior_belief
 from igcf.pretrain import pretrain
 from igcf.pretrain.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
 from igcf.pretrain.experts.blocks import one_thread_each
+from igcf.pretrain.experts.ensemble import met_by
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.logistic import _Fit, polya_gamma_means
 from tests.pretrain.worlds import hits, popular_hits
@@ -93,14 +94,14 @@ def test_the_item_step_agrees_with_its_formula() -> None:
     moments, before = fit._symmetric(fit.moments), fit.vectors.copy()
     fit.item_step(penalty=2.0)
     seen, liked = exposures.toarray(), successes.toarray()
-    for channel, targets, is_known in ((0, seen, np.ones_like(seen)), (1, liked, seen)):
+    for channel, targets, is_known, pull in ((0, seen, np.ones_like(seen), 1e-3), (1, liked, seen, 1.0)):
         for item in range(9):
             x = before[channel, item]
             xi = np.sqrt((fit.means @ x) ** 2 + fit.variances @ x[:3] ** 2)
             omega = np.tanh(xi / 2) / (2 * xi) * is_known[:, item]
-            precision = np.einsum("u,uij->ij", omega, moments) + np.diag([2.0, 2.0, 2.0, 1e-3])
+            precision = np.einsum("u,uij->ij", omega, moments) + np.diag([2.0, 2.0, 2.0, pull])
             information = ((targets[:, item] - 0.5) * is_known[:, item]) @ fit.means
-            information[3] += 1e-3 * fit.anchors[channel, item]
+            information[3] += pull * fit.anchors[channel, item]
             np.testing.assert_allclose(
                 fit.vectors[channel, item], np.linalg.solve(precision, information), rtol=1e-3, atol=1e-4
             )
@@ -170,6 +171,46 @@ def test_polya_gamma_means_are_a_quarter_at_zero_and_fall() -> None:
     np.testing.assert_allclose(omega, [0.25, np.tanh(0.5) / 2, np.tanh(5.0) / 20], rtol=1e-4)
 
 
+def test_two_happy_reactions_do_not_say_that_everybody_likes_an_item() -> None:
+    rng = np.random.default_rng(0)
+    seen = (rng.random((200, 8)) < 0.3).astype(np.float32)
+    liked = seen * (rng.random((200, 8)) < 0.5)
+    seen[:, 0] = liked[:, 0] = np.arange(200) < 2
+    exposures, successes = sp.csr_array(seen), sp.csr_array(liked.astype(np.float32))
+    expert = fit_logistic(exposures, [successes], fit_linear([successes, exposures], 2), dim=2, iterations=10)
+    assert 0.0 < expert.liked[0, -1] < 1.5  # 0 is even odds, as for all other items
+
+
+def few_of(log: Interactions, share: float) -> Interactions:
+    """A sample of the reactions, and the users who still have one."""
+    part = log.subset(np.random.default_rng(0).random(len(log)) < share)
+    return part.only_users(np.unique(part.user_idx))
+
+
+def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularity() -> None:
+    log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
+    split = cold_start(log, min_reactions=60, n_test=60, n_validation=0, rng=np.random.default_rng(1))
+    thin = replace(split, train=few_of(split.train, 0.1))
+    config = ExpertsConfig(satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, holdout=0.0)
+    model = fit_experts(thin.train, config)
+    certain = model.with_prior(model.prior_mean, np.where(np.diag(model.prior_mean) > 0, 0.0, model.prior_cov))
+    assert hits(model, Greedy(), split.test, 40) >= popular_hits(thin, 40)
+    assert hits(model, Greedy(), split.test, 40) > hits(certain, Greedy(), split.test, 40)
+
+
+def test_predictions_for_new_users_come_true_once_users_like_them_were_met() -> None:
+    log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
+    split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
+    some, others = split.test.dense()[::2], split.test.dense()[1::2]
+    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
+    plain = fit_experts(split.train, config)
+    met = met_by(plain, some, 60)
+    share = float((others >= 4.0).mean())
+    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, met))
+    assert abs(after - share) < 0.5 * abs(before - share)
+    np.testing.assert_array_equal(met.prior_cov, np.diag(np.diag(met.prior_cov)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_cold_users_get_clearly_more_than_from_popularity(seed: int) -> None:
@@ -191,7 +232,7 @@ def test_the_same_seed_gives_the_same_model_and_choices_are_recorded() -> None:
 def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     model = fit_experts(log, ExpertsConfig(holdout=0.0, iterations=2, logistic_dim=4))
-    assert model.metadata["chosen"] == {"dim": 48, "activity": 0.5, "caution": 1.0}
+    assert model.metadata["chosen"] == {"dim": 48, "activity": 0.0, "caution": 1.0}
     assert model.metadata["metrics"]["validation_precision"] is None
 
 
@@ -207,7 +248,7 @@ def test_a_setting_of_the_graph_model_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("caution", 0.0), ("linear_dim", 0), ("iterations", 0), ("activity", -1.0), ("holdout", 0.9)]
+    ("field", "value"), [("caution", 0.0), ("linear_dim", 0), ("iterations", 0), ("activity", -2.0), ("holdout", 0.9)]
 )
 def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{field} must be"):

@@ -12,6 +12,7 @@ from igcf.arrays import Float32Array, FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
+from igcf.online import Greedy, ModelLearner, replay
 from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
@@ -23,8 +24,12 @@ RESIDUAL_FLOOR = 0.02
 """Added to a column's residual variance: nothing is observed more exactly than this."""
 OTHER_NOISE = 3.0
 """How much noisier an exposure, or more than a success, counts than a success: they are the weaker signs of taste."""
+LEVEL_VARIANCE = 30.0
+"""Of the factor by which a user has more successes than the population: hardly known, whatever the log's density."""
+LOGIT_LEVEL_VARIANCE = 1.0
+"""The same for exposures, added to the logit."""
 CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
-ACTIVITIES = (0.5, 0.0)
+ACTIVITIES = (0.0, 0.5, -0.5)
 LINEAR_DIMS = (48, 24)
 MOST_ITEMS = 100_000
 """Beyond this many items the logistic expert's statistics would not fit in memory; the linear one stands alone."""
@@ -62,8 +67,11 @@ def fit_experts(
     choice, precision = first_choice(config), float("nan")
     with one_thread_each():
         if validation is not None:
-            choice, precision = fits.chosen(validation_table(validation, data))
-        elif len(held_out):
+            truth = validation_table(validation, data)
+            choice, precision = fits.chosen(truth)
+            model = fits.model(choice, precision, time.perf_counter() - begun)
+            return met_by(model, truth, config.validate_rounds)
+        if len(held_out):
             rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
             choice, precision = rest.chosen(data.only_users(held_out).dense())
             fits.earlier = rest.logistic()
@@ -132,14 +140,11 @@ class Fits:
 
     def chosen(self, truth: Float32Array) -> tuple[Choice, float]:
         """The best choice on validation users, one setting after the other; ties keep the earlier candidate."""
-        best = first_choice(self.config)
-        candidates = [replace(best, caution=caution) for caution in _open(self.config.caution, CAUTIONS)]
-        others = [
-            (dim, activity)
-            for dim in _open(self.config.linear_dim, LINEAR_DIMS)
-            for activity in _open(self.config.activity, ACTIVITIES)
-        ]
-        total, scores = len(candidates) + len(others) - 1, dict[Choice, float]()
+        best, scores = first_choice(self.config), dict[Choice, float]()
+        cautions = _open(self.config.caution, CAUTIONS)
+        activities = _open(self.config.activity, ACTIVITIES)
+        dims = _open(self.config.linear_dim, LINEAR_DIMS)
+        total = len(cautions) + len(activities) + len(dims) - 2
 
         def score(model: Model) -> float:
             return interactive_precision(model, truth, self.config.validate_rounds)
@@ -150,8 +155,9 @@ class Fits:
             self._say("choosing on validation users", len(scores), total)
             return max(choices, key=scores.__getitem__)
 
-        best = best_of(candidates)
-        best = best_of([best, *(replace(best, dim=dim, activity=activity) for dim, activity in others)])
+        best = best_of([replace(best, caution=caution) for caution in cautions])
+        best = best_of([best, *(replace(best, activity=activity) for activity in activities)])
+        best = best_of([best, *(replace(best, dim=dim) for dim in dims)])
         return best, scores[best]
 
     def model(self, choice: Choice, precision: float | None, seconds: float) -> Model:
@@ -187,7 +193,8 @@ def ensemble_model(
 ) -> Model:
     """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector.
 
-    `above` and `below` are the thresholds of the further gradings: they are learned from, and not scored.
+    `above` and `below` are the thresholds of the further gradings: they are learned from, and not scored. How much a
+    user sees and likes of everything is a dimension of its own: the linear expert's constant, a 1 in the logistic one.
     """
     n = data.n_items
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
@@ -197,28 +204,44 @@ def ensemble_model(
     for number, revealed in enumerate(shown):
         rows = slice(number * n, (number + 1) * n)
         channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), revealed))
-    means = [_constant_first(linear.loadings.shape[1])]
+    means, variances = [_constant_first(linear.loadings.shape[1])], [np.ones(factors.shape[1])]
+    variances[0][0] = LEVEL_VARIANCE
     terms = [Term(1.0, (0,))]
     if logistic is not None:
         first, start, flat = len(channels), factors.shape[1], np.full(n, caution)
         liked = [replace(reward, kind="liked", threshold=grade) for grade in (reward.threshold, *above, *below)]
         for vectors, revealed in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
-            turned = np.roll(vectors, 1, axis=1).astype(np.float32)
-            channels.append(Channel(turned, flat, revealed, "logit", start))
-        means.append(_constant_first(logistic.vectors.shape[2] - 1))
+            level = np.full(n, 1.0 if revealed.kind == "exposed" else 0.0)
+            parts = np.column_stack([vectors[:, -1], level, vectors[:, :-1]]).astype(np.float32)
+            channels.append(Channel(parts, flat, revealed, "logit", start))
+        width = logistic.vectors.shape[2] + 1
+        means.append(_constant_first(width - 1))
+        variances.append(np.r_[0.0, LOGIT_LEVEL_VARIANCE, np.ones(width - 2)])
         terms = [Term(0.5, (0,)), Term(0.5, (first, first + 1))]
-    prior_mean = np.concatenate(means)
     return Model(
         channels=channels,
         terms=terms,
         item_ids=data.item_ids,
         titles=data.titles,
         categories=data.categories,
-        prior_mean=prior_mean,
-        prior_cov=np.diag(1.0 - prior_mean),
+        prior_mean=np.concatenate(means),
+        prior_cov=np.diag(np.concatenate(variances)),
         reward=reward,
         metadata=metadata,
     )
+
+
+def met_by(model: Model, truth: Float32Array, rounds: int) -> Model:
+    """The same model with the prior of those who will be met: mean and variances of the validation users' beliefs.
+
+    The users of a log are other users: most are less active, and the log may be a sample of what they did. One step of
+    EM; both levels begin almost unknown so that it can find them.
+    """
+    learner = ModelLearner(model, Greedy())
+    replay(learner, truth, rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
+    means, covs = learner.engine.belief_means, learner.engine.belief_covs
+    variances = means.var(axis=0) + np.einsum("uii->i", covs) / len(covs)
+    return model.with_prior(means.mean(axis=0), np.diag(variances))
 
 
 def first_choice(config: ExpertsConfig) -> Choice:
@@ -231,7 +254,7 @@ def first_choice(config: ExpertsConfig) -> Choice:
 
 
 def _constant_first(dim: int) -> FloatArray:
-    """The user's vector in the population's mean: a constant 1, known for certain, then zeros."""
+    """The user's vector in the population's mean: a constant 1, then zeros."""
     return np.asarray(np.eye(1, dim + 1)[0])
 
 

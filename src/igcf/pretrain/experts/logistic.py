@@ -24,6 +24,9 @@ DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many of its users, drawn by lot, as fit."""
 BIAS_PENALTY = 1e-3
+"""Precision of the prior on the constant of being seen, whose mean is the logit of the item's share."""
+GRADE_PENALTY = 1.0
+"""The same for gradings: two or three reactions must not say that everybody likes an item."""
 LARGEST_START = 3.0
 
 
@@ -123,7 +126,7 @@ class _Fit:
         self.variances = np.einsum("uii->ui", covs).astype(np.float32)
 
     def item_step(self, penalty: float) -> None:
-        """Ridge regression of every item on the users' moments; constants are drawn to the logit of its share."""
+        """Ridge regression of every item on the users' moments; constants are drawn to the logit of a share."""
         assert self.moments is not None  # noqa: S101
         moments, means = self.moments, self.means
         channels, n_items, width = self.vectors.shape
@@ -141,10 +144,10 @@ class _Fit:
         for number in range(1, channels):
             upper[number] = csr_product(indptr, indices, self._graded_weights(number)[order], moments)
             information[number] = csr_product(indptr, indices, self.residuals[number][order], means)
-        penalties = np.full(width, penalty)
-        penalties[-1] = BIAS_PENALTY
-        information[:, :, -1] += BIAS_PENALTY * self.anchors
         for number in range(channels):
+            penalties = np.full(width, penalty)
+            penalties[-1] = GRADE_PENALTY if number else BIAS_PENALTY
+            information[number, :, -1] += penalties[-1] * self.anchors[number]
             precision = self._symmetric(upper[number]) + np.diag(penalties)
             self.vectors[number] = np.linalg.solve(precision, information[number, :, :, None])[:, :, 0]
 
@@ -222,12 +225,11 @@ def _transposed(pattern: sp.csr_array) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:
-    """The logit of each item's share of exposures among users, and of each grading among its exposures."""
+    """The logit of each item's share of exposures among users, and of each grading among all exposures."""
     n_seen, *others = (np.asarray(table.sum(axis=0)).ravel() for table in (exposures, *gradings))
     shares = [(n_seen + 0.5) / (exposures.shape[0] + 1.0)]
     for counts in others:
-        overall = counts.sum() / max(n_seen.sum(), 1.0)
-        shares.append((counts + 2.0 * overall + 1e-3) / (n_seen + 2.0 + 2e-3))
+        shares.append(np.full_like(shares[0], counts.sum() / max(n_seen.sum(), 1.0)))
     p = np.clip(np.stack(shares), 1e-6, 1.0 - 1e-6)
     return np.asarray(np.log(p / (1.0 - p)))
 
