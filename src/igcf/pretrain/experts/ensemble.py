@@ -1,4 +1,4 @@
-"""Both experts as one model, and the three numbers that are chosen on validation users."""
+"""Both experts as one model, and what is chosen on validation users."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
+from igcf.pretrain.experts.newcomers import grown_linear, grown_logistic, growth_since_appearance
 from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
 from igcf.pretrain.train import Progress
 
@@ -26,6 +27,7 @@ OTHER_NOISE = 3.0
 CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
 ACTIVITIES = (0.5, 0.0)
 LINEAR_DIMS = (48, 24)
+NEWCOMERS = (False, True)
 MOST_ITEMS = 100_000
 """Beyond this many items the logistic expert's statistics would not fit in memory; the linear one stands alone."""
 
@@ -40,6 +42,8 @@ class Choice:
     """How much more the active users count in it."""
     caution: float
     """Divides the evidence of every reaction: above 1 the belief moves more slowly than the likelihood says."""
+    newcomers: bool = False
+    """Whether an item that appeared late is judged by the users since then."""
 
 
 def fit_experts(
@@ -83,6 +87,7 @@ class Fits:
         self.exposures = self._table(-np.inf)
         self.successes = self._table(reward.threshold)
         self.better = [self._table(threshold) for threshold in self.above]
+        self.growth = None if config.newcomers is False else growth_since_appearance(data)
         self._linear: dict[tuple[int, float], LinearExpert] = {}
         self._logistic: LogisticExpert | None = None
 
@@ -118,12 +123,16 @@ class Fits:
 
     def built(self, choice: Choice, metadata: dict[str, Any] | None = None) -> Model:
         """The model of one choice."""
-        linear = self.linear(choice.dim, choice.activity)
+        linear, logistic = self.linear(choice.dim, choice.activity), self.logistic()
+        if choice.newcomers and self.growth is not None:
+            linear = grown_linear(linear, self.growth)
+            if logistic is not None:
+                logistic = grown_logistic(logistic, self.growth, self.exposures.mean(axis=0))
         return ensemble_model(
             self.data,
             self.reward,
             linear,
-            self.logistic(),
+            logistic,
             choice.caution,
             above=self.above,
             below=self.below,
@@ -139,7 +148,8 @@ class Fits:
             for dim in _open(self.config.linear_dim, LINEAR_DIMS)
             for activity in _open(self.config.activity, ACTIVITIES)
         ]
-        total, scores = len(candidates) + len(others) - 1, dict[Choice, float]()
+        ages = _open(self.config.newcomers, NEWCOMERS) if self.growth is not None else (best.newcomers,)
+        total, scores = len(candidates) + len(others) + len(ages) - 2, dict[Choice, float]()
 
         def score(model: Model) -> float:
             return interactive_precision(model, truth, self.config.validate_rounds)
@@ -147,11 +157,14 @@ class Fits:
         def best_of(choices: list[Choice]) -> Choice:
             new = [choice for choice in dict.fromkeys(choices) if choice not in scores]
             scores.update(zip(new, in_threads(score, [self.built(choice) for choice in new]), strict=True))
-            self._say("choosing on validation users", len(scores), total)
+            self._say("choosing on validation users", len(scores), max(total, len(scores)))
             return max(choices, key=scores.__getitem__)
 
         best = best_of(candidates)
         best = best_of([best, *(replace(best, dim=dim, activity=activity) for dim, activity in others)])
+        # the best caution of other components need not be the best of these
+        best = best_of([best, *(replace(best, caution=c) for c in _beside(best.caution, candidates))])
+        best = best_of([best, *(replace(best, newcomers=age) for age in ages)])
         return best, scores[best]
 
     def model(self, choice: Choice, precision: float | None, seconds: float) -> Model:
@@ -160,7 +173,12 @@ class Fits:
             choice,
             {
                 "settings": self.config.as_dict(),
-                "chosen": {"dim": choice.dim, "activity": choice.activity, "caution": choice.caution},
+                "chosen": {
+                    "dim": choice.dim,
+                    "activity": choice.activity,
+                    "caution": choice.caution,
+                    "newcomers": choice.newcomers and self.growth is not None,
+                },
                 "data": {
                     "name": self.data.name,
                     "fingerprint": self.data.fingerprint(),
@@ -227,12 +245,20 @@ def first_choice(config: ExpertsConfig) -> Choice:
         dim=LINEAR_DIMS[0] if config.linear_dim is None else config.linear_dim,
         activity=ACTIVITIES[0] if config.activity is None else config.activity,
         caution=1.0 if config.caution is None else config.caution,
+        newcomers=bool(config.newcomers),
     )
 
 
 def _constant_first(dim: int) -> FloatArray:
     """The user's vector in the population's mean: a constant 1, known for certain, then zeros."""
     return np.asarray(np.eye(1, dim + 1)[0])
+
+
+def _beside(caution: float, candidates: Sequence[Choice]) -> list[float]:
+    """The next smaller and the next larger candidate."""
+    cautions = [candidate.caution for candidate in candidates]
+    place = cautions.index(caution)
+    return [*cautions[max(place - 1, 0) : place], *cautions[place + 1 : place + 2]]
 
 
 def _open(fixed: Any, candidates: tuple[Any, ...]) -> tuple[Any, ...]:
