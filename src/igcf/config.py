@@ -143,6 +143,8 @@ class ExpertsConfig:
     """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
     caution: float | None = None
     """Divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
+    newcomers: bool | None = None
+    """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
     grades: bool = True
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
     logistic_dim: int = 32

@@ -232,7 +232,7 @@ def test_the_same_seed_gives_the_same_model_and_choices_are_recorded() -> None:
 def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     model = fit_experts(log, ExpertsConfig(holdout=0.0, iterations=2, logistic_dim=4))
-    assert model.metadata["chosen"] == {"dim": 48, "activity": 0.0, "caution": 1.0}
+    assert model.metadata["chosen"] == {"dim": 48, "activity": 0.0, "caution": 1.0, "newcomers": False}
     assert model.metadata["metrics"]["validation_precision"] is None
 
 

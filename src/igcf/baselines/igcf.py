@@ -10,11 +10,12 @@ from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, ModelLearner, Ucb
 
-FIT = ("linear_dim", "activity", "caution", "grades", "logistic_dim", "iterations", "penalty")
+FIT = ("linear_dim", "activity", "caution", "newcomers", "grades", "logistic_dim", "iterations", "penalty")
 DEFAULTS = {
     "linear_dim": None,
     "activity": None,
     "caution": None,
+    "newcomers": None,
     "grades": True,
     "logistic_dim": 32,
     "iterations": 15,
@@ -30,6 +31,7 @@ VARIANTS: dict[str, Settings] = {
     "- meta": {"meta": False},
     "- caution": {"cautious": False},
     "- grades": {"grades": False},
+    "- newcomers": {"newcomers": False},
     "- activity weights": {"activity": 0.0},
     "- logistic expert": {"experts": "linear"},
     "- linear expert": {"experts": "logistic"},

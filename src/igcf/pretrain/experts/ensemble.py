@@ -1,4 +1,4 @@
-"""Both experts as one model, and the three numbers that are chosen on validation users."""
+"""Both experts as one model, and what is chosen on validation users."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
+from igcf.pretrain.experts.newcomers import grown_linear, grown_logistic, growth_since_appearance
 from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
 from igcf.pretrain.train import Progress
 
@@ -31,6 +32,7 @@ LOGIT_LEVEL_VARIANCE = 1.0
 CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
 ACTIVITIES = (0.0, 0.5, -0.5)
 LINEAR_DIMS = (48, 24)
+NEWCOMERS = (False, True)
 MOST_ITEMS = 100_000
 """Beyond this many items the logistic expert's statistics would not fit in memory; the linear one stands alone."""
 
@@ -45,6 +47,8 @@ class Choice:
     """How much more the active users count in it."""
     caution: float
     """Divides the evidence of every reaction: above 1 the belief moves more slowly than the likelihood says."""
+    newcomers: bool = False
+    """Whether an item that appeared late is judged by the users since then."""
 
 
 def fit_experts(
@@ -91,6 +95,7 @@ class Fits:
         self.exposures = self._table(-np.inf)
         self.successes = self._table(reward.threshold)
         self.better = [self._table(threshold) for threshold in self.above]
+        self.growth = None if config.newcomers is False else growth_since_appearance(data)
         self._linear: dict[tuple[int, float], LinearExpert] = {}
         self._logistic: LogisticExpert | None = None
 
@@ -126,12 +131,16 @@ class Fits:
 
     def built(self, choice: Choice, metadata: dict[str, Any] | None = None) -> Model:
         """The model of one choice."""
-        linear = self.linear(choice.dim, choice.activity)
+        linear, logistic = self.linear(choice.dim, choice.activity), self.logistic()
+        if choice.newcomers and self.growth is not None:
+            linear = grown_linear(linear, self.growth)
+            if logistic is not None:
+                logistic = grown_logistic(logistic, self.growth, self.exposures.mean(axis=0))
         return ensemble_model(
             self.data,
             self.reward,
             linear,
-            self.logistic(),
+            logistic,
             choice.caution,
             above=self.above,
             below=self.below,
@@ -144,7 +153,8 @@ class Fits:
         cautions = _open(self.config.caution, CAUTIONS)
         activities = _open(self.config.activity, ACTIVITIES)
         dims = _open(self.config.linear_dim, LINEAR_DIMS)
-        total = len(cautions) + len(activities) + len(dims) - 2
+        ages = _open(self.config.newcomers, NEWCOMERS) if self.growth is not None else (best.newcomers,)
+        total = len(cautions) + len(activities) + len(dims) + len(ages) - 3
 
         def score(model: Model) -> float:
             return interactive_precision(model, truth, self.config.validate_rounds)
@@ -152,12 +162,15 @@ class Fits:
         def best_of(choices: list[Choice]) -> Choice:
             new = [choice for choice in dict.fromkeys(choices) if choice not in scores]
             scores.update(zip(new, in_threads(score, [self.built(choice) for choice in new]), strict=True))
-            self._say("choosing on validation users", len(scores), total)
+            self._say("choosing on validation users", len(scores), max(total, len(scores)))
             return max(choices, key=scores.__getitem__)
 
         best = best_of([replace(best, caution=caution) for caution in cautions])
         best = best_of([best, *(replace(best, activity=activity) for activity in activities)])
         best = best_of([best, *(replace(best, dim=dim) for dim in dims)])
+        # the best caution of other components need not be the best of these
+        best = best_of([best, *(replace(best, caution=caution) for caution in _beside(best.caution, cautions))])
+        best = best_of([best, *(replace(best, newcomers=age) for age in ages)])
         return best, scores[best]
 
     def model(self, choice: Choice, precision: float | None, seconds: float) -> Model:
@@ -166,7 +179,12 @@ class Fits:
             choice,
             {
                 "settings": self.config.as_dict(),
-                "chosen": {"dim": choice.dim, "activity": choice.activity, "caution": choice.caution},
+                "chosen": {
+                    "dim": choice.dim,
+                    "activity": choice.activity,
+                    "caution": choice.caution,
+                    "newcomers": choice.newcomers and self.growth is not None,
+                },
                 "data": {
                     "name": self.data.name,
                     "fingerprint": self.data.fingerprint(),
@@ -250,12 +268,19 @@ def first_choice(config: ExpertsConfig) -> Choice:
         dim=LINEAR_DIMS[0] if config.linear_dim is None else config.linear_dim,
         activity=ACTIVITIES[0] if config.activity is None else config.activity,
         caution=1.0 if config.caution is None else config.caution,
+        newcomers=bool(config.newcomers),
     )
 
 
 def _constant_first(dim: int) -> FloatArray:
     """The user's vector in the population's mean: a constant 1, then zeros."""
     return np.asarray(np.eye(1, dim + 1)[0])
+
+
+def _beside(caution: float, cautions: Sequence[float]) -> list[float]:
+    """The next smaller and the next larger candidate."""
+    place = cautions.index(caution)
+    return [*cautions[max(place - 1, 0) : place], *cautions[place + 1 : place + 2]]
 
 
 def _open(fixed: Any, candidates: tuple[Any, ...]) -> tuple[Any, ...]:
