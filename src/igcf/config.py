@@ -147,6 +147,10 @@ class ExpertsConfig:
     """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
     grades: bool = True
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
+    level: bool = True
+    """How much a user sees and likes of everything is an unknown of its own, apart from taste."""
+    met: bool = True
+    """Meet users with the prior of the validation users, where they are given, instead of that of all users."""
     logistic_dim: int = 32
     """Size of the logistic expert's vectors."""
     iterations: int = 15

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,24 @@ def test_a_session_is_the_same_without_a_compiler(model: Model) -> None:
         return shown
 
     assert met() == in_numpy(met)
+
+
+def test_numbers_may_lie_anywhere_in_memory() -> None:
+    model = ensemble_model(40, 3)
+    channels = [
+        replace(each, vectors=np.asfortranarray(each.vectors), noise_var=np.repeat(each.noise_var, 2)[::2])
+        for each in model.channels
+    ]
+    scattered = Model(
+        channels=channels,
+        terms=model.terms,
+        item_ids=model.item_ids,
+        prior_mean=np.repeat(model.prior_mean, 2)[::2],
+        prior_cov=np.asfortranarray(model.prior_cov),
+    )
+    for session in (Recommender(scattered).session(), Recommender(scattered).session([("item-3", 5.0)])):
+        for number in range(3):
+            session.observe(session.recommend(2)[0].item_id, float(number))
 
 
 def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> None:

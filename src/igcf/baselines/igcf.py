@@ -10,13 +10,26 @@ from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, ModelLearner, Ucb
 
-FIT = ("linear_dim", "activity", "caution", "newcomers", "grades", "logistic_dim", "iterations", "penalty")
+FIT = (
+    "linear_dim",
+    "activity",
+    "caution",
+    "newcomers",
+    "grades",
+    "level",
+    "met",
+    "logistic_dim",
+    "iterations",
+    "penalty",
+)
 DEFAULTS = {
     "linear_dim": None,
     "activity": None,
     "caution": None,
     "newcomers": None,
     "grades": True,
+    "level": True,
+    "met": True,
     "logistic_dim": 32,
     "iterations": 15,
     "penalty": 5.0,
@@ -32,6 +45,8 @@ VARIANTS: dict[str, Settings] = {
     "- caution": {"cautious": False},
     "- grades": {"grades": False},
     "- newcomers": {"newcomers": False},
+    "- level": {"level": False},
+    "- prior of those met": {"met": False},
     "- activity weights": {"activity": 0.0},
     "- logistic expert": {"experts": "linear"},
     "- linear expert": {"experts": "logistic"},

@@ -1,7 +1,7 @@
 """What a reaction reveals about a user, and how an expected reward is put together from it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,6 +35,10 @@ class Channel:
     def span(self) -> slice:
         """This channel's block of the user's vector."""
         return slice(self.start, self.start + self.vectors.shape[1])
+
+    def contiguous(self) -> "Channel":
+        """The same with its numbers one behind the other, as the compiled loops read them."""
+        return replace(self, vectors=np.ascontiguousarray(self.vectors), noise_var=np.ascontiguousarray(self.noise_var))
 
     def activation(self, z: FloatArray) -> FloatArray:
         """The expected reward at z."""

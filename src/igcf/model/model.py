@@ -71,7 +71,7 @@ class Model:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
             channels = [Channel(vectors, noise if noise.ndim else np.full(len(vectors), float(noise)), reward)]
-        self.channels = tuple(channels)
+        self.channels = tuple(channel.contiguous() for channel in channels)
         self.terms = tuple(terms) or (Term(1.0, (0,)),)
         check_shapes(self)
         check_blocks(self)

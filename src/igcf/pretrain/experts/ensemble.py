@@ -13,6 +13,7 @@ from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
 from igcf.online import Greedy, ModelLearner, replay
+from igcf.online.replay import BLOCK
 from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
@@ -74,7 +75,7 @@ def fit_experts(
             truth = validation_table(validation, data)
             choice, precision = fits.chosen(truth)
             model = fits.model(choice, precision, time.perf_counter() - begun)
-            return met_by(model, truth, config.validate_rounds)
+            return met_by(model, truth, config.validate_rounds) if config.met else model
         if len(held_out):
             rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
             choice, precision = rest.chosen(data.only_users(held_out).dense())
@@ -144,6 +145,7 @@ class Fits:
             choice.caution,
             above=self.above,
             below=self.below,
+            level=self.config.level,
             metadata=metadata,
         )
 
@@ -207,12 +209,14 @@ def ensemble_model(
     *,
     above: Sequence[float] = (),
     below: Sequence[float] = (),
+    level: bool = True,
     metadata: dict[str, Any] | None = None,
 ) -> Model:
     """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector.
 
     `above` and `below` are the thresholds of the further gradings: they are learned from, and not scored. How much a
-    user sees and likes of everything is a dimension of its own: the linear expert's constant, a 1 in the logistic one.
+    user sees and likes of everything is a dimension of its own: the linear expert's constant, a 1 in the logistic one;
+    without `level` it is known.
     """
     n = data.n_items
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
@@ -223,18 +227,18 @@ def ensemble_model(
         rows = slice(number * n, (number + 1) * n)
         channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), revealed))
     means, variances = [_constant_first(linear.loadings.shape[1])], [np.ones(factors.shape[1])]
-    variances[0][0] = LEVEL_VARIANCE
+    variances[0][0] = LEVEL_VARIANCE * level
     terms = [Term(1.0, (0,))]
     if logistic is not None:
         first, start, flat = len(channels), factors.shape[1], np.full(n, caution)
         liked = [replace(reward, kind="liked", threshold=grade) for grade in (reward.threshold, *above, *below)]
         for vectors, revealed in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
-            level = np.full(n, 1.0 if revealed.kind == "exposed" else 0.0)
-            parts = np.column_stack([vectors[:, -1], level, vectors[:, :-1]]).astype(np.float32)
+            is_seen = np.full(n, 1.0 if revealed.kind == "exposed" else 0.0)
+            parts = np.column_stack([vectors[:, -1], is_seen, vectors[:, :-1]]).astype(np.float32)
             channels.append(Channel(parts, flat, revealed, "logit", start))
         width = logistic.vectors.shape[2] + 1
         means.append(_constant_first(width - 1))
-        variances.append(np.r_[0.0, LOGIT_LEVEL_VARIANCE, np.ones(width - 2)])
+        variances.append(np.r_[0.0, LOGIT_LEVEL_VARIANCE * level, np.ones(width - 2)])
         terms = [Term(0.5, (0,)), Term(0.5, (first, first + 1))]
     return Model(
         channels=channels,
@@ -253,10 +257,10 @@ def met_by(model: Model, truth: Float32Array, rounds: int) -> Model:
     """The same model with the prior of those who will be met: mean and variances of the validation users' beliefs.
 
     The users of a log are other users: most are less active, and the log may be a sample of what they did. One step of
-    EM; both levels begin almost unknown so that it can find them.
+    EM, over as many of them as are met in lock-step; both levels begin almost unknown so that it can find them.
     """
     learner = ModelLearner(model, Greedy())
-    replay(learner, truth, rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
+    replay(learner, truth[:BLOCK], rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
     means, covs = learner.engine.belief_means, learner.engine.belief_covs
     variances = means.var(axis=0) + np.einsum("uii->i", covs) / len(covs)
     return model.with_prior(means.mean(axis=0), np.diag(variances))
