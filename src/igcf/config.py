@@ -150,7 +150,7 @@ class ExpertsConfig:
     level: bool = True
     """How much a user sees and likes of everything is an unknown of its own, apart from taste."""
     met: bool = True
-    """Meet users with the prior of the validation users, where they are given, instead of that of all users."""
+    """Where validation users are given, meet others with the prior of these, learned by meeting them."""
     logistic_dim: int = 32
     """Size of the logistic expert's vectors."""
     iterations: int = 15

@@ -44,7 +44,7 @@ def test_a_belief_that_is_right_puts_counts_at_uniform_places() -> None:
     assert np.mean(np.abs(np.array(places) - 0.5) <= 0.4) == pytest.approx(0.8, abs=0.07)
 
 
-def test_validation_users_are_met_and_both_plots_are_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_test_users_are_met_and_both_plots_are_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]
     (found,) = calibration(log(), setup(), ["pca-gp"], settings={"pca-gp": {"dim": 4}})
     assert len(found.predicted) == len(found.observed)
     assert found.as_dict()["coverage"].keys() == {"50%", "80%", "95%"}

@@ -27,7 +27,7 @@ def calibration(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare predicted satisfaction with what comes true, on validation users.
+    """Compare predicted satisfaction with what comes true, on test users.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def calibration(
             raise IgcfError(f"cannot write {out}: {error.strerror or error}; choose another --out") from error
         console.print(f"wrote {out}", highlight=False)
     if as_json:
-        emit_json({"dataset": data.name, "users": "validation", "methods": [each.as_dict() for each in found]})
+        emit_json({"dataset": data.name, "users": "test", "methods": [each.as_dict() for each in found]})
         return
     click.echo(
         f"{'method':12} {'predicted':>9} {'observed':>9} {'ECE':>7}  " + "  ".join(f"in {q:.0%}" for q in LEVELS)

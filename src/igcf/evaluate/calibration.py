@@ -152,8 +152,11 @@ def calibration(
     seed: int = 0,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Calibration]:
-    """Meet the validation users with each method and compare what it predicts with what comes true."""
-    case = prepare(data, setup, seed, "validation")
+    """Meet the test users with each method and compare what it predicts with what comes true.
+
+    Validation users will not do: choices, and the prior of `igcf`, are made on them.
+    """
+    case = prepare(data, setup, seed, "test")
     truth = case.truth[0]
     found = []
     for name in methods:

@@ -12,12 +12,11 @@ from igcf.arrays import Float32Array, FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
-from igcf.online import Greedy, ModelLearner, replay
-from igcf.online.replay import BLOCK
 from igcf.pretrain.experts.blocks import in_threads, one_thread_each
 from igcf.pretrain.experts.grades import grade_thresholds
 from igcf.pretrain.experts.linear import LinearExpert, fit_linear
 from igcf.pretrain.experts.logistic import LogisticExpert, fit_logistic
+from igcf.pretrain.experts.met import met_by
 from igcf.pretrain.experts.newcomers import grown_linear, grown_logistic, growth_since_appearance
 from igcf.pretrain.selection import held_out_users, interactive_precision, validation_table
 from igcf.pretrain.train import Progress
@@ -26,8 +25,10 @@ RESIDUAL_FLOOR = 0.02
 """Added to a column's residual variance: nothing is observed more exactly than this."""
 OTHER_NOISE = 3.0
 """How much noisier an exposure, or more than a success, counts than a success: they are the weaker signs of taste."""
-LEVEL_VARIANCE = 30.0
-"""Of the factor by which a user has more successes than the population: hardly known, whatever the log's density."""
+LEVEL_VARIANCE = 3.0
+"""Of the factor by which a user has more successes than the population: a log says little about those to come."""
+WIDE_LEVEL_VARIANCE = 30.0
+"""The same where validation users will tell what it is (`met_by`)."""
 LOGIT_LEVEL_VARIANCE = 1.0
 """The same for exposures, added to the logit."""
 CAUTIONS = (0.7, 1.0, 2.0, 4.0, 8.0)
@@ -67,31 +68,36 @@ def fit_experts(
         if progress is not None:
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
-    fits = Fits(data, config, reward, say)
+    level = config.level * (LEVEL_VARIANCE if validation is None else WIDE_LEVEL_VARIANCE)
+    fits = Fits(data, config, reward, say, level)
     held_out = held_out_users(data, config.holdout)
     choice, precision = first_choice(config), float("nan")
     with one_thread_each():
         if validation is not None:
             truth = validation_table(validation, data)
             choice, precision = fits.chosen(truth)
-            model = fits.model(choice, precision, time.perf_counter() - begun)
-            return met_by(model, truth, config.validate_rounds) if config.met else model
-        if len(held_out):
-            rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say)
+        elif len(held_out):
+            rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say, level)
             choice, precision = rest.chosen(data.only_users(held_out).dense())
             fits.earlier = rest.logistic()
-        return fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
+        model = fits.model(choice, None if np.isnan(precision) else precision, time.perf_counter() - begun)
+        return met_by(model, truth, config.validate_rounds) if config.met and validation is not None else model
 
 
 class Fits:
     """The experts of one log, each fitted when it is first needed."""
 
     def __init__(
-        self, data: Interactions, config: ExpertsConfig, reward: Reward, say: Callable[[str, int, int], None]
+        self,
+        data: Interactions,
+        config: ExpertsConfig,
+        reward: Reward,
+        say: Callable[[str, int, int], None],
+        level: float = LEVEL_VARIANCE,
     ) -> None:
         self.earlier: LogisticExpert | None = None
         """Of most of the same users: a few more iterations are enough."""
-        self.data, self.config, self.reward, self._say = data, config, reward, say
+        self.data, self.config, self.reward, self._say, self._level = data, config, reward, say, level
         self.above, self.below = grade_thresholds(data.values, reward.threshold) if config.grades else ((), ())
         self.exposures = self._table(-np.inf)
         self.successes = self._table(reward.threshold)
@@ -145,7 +151,7 @@ class Fits:
             choice.caution,
             above=self.above,
             below=self.below,
-            level=self.config.level,
+            level=self._level,
             metadata=metadata,
         )
 
@@ -209,14 +215,14 @@ def ensemble_model(
     *,
     above: Sequence[float] = (),
     below: Sequence[float] = (),
-    level: bool = True,
+    level: float = LEVEL_VARIANCE,
     metadata: dict[str, Any] | None = None,
 ) -> Model:
     """Score = (linear expectation + P(seen) * P(liked | seen)) / 2, each expert with a block of the user's vector.
 
     `above` and `below` are the thresholds of the further gradings: they are learned from, and not scored. How much a
-    user sees and likes of everything is a dimension of its own: the linear expert's constant, a 1 in the logistic one;
-    without `level` it is known.
+    user sees and likes of everything is a dimension of its own: the linear expert's constant, of variance `level`, and
+    a 1 in the logistic one; with 0 both are known.
     """
     n = data.n_items
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
@@ -227,7 +233,7 @@ def ensemble_model(
         rows = slice(number * n, (number + 1) * n)
         channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), revealed))
     means, variances = [_constant_first(linear.loadings.shape[1])], [np.ones(factors.shape[1])]
-    variances[0][0] = LEVEL_VARIANCE * level
+    variances[0][0] = level
     terms = [Term(1.0, (0,))]
     if logistic is not None:
         first, start, flat = len(channels), factors.shape[1], np.full(n, caution)
@@ -238,7 +244,7 @@ def ensemble_model(
             channels.append(Channel(parts, flat, revealed, "logit", start))
         width = logistic.vectors.shape[2] + 1
         means.append(_constant_first(width - 1))
-        variances.append(np.r_[0.0, LOGIT_LEVEL_VARIANCE * level, np.ones(width - 2)])
+        variances.append(np.r_[0.0, LOGIT_LEVEL_VARIANCE if level else 0.0, np.ones(width - 2)])
         terms = [Term(0.5, (0,)), Term(0.5, (first, first + 1))]
     return Model(
         channels=channels,
@@ -251,19 +257,6 @@ def ensemble_model(
         reward=reward,
         metadata=metadata,
     )
-
-
-def met_by(model: Model, truth: Float32Array, rounds: int) -> Model:
-    """The same model with the prior of those who will be met: mean and variances of the validation users' beliefs.
-
-    The users of a log are other users: most are less active, and the log may be a sample of what they did. One step of
-    EM, over as many of them as are met in lock-step; both levels begin almost unknown so that it can find them.
-    """
-    learner = ModelLearner(model, Greedy())
-    replay(learner, truth[:BLOCK], rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
-    means, covs = learner.engine.belief_means, learner.engine.belief_covs
-    variances = means.var(axis=0) + np.einsum("uii->i", covs) / len(covs)
-    return model.with_prior(means.mean(axis=0), np.diag(variances))
 
 
 def first_choice(config: ExpertsConfig) -> Choice:
