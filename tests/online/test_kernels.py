@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.model import Model
-from igcf.online import Belief, Recommender, Ucb, kernels
+from igcf.online import Belief, Recommender, Ucb, choosing, kernels
 from igcf.online.combining import Mixture
 from tests.toys import ensemble_model, random_model, two_channel_model
 
@@ -28,6 +28,7 @@ def in_numpy(compute: Callable[[], Any]) -> Any:
     """What `compute` gives where nothing was compiled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("igcf.online.kernels.compiled", None)
+        patch.setattr("igcf.online.choosing.compiled", None)
         patch.setattr("igcf.online.combining.compiled", None)
         return compute()
 
@@ -145,7 +146,7 @@ def test_the_same_items_are_chosen(seed: int, users: int, n: int, k: int, nu: fl
 
     def chosen() -> tuple[np.ndarray, np.ndarray, float]:
         lots = np.random.default_rng(1)
-        rows, scores = kernels.choose(means, variances if nu else None, available, nu, k, lots=lambda: lots)
+        rows, scores = choosing.choose(means, variances if nu else None, available, nu, k, lots=lambda: lots)
         return rows, scores, lots.random()
 
     for found, expected in zip(chosen(), in_numpy(chosen), strict=True):
@@ -156,8 +157,8 @@ def test_the_same_items_are_chosen(seed: int, users: int, n: int, k: int, nu: fl
     np.testing.assert_array_equal(scores, np.take_along_axis(everything, rows, axis=1))
     of = means[0, rows[0]]
     ranks = [1 + int((means[0][available[0]] > mean).sum()) for mean in of]
-    assert kernels.ranks_among(means[0], available[0], of) == ranks
-    assert in_numpy(lambda: kernels.ranks_among(means[0], available[0], of)) == ranks
+    assert choosing.ranks_among(means[0], available[0], of) == ranks
+    assert in_numpy(lambda: choosing.ranks_among(means[0], available[0], of)) == ranks
 
 
 @pytest.mark.parametrize("model", [random_model(130, 5), two_channel_model(65, 3), ensemble_model(301, 4)])
@@ -200,7 +201,12 @@ def test_numbers_may_lie_anywhere_in_memory() -> None:
         prior_mean=np.repeat(model.prior_mean, 2)[::2],
         prior_cov=np.asfortranarray(model.prior_cov),
     )
-    for session in (Recommender(scattered).session(), Recommender(scattered).session([("item-3", 5.0)])):
+    belief = Belief(np.repeat(model.prior_mean, 2)[::2], np.asfortranarray(model.prior_cov)).updated(
+        np.ones(6), 1.0, 1.0
+    )
+    forgetful = Recommender(scattered, forgetting=0.9)
+    history = [("item-3", 5.0)]
+    for session in (forgetful.session(), forgetful.session(history), forgetful.session(history, belief=belief)):
         for number in range(3):
             session.observe(session.recommend(2)[0].item_id, float(number))
 

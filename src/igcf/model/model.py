@@ -61,8 +61,8 @@ class Model:
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
         self.item_ids = tuple(str(item_id) for item_id in item_ids)
-        self.prior_mean: FloatArray = np.array(prior_mean, dtype=np.float64)
-        self.prior_cov: FloatArray = np.array(prior_cov, dtype=np.float64)
+        self.prior_mean: FloatArray = np.array(prior_mean, dtype=np.float64, order="C")
+        self.prior_cov: FloatArray = np.array(prior_cov, dtype=np.float64, order="C")
         self.reward = reward
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)

@@ -40,8 +40,16 @@ class Belief:
         vector = np.asarray(x, dtype=np.float64)
         if vector.shape != self.mean.shape:
             raise ConfigError(f"x has shape {vector.shape}, this belief needs {self.mean.shape}")
-        mean, cov = np.array(self.mean[None]), np.array(self.cov[None])
-        absorb(mean, cov, 0, vector[None], np.array([reward]), np.array([noise_var]), np.array([link == "logit"]))
+        mean, cov = np.array(self.mean[None], order="C"), np.array(self.cov[None], order="C")
+        absorb(
+            mean,
+            cov,
+            0,
+            np.ascontiguousarray(vector)[None],
+            np.array([reward]),
+            np.array([noise_var]),
+            np.array([link == "logit"]),
+        )
         return Belief(mean[0], cov[0])
 
     def updated_block(self, X: FloatArray, rewards: FloatArray, noise_var: FloatArray | float) -> "Belief":

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model import Channel, Model
 from igcf.online.belief import Belief, decay
+from igcf.online.choosing import choose_by_bounds
 from igcf.online.combining import Mixture
-from igcf.online.kernels import absorb, carry_over_to_many, choose_by_bounds, learn, variances_of
+from igcf.online.kernels import absorb, carry_over_to_many, learn, variances_of
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
@@ -172,7 +173,8 @@ class ScoringEngine:
         """Take over a belief computed elsewhere, for instance from a stored history."""
         self._forget_sums()
         if self.n_users == 1:
-            self.belief_means, self.belief_covs = np.array(belief.mean[None]), np.array(belief.cov[None])
+            self.belief_means = np.array(belief.mean[None], order="C")
+            self.belief_covs = np.array(belief.cov[None], order="C")
             self._shares_prior = False
         else:
             if self._shares_prior:
@@ -254,7 +256,8 @@ class ScoringEngine:
         """Let every user's evidence decay toward the population by the factor `keep`."""
         if keep < 1.0:
             self._forget_sums()
-            self.belief_means, self.belief_covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
+            means, covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
+            self.belief_means, self.belief_covs = np.ascontiguousarray(means), np.ascontiguousarray(covs)
             self._shares_prior = False
             self._has_z = self._has_variances = False
             self._updates_behind = 0

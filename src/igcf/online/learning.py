@@ -41,7 +41,7 @@ def belief_from_history(model: Model, rows: list[int], values: list[float], forg
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
     """The belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
     items = np.array(rows)
-    means, covs = np.array(belief.mean[None]), np.array(belief.cov[None])
+    means, covs = np.array(belief.mean[None], order="C"), np.array(belief.cov[None], order="C")
     for span, numbers in model.blocks:
         channels = [model.channels[number] for number in numbers]
         x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))

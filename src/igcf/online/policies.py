@@ -7,8 +7,8 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
+from igcf.online.choosing import Columns, Lots, answer, choose, columns_of
 from igcf.online.engine import ScoringEngine
-from igcf.online.kernels import Columns, Lots, answer, choose, columns_of
 
 
 class Policy(Protocol):
