@@ -219,6 +219,7 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
     floats, rows = np.ones(6, dtype=np.float32), np.zeros(6, dtype=np.int64)
     means, covs = np.ones((1, 2)), np.ones((1, 2, 2))
     pairs = np.ones((3, 2), dtype=np.float32)
+    mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
     one = (1.0,), (pairs,), (numbers[:3],), flags[:1]
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (
@@ -239,6 +240,10 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs[:2],), (floats[:3],), (floats[:3],))),
         (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs,), (floats[:2],), (floats[:3],))),
         (compiled.learn, (means[0], covs[0], 0, 0, *one, (pairs,), (floats[:3],), ())),
+        (compiled.learn, (means[0], covs[0], 0, 0, one[0], one[1], (), one[3], (), (), ())),
+        (compiled.choose_by_bounds, (mixture, (), (), (), (), floats, flags, 0.5, 1, rows[:1], floats[:1], floats[:1])),
+        (compiled.answer, (None, floats, floats[:5], flags, 0.5, 1)),
+        (compiled.answer, (None, floats, floats, flags, 0.5, 7)),
         (compiled.carry_products, (floats, numbers[:2], floats[:5], floats)),
         (compiled.choose, (floats, None, flags, 0.0, 7, rows, floats, flags[:1])),
         (compiled.choose, (floats, None, flags, 0.0, 1, rows, floats, flags[:1])),
@@ -248,7 +253,7 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (compiled.combine, ((numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)), (), None, floats)),
     ]
     for call, arguments in calls:
-        with pytest.raises(ValueError, match=r"holds|fit together|choose|channel|arrays"):
+        with pytest.raises((ValueError, IndexError), match=r"holds|fit together|choose|channel|arrays|range"):
             call(*arguments)
     for array in (numbers, floats, means, covs):
         np.testing.assert_array_equal(array, np.ones_like(array))

@@ -22,17 +22,20 @@ static void close_all(struct opened* opened) {
 }
 
 static void* open_one(struct opened* opened, PyObject* array, int flags) {
-    if (PyObject_GetBuffer(array, opened->buffers + opened->count, flags)) return NULL;
+    if (!array || PyObject_GetBuffer(array, opened->buffers + opened->count, flags)) return NULL;
     return opened->buffers[opened->count++].buf;
+}
+
+static int has_length(PyObject* arrays, Py_ssize_t count) {
+    if (PyTuple_Size(arrays) == count) return 1;
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "expected %zd arrays", count);
+    return 0;
 }
 
 /* `sizes` numbers in each array of a tuple. */
 static int open_tuple(struct opened* opened, PyObject* arrays, const Py_ssize_t* sizes, Py_ssize_t count, int flags,
                       float** numbers) {
-    if (PyTuple_Size(arrays) != count) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "expected %zd arrays", count);
-        return 0;
-    }
+    if (!has_length(arrays, count)) return 0;
     for (Py_ssize_t c = 0; c < count; c++) {
         numbers[c] = open_one(opened, PyTuple_GetItem(arrays, c), flags);
         if (!numbers[c] || !holds(opened->buffers + opened->count - 1, sizes[c], sizeof(float), "a channel")) return 0;
@@ -295,7 +298,7 @@ static PyObject* choose_by_bounds(PyObject* module, PyObject* args) {
     Py_ssize_t n = is_available.len, sizes[MOST_CHANNELS], of_items[MOST_CHANNELS], of_covs[MOST_CHANNELS], widest = 0;
     int is_good = k >= 1 && k <= MOST_CHOSEN && k <= n, is_tied = 0;
     if (!is_good) PyErr_Format(PyExc_ValueError, "cannot choose %zd of %zd items", k, n);
-    is_good = is_good && open_mixture(&opened, parts, &mixture) && PyTuple_Size(items) == mixture.n_channels;
+    is_good = is_good && open_mixture(&opened, parts, &mixture) && has_length(items, mixture.n_channels);
     for (Py_ssize_t c = 0; is_good && c < mixture.n_channels; c++) {
         Py_ssize_t length, d = 0;
         is_good = shape_of(PyTuple_GetItem(items, c), &length, &d);
