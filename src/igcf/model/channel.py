@@ -37,8 +37,9 @@ class Channel:
         return slice(self.start, self.start + self.vectors.shape[1])
 
     def contiguous(self) -> "Channel":
-        """The same with its numbers one behind the other, as the compiled loops read them."""
-        return replace(self, vectors=np.ascontiguousarray(self.vectors), noise_var=np.ascontiguousarray(self.noise_var))
+        """The same with its numbers one behind the other in the precisions above, as the compiled loops read them."""
+        vectors = np.ascontiguousarray(self.vectors, dtype=np.float32)
+        return replace(self, vectors=vectors, noise_var=np.ascontiguousarray(self.noise_var, dtype=np.float64))
 
     def activation(self, z: FloatArray) -> FloatArray:
         """The expected reward at z."""

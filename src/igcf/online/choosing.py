@@ -81,8 +81,8 @@ def answer(
 
     `scores` decide instead of mean + nu sqrt(variance), where they are given.
     """
-    arrays = [means, variances] if scores is None else [means, variances, scores]
-    if compiled is not None and k <= MOST_CHOSEN and all(array.dtype == np.float32 for array in arrays):
+    is_single = means.dtype == np.float32 and (scores is None or scores.dtype == np.float32)
+    if compiled is not None and is_single and k <= MOST_CHOSEN:
         columns: Columns | None = compiled.answer(scores, means, variances, available, nu, k)
         if columns is not None:
             return columns

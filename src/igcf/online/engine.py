@@ -33,6 +33,8 @@ class _Block(NamedTuple):
     """Of each channel, (items,)."""
     is_logit: BoolArray
     """(channels,)"""
+    items: tuple[AnyFloatArray, ...]
+    """Of each scored channel, (items, d), in the precision of the engine."""
 
 
 class ScoringEngine:
@@ -69,7 +71,7 @@ class ScoringEngine:
             number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
         }
         self._mixture = Mixture.of(model)
-        self._blocks = [_block(model, span.start, numbers) for span, numbers in model.blocks]
+        self._blocks = [_block(model, span.start, numbers, self._items) for span, numbers in model.blocks]
         self._prior_z = {n: self._products(n, model.prior_mean[None])[0] for n in model.scored}
         self._prior_variances = {n: self._variances_of(n, model.prior_cov) for n in model.scored}
         for shared in (*self._prior_z.values(), *self._prior_variances.values()):
@@ -215,7 +217,7 @@ class ScoringEngine:
                 block.vectors,
                 block.noise,
                 block.is_logit,
-                tuple([self._items[number] for number in scored]),
+                block.items if scored else (),
                 tuple([self._z[number][0] for number in scored]),
                 tuple([self._z_variances[number][0] for number in scored]),
             )
@@ -317,11 +319,18 @@ class ScoringEngine:
         return variances_of(self._items[number], cov[span, span], rows)
 
 
-def _block(model: Model, start: int, numbers: tuple[int, ...]) -> _Block:
+def _block(model: Model, start: int, numbers: tuple[int, ...], items: Mapping[int, AnyFloatArray]) -> _Block:
     channels = tuple(model.channels[number] for number in numbers)
     scored = tuple(number for number in numbers if number in model.scored)
-    vectors, noise = tuple(channel.vectors for channel in channels), tuple(channel.noise_var for channel in channels)
-    return _Block(start, channels, scored, vectors, noise, np.array([channel.link == "logit" for channel in channels]))
+    return _Block(
+        start,
+        channels,
+        scored,
+        tuple(channel.vectors for channel in channels),
+        tuple(channel.noise_var for channel in channels),
+        np.array([channel.link == "logit" for channel in channels]),
+        tuple(items[number] for number in scored),
+    )
 
 
 def _for_all(of_prior: Any, n_users: int) -> Any:

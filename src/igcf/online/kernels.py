@@ -138,15 +138,15 @@ def learn(
         start: where the block begins that the channels speak of.
         row: of the item.
         rewards: of each channel; NaN reveals nothing.
-        vectors: of each channel, (items, d).
+        vectors: of each channel, (items, d), float32.
         noise: of each channel, (items,).
         is_logit: (channels,).
         items: as `vectors`, of each channel that is scored by this block.
         z: their means, (items,).
         variances: and variances, (items,).
     """
-    n = len(rewards)
-    if compiled is not None and n <= MOST_CHANNELS and all(each.dtype == np.float32 for each in (*vectors, *items)):
+    is_single = not items or items[0].dtype == np.float32
+    if compiled is not None and is_single and len(rewards) <= MOST_CHANNELS:
         compiled.learn(mean, cov, start, row, rewards, vectors, noise, is_logit, items, z, variances)
         return
     x, own_noise = np.array([each[row] for each in vectors], dtype=np.float64), np.array([each[row] for each in noise])
