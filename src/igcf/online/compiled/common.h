@@ -16,7 +16,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* igcf.online.kernels has the same numbers, but for the items that are worked on at a time. */
+/* igcf.online.kernels and igcf.online.choosing have the same numbers, but for the items worked on at a time. */
 enum { NEWTON_STEPS = 8, MOST_CHOSEN = 64, MOST_CHANNELS = 8, BLOCK = 64 };
 static const double LOWEST = -80.0;           /* igcf.model.channel.LOWEST */
 static const float ABOVE_ROUNDING = 1.00001f; /* more than what single precision can change in a score */

@@ -27,12 +27,12 @@ INLINE void products_of(const float* items, Py_ssize_t n, Py_ssize_t d, const fl
     }
 }
 
+/* All updates of a block of items while these are in the cache. */
 FOR_EACH_PROCESSOR
 static void carry_one(const float* items, Py_ssize_t n, Py_ssize_t d, const float* w, const double* steps,
                       Py_ssize_t n_updates, float* z, float* variances) {
     float products[BLOCK];
-    for (Py_ssize_t start = 0; start < n;
-         start += BLOCK) { /* all updates of a block while its items are in the cache */
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
         for (Py_ssize_t update = 0; update < n_updates; update++) {
             products_of(items + start * d, size, d, w + update * d, products);

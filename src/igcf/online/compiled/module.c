@@ -1,6 +1,6 @@
-/* The inner loops of the online phase as a Python module. `igcf.online.kernels` says what each of them does, and does
- * it in NumPy where this was not compiled. Buffers are contiguous; every length is checked before anything is read or
- * written. */
+/* The inner loops of the online phase as a Python module. `igcf.online.kernels`, `choosing` and `combining` say what each
+ * of them does, and do it in NumPy where this was not compiled. Buffers are contiguous; every length is checked before
+ * anything is read or written. */
 #include "belief.h"
 #include "choosing.h"
 
@@ -334,13 +334,12 @@ static PyObject* ranks(PyObject* module, PyObject* args) {
     Py_ssize_t n = is_available.len, k = of.len / (Py_ssize_t)sizeof(float);
     PyObject* found = NULL;
     int64_t* counts = NULL;
-    if (holds(&means, n, sizeof(float), "means")) {
-        counts = PyMem_Calloc((size_t)k + 1, sizeof(int64_t));
-        found = counts ? PyList_New(k) : PyErr_NoMemory();
+    if (holds(&means, n, sizeof(float), "means") && !(counts = PyMem_Calloc((size_t)k + 1, sizeof(int64_t))))
+        PyErr_NoMemory();
+    if (counts) {
+        count_above(means.buf, is_available.buf, n, of.buf, k, counts);
+        found = list_of_whole(counts, k, 1);
     }
-    if (found) count_above(means.buf, is_available.buf, n, of.buf, k, counts);
-    for (Py_ssize_t place = 0; found && place < k; place++)
-        PyList_SetItem(found, place, PyLong_FromLongLong(counts[place] + 1));
     PyMem_Free(counts);
     Py_buffer* all[] = {&means, &is_available, &of};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) PyBuffer_Release(all[i]);
