@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,24 @@ def test_without_a_threshold_the_upper_quarter_of_the_range_satisfies() -> None:
 def test_an_unknown_reward_is_refused() -> None:
     with pytest.raises(ConfigError, match="reward must be one of raw, scaled, satisfied, exposed, liked, got 'cosy'"):
         Reward("cosy", 0.0, 0.0, 1.0)  # type: ignore[arg-type]
+
+
+def test_blocks_that_are_learned_apart_must_be_uncorrelated() -> None:
+    model = ensemble_model(20, 4)
+    cov = model.prior_cov.copy()
+    cov[0, -1] = cov[-1, 0] = 0.1
+    with pytest.raises(ModelError, match="correlates dimensions of different channels"):
+        model.with_prior(model.prior_mean, cov)
+
+
+def test_channels_share_all_of_their_dimensions_or_none() -> None:
+    model = ensemble_model(20, 4)
+    channels = [*model.channels[:-1], replace(model.channels[-1], start=model.channels[-1].start - 1)]
+    with pytest.raises(ModelError, match="only a part of them"):
+        Model(
+            channels=channels,
+            terms=model.terms,
+            item_ids=model.item_ids,
+            prior_mean=model.prior_mean,
+            prior_cov=model.prior_cov,
+        )
