@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-import igcf.pretrain.sharded.team as team_module
+import igcf.training.sharded.team as team_module
 from igcf.bench.worlds import STARS, random_log
 from igcf.config import PretrainConfig
 from igcf.data import DATASETS, load_dataset
-from igcf.pretrain import Progress, pretrain
-from igcf.pretrain.pretrain import vectors_of
-from igcf.pretrain.shard import Shard
-from igcf.pretrain.sharded.engines import Workers, team_of
-from igcf.pretrain.sharded.layout import Layout
-from igcf.pretrain.train import fit
-from igcf.pretrain.world import World
+from igcf.training import Progress, pretrain
+from igcf.training.pretraining import vectors_of
+from igcf.training.graph.shard import Shard
+from igcf.training.sharded.engines import Workers, team_of
+from igcf.training.sharded.layout import Layout
+from igcf.training.graph.train import fit
+from igcf.training.graph.training_data import World
 
 WORKERS = (1, 2, 4)
 OBJECTIVES: tuple[dict[str, Any], ...] = (
@@ -105,7 +105,7 @@ def memory(folder: Path | None) -> None:
     team_module.Shard = Noting  # type: ignore[misc]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
     if workers.follows:
-        from igcf.pretrain.sharded.meeting import follow_environment
+        from igcf.training.sharded.meeting import follow_environment
 
         follow_environment()
     else:

@@ -29,6 +29,6 @@ def test_every_public_name_resolves() -> None:
 
 
 def test_pretrain_is_the_function_whichever_way_it_is_imported() -> None:
-    code = "import igcf.pretrain.train; print(callable(igcf.pretrain), callable(igcf.pretrain.pretrain))"
+    code = "import igcf.training.graph.train; print(callable(igcf.pretrain), callable(igcf.training.pretrain))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["True", "True"]

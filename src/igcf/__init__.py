@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from igcf.online import Recommender as Recommender
     from igcf.online import Thompson as Thompson
     from igcf.online import Ucb as Ucb
-    from igcf.pretrain import pretrain as pretrain
+    from igcf.training import pretrain as pretrain
 
 _HOME = {
     "Greedy": "igcf.online",
@@ -30,7 +30,7 @@ _HOME = {
     "Thompson": "igcf.online",
     "Ucb": "igcf.online",
     "load_dataset": "igcf.data",
-    "pretrain": "igcf.pretrain",
+    "pretrain": "igcf.training",
 }
 
 __all__ = ["__version__", *_HOME]

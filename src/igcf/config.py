@@ -43,7 +43,7 @@ RANGES: Ranges = (
 
 EXPERTS_RANGES: Ranges = (
     (("linear_dim", "logistic_dim", "iterations", "validate_rounds"), lambda x: x >= 1, "at least 1"),
-    (("caution", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
+    (("likelihood_temperature", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
     (("activity",), lambda x: -1 <= x <= 2, "between -1 and 2"),
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
 )
@@ -141,15 +141,15 @@ class ExpertsConfig:
     """Components of the linear expert; None: 48 or 24."""
     activity: float | None = None
     """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
-    caution: float | None = None
+    likelihood_temperature: float | None = None
     """Divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
-    newcomers: bool | None = None
+    item_age_correction: bool | None = None
     """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
     grades: bool = True
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
-    level: bool = True
+    activity_offset: bool = True
     """How much a user sees and likes of everything is an unknown of its own, apart from taste."""
-    met: bool = True
+    prior_from_validation: bool = True
     """Where validation users are given, meet others with the prior of these, learned by meeting them."""
     logistic_dim: int = 32
     """Size of the logistic expert's vectors."""

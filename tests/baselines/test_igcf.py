@@ -14,7 +14,7 @@ METHOD = method_named("igcf")
 
 @cache
 def fitted() -> Model:
-    settings = METHOD.settings({"linear_dim": 3, "activity": 0.0, "logistic_dim": 3, "caution": 2.0})
+    settings = METHOD.settings({"linear_dim": 3, "activity": 0.0, "logistic_dim": 3, "likelihood_temperature": 2.0})
     model: Model = METHOD.fit(task(), settings, np.random.default_rng(0))
     return model
 
@@ -43,7 +43,7 @@ def test_the_average_stays_one_without_the_exposures_of_the_linear_expert() -> N
 
 
 def test_without_caution_every_reaction_has_its_full_weight() -> None:
-    for careful, plain in zip(played().channels, played(cautious=False).channels, strict=True):
+    for careful, plain in zip(played().channels, played(tempered=False).channels, strict=True):
         np.testing.assert_allclose(plain.noise_var, careful.noise_var / 2.0)
 
 

@@ -9,9 +9,9 @@ from igcf.bench import training
 from igcf.bench.worlds import STARS, random_log, random_pairs
 from igcf.config import Feedback, PretrainConfig
 from igcf.graph import normalised_adjacency
-from igcf.pretrain import StepStats
-from igcf.pretrain.train import fit
-from igcf.pretrain.world import World
+from igcf.training import StepStats
+from igcf.training.graph.train import fit
+from igcf.training.graph.training_data import World
 
 
 @pytest.mark.parametrize(("n_users", "n_items", "n_pairs", "dim"), [(20, 13, 60, 5), (7, 1, 5, 1), (30, 40, 3, 33)])

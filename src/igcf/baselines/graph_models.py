@@ -40,7 +40,7 @@ PAPER_DEFAULTS = {
 
 def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """All pairs, missing ones as zeros (reference P.5); noise and gamma are chosen on the validation users."""
-    from igcf.pretrain import pretrain  # torch
+    from igcf.training import pretrain  # torch
 
     chosen = {name: settings[name] for name in GRAPH_FIT}
     return pretrain(
@@ -73,7 +73,7 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
 
 
 def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int) -> Model:
-    from igcf.pretrain import pretrain  # torch
+    from igcf.training import pretrain  # torch
 
     is_timed = has_all_times(task.train)
     return pretrain(

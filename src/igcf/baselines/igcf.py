@@ -13,11 +13,11 @@ from igcf.online import Greedy, ModelLearner, Ucb
 FIT = (
     "linear_dim",
     "activity",
-    "caution",
-    "newcomers",
+    "likelihood_temperature",
+    "item_age_correction",
     "grades",
-    "level",
-    "met",
+    "activity_offset",
+    "prior_from_validation",
     "logistic_dim",
     "iterations",
     "penalty",
@@ -25,28 +25,28 @@ FIT = (
 DEFAULTS = {
     "linear_dim": None,
     "activity": None,
-    "caution": None,
-    "newcomers": None,
+    "likelihood_temperature": None,
+    "item_age_correction": None,
     "grades": True,
-    "level": True,
-    "met": True,
+    "activity_offset": True,
+    "prior_from_validation": True,
     "logistic_dim": 32,
     "iterations": 15,
     "penalty": 5.0,
     "experts": "both",
     "exposure": True,
-    "cautious": True,
+    "tempered": True,
     "meta": True,
     "nu": 0.0,
     "forgetting": 1.0,
 }
 VARIANTS: dict[str, Settings] = {
     "- meta": {"meta": False},
-    "- caution": {"cautious": False},
+    "- likelihood temperature": {"tempered": False},
     "- grades": {"grades": False},
-    "- newcomers": {"newcomers": False},
-    "- level": {"level": False},
-    "- prior of those met": {"met": False},
+    "- item age correction": {"item_age_correction": False},
+    "- activity offset": {"activity_offset": False},
+    "- prior from validation users": {"prior_from_validation": False},
     "- activity weights": {"activity": 0.0},
     "- logistic expert": {"experts": "linear"},
     "- linear expert": {"experts": "logistic"},
@@ -57,7 +57,7 @@ VARIANTS: dict[str, Settings] = {
 
 def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Pretrain with the project's defaults; what is None is chosen on the validation users."""
-    from igcf.pretrain import pretrain  # torch
+    from igcf.training import pretrain  # torch
 
     chosen = {name: settings[name] for name in FIT}
     return pretrain(
@@ -74,9 +74,9 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
 def play_igcf(model: Model, settings: Settings) -> ModelLearner:
     """The model as pretrained, or without some of its parts."""
     channels: Sequence[Channel] = model.channels
-    if not settings["cautious"]:
-        caution = float(model.metadata["chosen"]["caution"])
-        channels = [replace(channel, noise_var=channel.noise_var / caution) for channel in channels]
+    if not settings["tempered"]:
+        likelihood_temperature = float(model.metadata["chosen"]["likelihood_temperature"])
+        channels = [replace(channel, noise_var=channel.noise_var / likelihood_temperature) for channel in channels]
     heard, terms = _parts(settings, channels)
     first = min(channel.start for channel in heard)
     part = slice(first, max(channel.start + channel.vectors.shape[1] for channel in heard))

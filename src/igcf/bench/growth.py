@@ -16,7 +16,7 @@ from igcf.bench.training import whole_step
 from igcf.bench.worlds import STARS, random_log
 from igcf.config import PretrainConfig
 from igcf.data.interactions import Interactions
-from igcf.pretrain.world import World
+from igcf.training.graph.training_data import World
 
 LIMIT = 1.1
 """Largest exponent that passes as linear."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from igcf.config import PretrainConfig
 from igcf.data import load_dataset
-from igcf.pretrain.pretrain import pretrain
-from igcf.pretrain.selection import held_out_users
-from igcf.pretrain.train import Progress
+from igcf.training.graph.train import Progress
+from igcf.training.pretraining import pretrain
+from igcf.training.selection import held_out_users
 
 SHARE = 0.99
 SECONDS = 60.0

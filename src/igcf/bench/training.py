@@ -13,9 +13,9 @@ from igcf.bench.timing import Clock, Row, compared, interleaved, one_thread
 from igcf.bench.worlds import STARS, random_log, random_pairs
 from igcf.config import PretrainConfig
 from igcf.graph import csr_product, normalised_adjacency, sampled_products, sparse_product
-from igcf.graph.kernels import compiled
-from igcf.pretrain.shard import Shard, step_threads
-from igcf.pretrain.world import World
+from igcf.graph.sparse_products import compiled
+from igcf.training.graph.shard import Shard, step_threads
+from igcf.training.graph.training_data import World
 
 STEP_LIMIT = 1.5
 

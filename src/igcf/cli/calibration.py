@@ -38,7 +38,7 @@ def calibration(
     from igcf.evaluate import setup_for
     from igcf.evaluate.calibration import LEVELS, draw_calibration
     from igcf.evaluate.calibration import calibration as run
-    from igcf.evaluate.chosen import parse_changes
+    from igcf.evaluate.tuned_settings import parse_changes
 
     data = load_dataset(dataset, data_dir)
     names = [name.strip() for name in methods.split(",") if name.strip()]

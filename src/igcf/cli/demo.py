@@ -100,7 +100,7 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
 def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
     from igcf.cli.pretrain import known_threshold
     from igcf.cli.progress import training_display
-    from igcf.pretrain import pretrain
+    from igcf.training import pretrain
 
     begun = time.perf_counter()
     with training_display() as show:

@@ -142,7 +142,7 @@ def run_experiment(
 
     from igcf.evaluate import Engine
     from igcf.evaluate import evaluate as run
-    from igcf.evaluate.chosen import parse_changes
+    from igcf.evaluate.tuned_settings import parse_changes
 
     settings = parse_changes(changes)
     place = Engine(engine, jobs or os.cpu_count() or 1, address)

@@ -15,7 +15,7 @@ from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
-    from igcf.pretrain.sharded.engines import Engine
+    from igcf.training.sharded.engines import Engine
 
 FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for field in fields(kind)}
 
@@ -77,7 +77,7 @@ def pretrain(
       igcf pretrain --dataset log/ --shards 4 --checkpoint state/ --out model/
     """
     if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
-        from igcf.pretrain.sharded.meeting import follow_environment
+        from igcf.training.sharded.meeting import follow_environment
 
         return follow_environment()
     if out.exists():
@@ -94,7 +94,7 @@ def pretrain(
     console.print(f"{escape(data.name)}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
 
     from igcf.cli.progress import training_display
-    from igcf.pretrain import pretrain as learn
+    from igcf.training import pretrain as learn
 
     with training_display() as show:
         model = learn(

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from igcf.cli.output import console
 
 if TYPE_CHECKING:
-    from igcf.pretrain.train import Progress as TrainingProgress
+    from igcf.training.graph.train import Progress as TrainingProgress
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.evaluate.chosen import chosen_settings
 from igcf.evaluate.protocols import Setup, prepare
+from igcf.evaluate.tuned_settings import chosen_settings
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
 from igcf.online import ModelLearner, replay

@@ -7,13 +7,13 @@ from typing import Any
 from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.evaluate.chosen import chosen_settings
 from igcf.evaluate.engines import LOCAL, Engine
 from igcf.evaluate.jobs import Job, Play
 from igcf.evaluate.protocols import Setup, check_methods, prepare
 from igcf.evaluate.results import Results, collect
 from igcf.evaluate.run import Watcher, run_jobs
 from igcf.evaluate.tune import tune
+from igcf.evaluate.tuned_settings import chosen_settings
 
 
 def evaluate(

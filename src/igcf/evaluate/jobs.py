@@ -29,7 +29,7 @@ CODE = (
     "data",
     "graph",
     "model",
-    "pretrain",
+    "training",
     "online",
     "baselines",
     "evaluate/jobs.py",

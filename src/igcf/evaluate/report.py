@@ -6,12 +6,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from igcf.data import Interactions
-from igcf.evaluate.chosen import settings_document
 from igcf.evaluate.paper import printed
 from igcf.evaluate.reproduce import side_by_side, side_by_side_tables
 from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
 from igcf.evaluate.tables import Table, as_latex, as_markdown, results_tables
+from igcf.evaluate.tuned_settings import settings_document
 from igcf.version import __version__
 
 STYLE = """

@@ -1,8 +1,8 @@
 """The user-item graph: normalised adjacency and propagation as a polynomial in it; never torch."""
 
 from igcf.graph.adjacency import GraphWarning, normalised_adjacency
-from igcf.graph.kernels import csr_product, sampled_products, sparse_product
 from igcf.graph.propagation import Propagation, appnp_weights, build_propagation, lightgcn_weights, sgc_weights
+from igcf.graph.sparse_products import csr_product, sampled_products, sparse_product
 
 __all__ = [
     "GraphWarning",

@@ -11,7 +11,7 @@ from igcf.arrays import Float32Array, IntArray
 from igcf.config import PretrainConfig
 from igcf.errors import ConfigError
 from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
-from igcf.graph.kernels import sparse_product
+from igcf.graph.sparse_products import sparse_product
 
 EXACT_NODES = 8192
 """Up to this many nodes the squared operator is computed exactly, above it by random probes."""

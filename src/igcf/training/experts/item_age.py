@@ -1,0 +1,55 @@
+"""Items that appeared late in the log: whoever left before could not have met them (docs/maths.md, section Experts).
+
+The share of all users who reacted to such an item says too little about the users to come.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.data.interactions import Interactions
+from igcf.data.splits import has_all_times
+from igcf.training.experts.linear import LinearExpert
+from igcf.training.experts.logistic import LogisticExpert
+
+PRIOR_USERS = 5.0
+"""So many users count as if they had met the item from the beginning: a few days are no proof."""
+LARGEST_SHARE = 0.9
+
+
+def growth_since_appearance(data: Interactions) -> FloatArray | None:
+    """By how much each item's share of users grows when only what came after its first reaction counts, (items,).
+
+    None where the times are not known. The first reaction itself is left out, or every rare item would seem to grow;
+    nothing shrinks.
+    """
+    if data.timestamps is None or not has_all_times(data) or not len(data):
+        return None
+    by_time = data.item_idx[np.argsort(data.timestamps, kind="stable")]
+    items, first = np.unique(by_time, return_index=True)
+    counts = np.bincount(by_time, minlength=data.n_items)[items]
+    n_users = len(np.unique(data.user_idx))
+    users_after = n_users * (1.0 - first / len(by_time))
+    share = counts / n_users
+    since = (counts - 1.0 + PRIOR_USERS * share) / (users_after + PRIOR_USERS)
+    growth = np.ones(data.n_items)
+    growth[items] = np.maximum(np.minimum(since, LARGEST_SHARE) / share, 1.0)
+    return growth
+
+
+def age_corrected_linear(expert: LinearExpert, growth: FloatArray) -> LinearExpert:
+    """All shares of an item grow alike, and with them the variance; the loadings stay."""
+    means = expert.means * np.tile(growth, len(expert.means) // len(growth))
+    means = np.minimum(means, np.maximum(expert.means, LARGEST_SHARE))
+    residuals = np.maximum(means * (1.0 - means) - (expert.loadings**2).sum(axis=1), 0.0)
+    return replace(expert, means=means, residuals=residuals)
+
+
+def age_corrected_logistic(expert: LogisticExpert, growth: FloatArray, shares: FloatArray) -> LogisticExpert:
+    """The constant of being seen moves as the logit of the item's share of users does; what is liked stays."""
+    p = np.clip(shares, 1e-6, 1.0 - 1e-6)
+    grown = np.clip(p * growth, 1e-6, 1.0 - 1e-6)
+    vectors = expert.vectors.copy()
+    vectors[0, :, -1] += np.log(grown / (1.0 - grown)) - np.log(p / (1.0 - p))
+    return replace(expert, vectors=vectors)

@@ -1,0 +1,24 @@
+"""`python -m igcf.training.sharded.process`: a worker on this machine, started by `igcf.training.sharded.local`."""
+
+import os
+import signal
+import sys
+import threading
+
+from igcf.training.sharded.meeting import follow_environment
+
+
+def main() -> None:
+    """Work until the first worker says stop, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker ends the others
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    follow_environment("127.0.0.1")
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()  # ends when the first worker does, however it does
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

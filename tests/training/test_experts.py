@@ -1,0 +1,277 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from igcf.arrays import FloatArray
+from igcf.config import ExpertsConfig
+from igcf.data import Interactions, cold_start, synthetic_catalogue
+from igcf.errors import ConfigError
+from igcf.online import Greedy, Recommender
+from igcf.online.learning import learned, prior_belief
+from igcf.training import pretrain
+from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
+from igcf.training.experts.blocks import one_thread_each
+from igcf.training.experts.grades import grade_thresholds
+from igcf.training.experts.logistic import _Fit, polya_gamma_means
+from igcf.training.experts.prior import prior_from_users
+from tests.training.worlds import hits, popular_hits
+
+
+def small_log(n_users: int = 60, n_items: int = 25, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
+    """Successes and exposures of users with two tastes."""
+    rng = np.random.default_rng(seed)
+    users, items = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
+    is_seen = rng.random((n_users, n_items)) < 1 / (1 + np.exp(-users @ items.T + 0.5))
+    is_liked = is_seen & (rng.random((n_users, n_items)) < 1 / (1 + np.exp(-2 * users @ items.T)))
+    return sp.csr_array(is_liked.astype(np.float32)), sp.csr_array(is_seen.astype(np.float32))
+
+
+@pytest.mark.parametrize("activity", [0.0, 0.5])
+def test_the_linear_expert_is_weighted_principal_components(activity: float) -> None:
+    successes, exposures = small_log()
+    expert = fit_linear([successes, exposures], 4, activity=activity)
+    Z = np.hstack([successes.toarray(), exposures.toarray()]).astype(np.float64)
+    weight = (successes.toarray().sum(axis=1).astype(np.float64) + 5.0) ** activity
+    weight /= weight.sum()
+    means = weight @ Z
+    cov = (weight[:, None] * (Z - means)).T @ (Z - means)
+    size, axes = np.linalg.eigh(cov)
+    np.testing.assert_allclose(expert.means, means, atol=1e-10)
+    np.testing.assert_allclose(
+        expert.loadings @ expert.loadings.T, (axes[:, -4:] * size[-4:]) @ axes[:, -4:].T, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        expert.residuals, np.maximum(np.diag(cov) - (expert.loadings**2).sum(axis=1), 0), atol=1e-8
+    )
+
+
+def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """One user's posterior by the formulas; before the first iteration everybody is N(0, I)."""
+    x, y = fit.vectors
+    d = x.shape[1] - 1
+    precision, information = np.eye(d), np.zeros(d)
+    for i in range(fit.n_items):
+        for vector, target, is_known in ((x[i], seen[i], True), (y[i], liked[i], bool(seen[i]))):
+            if is_known:
+                xi = np.linalg.norm(vector)
+                omega = np.tanh(xi / 2) / (2 * xi)
+                precision += omega * np.outer(vector[:d], vector[:d])
+                information += (target - 0.5 - omega * vector[d]) * vector[:d]
+    cov = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    return cov @ information, cov
+
+
+def test_the_user_step_agrees_with_its_formula() -> None:
+    successes, exposures = small_log(n_users=7, n_items=9)
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
+    means, covs = fit.user_step()
+    for user in range(7):
+        mean, cov = brute_force_user(fit, exposures.toarray()[user], successes.toarray()[user])
+        np.testing.assert_allclose(means[user], mean, atol=1e-5)
+        np.testing.assert_allclose(covs[user], cov, atol=1e-5)
+
+
+def test_whitening_leaves_every_prediction_alone_and_the_population_standard() -> None:
+    successes, exposures = small_log()
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
+    means, covs = fit.user_step()
+    before = np.column_stack([means, np.ones(len(means))]) @ fit.vectors.reshape(-1, 4).T
+    fit.whiten(means, covs)
+    assert fit.moments is not None
+    np.testing.assert_allclose(fit.means @ fit.vectors.reshape(-1, 4).T, before, atol=1e-5)
+    np.testing.assert_allclose(fit.means[:, :-1].mean(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(fit._symmetric(fit.moments).mean(axis=0), np.eye(4), atol=1e-5)
+
+
+def test_the_item_step_agrees_with_its_formula() -> None:
+    successes, exposures = small_log(n_users=7, n_items=9)
+    fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
+    fit.whiten(*fit.user_step())
+    assert fit.moments is not None
+    moments, before = fit._symmetric(fit.moments), fit.vectors.copy()
+    fit.item_step(penalty=2.0)
+    seen, liked = exposures.toarray(), successes.toarray()
+    for channel, targets, is_known, pull in ((0, seen, np.ones_like(seen), 1e-3), (1, liked, seen, 1.0)):
+        for item in range(9):
+            x = before[channel, item]
+            xi = np.sqrt((fit.means @ x) ** 2 + fit.variances @ x[:3] ** 2)
+            omega = np.tanh(xi / 2) / (2 * xi) * is_known[:, item]
+            precision = np.einsum("u,uij->ij", omega, moments) + np.diag([2.0, 2.0, 2.0, pull])
+            information = ((targets[:, item] - 0.5) * is_known[:, item]) @ fit.means
+            information[3] += pull * fit.anchors[channel, item]
+            np.testing.assert_allclose(
+                fit.vectors[channel, item], np.linalg.solve(precision, information), rtol=1e-3, atol=1e-4
+            )
+
+
+def test_a_fit_can_go_on_where_another_one_ended() -> None:
+    successes, exposures = small_log(n_users=300)
+    start = fit_linear([successes, exposures], 2)
+    early, late = (fit_logistic(exposures, [successes], start, dim=2, iterations=n) for n in (20, 30))
+    more = fit_logistic(exposures, [successes], early, dim=2, iterations=10)
+    np.testing.assert_allclose(np.abs(more.seen), np.abs(late.seen), atol=0.05)
+
+
+def test_the_number_of_threads_does_not_change_the_result() -> None:
+    successes, exposures = small_log(n_users=600)
+    start = fit_linear([successes, exposures], 2)
+    with threadpool_limits(limits=1), one_thread_each():
+        one = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+    with threadpool_limits(limits=2), one_thread_each():
+        two = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+    np.testing.assert_array_equal(one.vectors, two.vectors)
+
+
+def likelihood(expert: LogisticExpert, successes: sp.csr_array, exposures: sp.csr_array) -> float:
+    """Mean log likelihood of held-out users' exposures when their vectors are drawn from the population."""
+    users = np.column_stack([np.random.default_rng(0).normal(size=(2000, expert.seen.shape[1] - 1)), np.ones(2000)])
+    p = 1 / (1 + np.exp(-users @ expert.seen.T))  # (draws, items)
+    seen = exposures.toarray()
+    per_draw = np.log(p) @ seen.T + np.log(1 - p) @ (1 - seen.T)
+    return float(np.log(np.exp(per_draw - per_draw.max(axis=0)).mean(axis=0)).mean() + per_draw.max(axis=0).mean())
+
+
+def test_the_logistic_expert_explains_users_it_has_not_seen_better_with_every_few_iterations() -> None:
+    train, rest = slice(0, 300), slice(300, 400)
+    scores = dict.fromkeys((1, 3, 12), 0.0)
+    for seed in range(3):
+        successes, exposures = small_log(n_users=400, seed=seed)
+        start = fit_linear([successes[train], exposures[train]], 2)
+        for iterations in scores:
+            expert = fit_logistic(exposures[train], [successes[train]], start, dim=2, iterations=iterations)
+            scores[iterations] += likelihood(expert, successes[rest], exposures[rest])
+    assert scores[1] < scores[3] < scores[12]
+
+
+def test_grades_divide_successes_and_failures_and_are_left_out_where_all_are_equal() -> None:
+    assert grade_thresholds(np.array([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), 4.0) == ((5.0,), (3.0,))
+    assert grade_thresholds(np.array([0.0, 1.0, 0.0]), 1.0) == ((), ())
+    watched = np.linspace(0.0, 4.0, 41)
+    (above,), (below,) = grade_thresholds(watched, 2.0)
+    np.testing.assert_allclose([above, below], [3.0, 1.0], atol=0.11)
+
+
+def test_a_very_good_reaction_teaches_more_than_a_good_one_and_grades_can_be_left_out() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    small = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0)
+    graded, plain = fit_experts(log, small), fit_experts(log, replace(small, grades=False))
+    assert [channel.reward.threshold for channel in graded.channels] == [4.0, 4.0, 5.0, 4.0, 4.0, 5.0, 3.0]
+    assert [channel.link for channel in plain.channels] == ["identity", "identity", "logit", "logit"]
+    good, very_good = (learned(prior_belief(graded), graded, 0, value) for value in (4.0, 5.0))
+    assert not np.allclose(good.mean, very_good.mean)
+    good, very_good = (learned(prior_belief(plain), plain, 0, value) for value in (4.0, 5.0))
+    np.testing.assert_array_equal(good.mean, very_good.mean)
+
+
+def test_polya_gamma_means_are_a_quarter_at_zero_and_fall() -> None:
+    omega = polya_gamma_means(np.array([0.0, 1.0, 100.0], dtype=np.float32))
+    np.testing.assert_allclose(omega, [0.25, np.tanh(0.5) / 2, np.tanh(5.0) / 20], rtol=1e-4)
+
+
+def test_two_happy_reactions_do_not_say_that_everybody_likes_an_item() -> None:
+    rng = np.random.default_rng(0)
+    seen = (rng.random((200, 8)) < 0.3).astype(np.float32)
+    liked = seen * (rng.random((200, 8)) < 0.5)
+    seen[:, 0] = liked[:, 0] = np.arange(200) < 2
+    exposures, successes = sp.csr_array(seen), sp.csr_array(liked.astype(np.float32))
+    expert = fit_logistic(exposures, [successes], fit_linear([successes, exposures], 2), dim=2, iterations=10)
+    assert 0.0 < expert.liked[0, -1] < 1.5  # 0 is even odds, as for all other items
+
+
+def few_of(log: Interactions, share: float) -> Interactions:
+    """A sample of the reactions, and the users who still have one."""
+    part = log.subset(np.random.default_rng(0).random(len(log)) < share)
+    return part.only_users(np.unique(part.user_idx))
+
+
+@pytest.mark.slow
+def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularity() -> None:
+    """On the mean of five worlds: in one of them sixty users do not tell."""
+    found = []
+    config = ExpertsConfig(satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40)
+    for seed in range(1, 6):
+        log = synthetic_catalogue(n_users=700, n_items=200, seed=seed)
+        split = cold_start(log, min_reactions=60, n_test=60, n_validation=60, rng=np.random.default_rng(seed))
+        thin = replace(split, train=few_of(split.train, 0.1))
+        chosen = fit_experts(thin.train, config, validation=split.validation)
+        known, unknown = (
+            fit_experts(thin.train, replace(config, activity_offset=offset, holdout=0.0)) for offset in (False, True)
+        )
+        of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, known, unknown)]
+        found.append([popular_hits(thin, 40), *of_models])
+    popular, with_validation, level_known, level_unknown = np.mean(found, axis=0)
+    assert with_validation > popular
+    assert level_unknown > level_known
+
+
+def test_predictions_for_new_users_come_true_once_users_like_them_were_met() -> None:
+    log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
+    split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
+    some, others = split.test.dense()[::2], split.test.dense()[1::2]
+    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
+    plain = fit_experts(split.train, replace(config, prior_from_validation=False))
+    met = prior_from_users(plain, some, 60)
+    share = float((others >= 4.0).mean())
+    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, met))
+    assert abs(after - share) < 0.5 * abs(before - share)
+    np.testing.assert_array_equal(met.prior_cov, np.diag(np.diag(met.prior_cov)))
+
+
+def test_a_new_user_is_no_less_certain_than_a_probability_can_be() -> None:
+    log = synthetic_catalogue(n_users=300, n_items=100, seed=1)
+    model = pretrain(log, satisfied=4.0, seed=0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
+    _, stds = Recommender(model).session().moments()
+    assert stds.max() < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_cold_users_get_clearly_more_than_from_popularity(seed: int) -> None:
+    log = synthetic_catalogue(n_users=500, n_items=300, seed=seed)
+    split = cold_start(log, min_reactions=60, rng=np.random.default_rng(seed))
+    model = pretrain(split.train, satisfied=4.0, seed=seed, holdout=0.0, iterations=8, linear_dim=24)
+    assert hits(model, Greedy(), split.test, 40) > 1.15 * popular_hits(split, 40)
+
+
+def test_the_same_seed_gives_the_same_model_and_choices_are_recorded() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    models = [pretrain(log, iterations=3, logistic_dim=4, linear_dim=4, seed=3) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].item_vectors, models[1].item_vectors)
+    assert models[0].metadata["chosen"]["dim"] == 4
+    assert models[0].metadata["settings"]["method"] == "experts"
+    assert models[0].metadata["metrics"]["validation_precision"] > 0
+
+
+def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    model = fit_experts(log, ExpertsConfig(holdout=0.0, iterations=2, logistic_dim=4))
+    assert model.metadata["chosen"] == {
+        "dim": 48,
+        "activity": 0.0,
+        "likelihood_temperature": 1.0,
+        "item_age_correction": False,
+    }
+    assert model.metadata["metrics"]["validation_precision"] is None
+
+
+def test_a_setting_of_the_graph_model_asks_for_it() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    model = pretrain(log, dim=4, epochs=2)
+    assert model.is_linear
+    assert model.item_vectors.shape == (40, 4)
+    with pytest.raises(ConfigError, match="unknown setting 'dim'"):
+        pretrain(log, method="experts", dim=4)
+    with pytest.raises(ConfigError, match="method must be one of experts, graph"):
+        pretrain(log, method="magic")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("likelihood_temperature", 0.0), ("linear_dim", 0), ("iterations", 0), ("activity", -2.0), ("holdout", 0.9)],
+)
+def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{field} must be"):
+        ExpertsConfig(**{field: value})  # type: ignore[arg-type]
