@@ -1,52 +1,48 @@
-"""Frozen, validated settings of pretraining; command-line options have the names of the fields."""
+"""Settings of pretraining: frozen, typed and checked, whether they come from Python, a file or the command line."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from igcf.errors import ConfigError
+from igcf.typed import described, typed
 
 Feedback = Literal["continuous", "binary"]
 Missing = Literal["ignore", "zero"]
 GraphName = Literal["lightgcn", "sgc", "appnp", "none"]
 Edges = Literal["observed", "satisfied"]
-RewardKind = Literal["raw", "scaled", "satisfied"]
+PredictedReward = Literal["raw", "scaled", "satisfied"]
+"""What a model can be trained to predict."""
+RewardKind = Literal[PredictedReward, "exposed", "liked"]
+"""What a channel of a model can observe: also that there was a reaction at all, and success given a reaction."""
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["cosine", "constant"]
 Start = Literal["random", "zeros"]
 Kernel = Literal["compiled", "torch"]
-CHOICES: dict[str, tuple[str, ...]] = {
-    "feedback": get_args(Feedback),
-    "missing": get_args(Missing),
-    "reward": get_args(RewardKind),
-    "graph": get_args(GraphName),
-    "edges": get_args(Edges),
-    "start": get_args(Start),
-    "optimiser": get_args(Optimiser),
-    "schedule": get_args(Schedule),
-    "kernel": get_args(Kernel),
-}
-"""The settings that are one of a few words; the command line offers the same."""
 METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
+RENAMED = {
+    "caution": "likelihood_temperature",
+    "level": "activity_offset",
+    "met": "prior_from_validation",
+    "newcomers": "item_age_correction",
+}
+"""Settings that had another name in models saved before: old name -> name of now."""
 Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...]
 RANGES: Ranges = (
     (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
     (("validate_every", "validate_rounds", "patience"), lambda x: x >= 1, "at least 1"),
+    (("linear_dim", "logistic_dim", "iterations"), lambda x: x >= 1, "at least 1"),
     (("prior_std", "noise_std", "learning_rate", "online_noise_var"), lambda x: 0 < x < math.inf, "a positive number"),
+    (("likelihood_temperature", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
     (("layers", "missing_weight", "kl_weight", "gamma"), lambda x: 0 <= x < math.inf, "zero or more"),
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
     (("teleport",), lambda x: 0 < x <= 1, "above 0 and at most 1"),
-)
-
-
-EXPERTS_RANGES: Ranges = (
-    (("linear_dim", "logistic_dim", "iterations", "validate_rounds"), lambda x: x >= 1, "at least 1"),
-    (("likelihood_temperature", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
     (("activity",), lambda x: -1 <= x <= 2, "between -1 and 2"),
-    (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
+    (("satisfied",), math.isfinite, "a finite number"),
 )
+"""Names of settings, the test that their values pass, and the words for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +57,7 @@ class PretrainConfig:
     """`ignore`: observed pairs only, as in the paper; `zero`: every pair without a reaction counts as a zero."""
     missing_weight: float = 1.0
     """Weight w0 of a pair without a reaction when `missing` is `zero`."""
-    reward: RewardKind = "satisfied"
+    reward: PredictedReward = "satisfied"
     """What the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
@@ -119,12 +115,11 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
-        _check_choices(self)
-        _check_ranges(self, RANGES)
+        _check_fields(self)
         _check_pairs_of_settings(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for `meta.json` and reports."""
+        """Return the settings as plain values, for `meta.json` and reports."""
         return {"method": "graph", **asdict(self)}
 
 
@@ -164,26 +159,33 @@ class ExpertsConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        _check_ranges(self, EXPERTS_RANGES)
+        """Refuse what cannot work, naming the field, what was found and what was expected."""
+        _check_fields(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for `meta.json` and reports."""
+        """Return the settings as plain values, for `meta.json` and reports."""
         return {"method": "experts", **asdict(self)}
 
 
-def _check_choices(config: PretrainConfig) -> None:
-    for name, allowed in CHOICES.items():
-        if getattr(config, name) not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, got {getattr(config, name)!r}")
+def _check_fields(config: "Config") -> None:
+    for name in field_types(type(config)):
+        object.__setattr__(config, name, checked_setting(type(config), name, getattr(config, name)))
 
 
-def _check_ranges(config: "PretrainConfig | ExpertsConfig", ranges: Ranges) -> None:
-    for names, is_good, expected in ranges:
-        for name in names:
-            value = getattr(config, name)
-            if value is not None and not is_good(value):
-                raise ConfigError(f"{name} must be {expected}, got {value}")
+def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
+    """Return `value` with the type that the field `name` of `kind` declares, or raise if it or its range is wrong.
+
+    A value may also be text, as on the command line: `0.5`, `true`, `none`, `0.5,0.5`.
+    """
+    hint = field_types(kind)[name]
+    try:
+        value = typed(value, hint)
+    except ValueError:
+        raise ConfigError(f"{name} must be {described(hint)}, got {value!r}") from None
+    for names, is_good, expected in RANGES:
+        if name in names and value is not None and not is_good(value):
+            raise ConfigError(f"{name} must be {expected}, got {value}")
+    return value
 
 
 def _check_pairs_of_settings(config: PretrainConfig) -> None:
@@ -201,20 +203,38 @@ def _check_pairs_of_settings(config: PretrainConfig) -> None:
         raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
 
 
-def configured(
-    config: PretrainConfig | ExpertsConfig | None, settings: dict[str, Any]
-) -> PretrainConfig | ExpertsConfig:
-    """`config` with some fields replaced; without one, the settings' names tell which model is meant."""
+Config: TypeAlias = PretrainConfig | ExpertsConfig
+
+
+def field_types(kind: type[Config]) -> dict[str, Any]:
+    """Return the declared type of every field of a configuration, by name."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """Return the words that a setting of the graph model may have."""
+    return get_args(field_types(PretrainConfig)[name])
+
+
+def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
+    """Replace some fields of `config`; without one, the names of the settings tell which model is meant."""
     settings = dict(settings)
-    graph, experts = ({field.name for field in fields(kind)} for kind in (PretrainConfig, ExpertsConfig))
     method = settings.pop("method", None)
     if config is None:
-        method = method or ("graph" if settings.keys() - experts else "experts")
+        method = method or ("graph" if settings.keys() - field_types(ExpertsConfig).keys() else "experts")
         if method not in METHODS:
             raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
         config = PretrainConfig() if method == "graph" else ExpertsConfig()
-    known = graph if isinstance(config, PretrainConfig) else experts
-    unknown = sorted(settings.keys() - known)
+    known = field_types(type(config))
+    unknown = sorted(settings.keys() - known.keys())
+    if unknown and unknown[0] in RENAMED:
+        raise ConfigError(f"unknown setting {unknown[0]!r}; it is now called {RENAMED[unknown[0]]!r}")
     if unknown:
         raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
     return replace(config, **settings)
+
+
+def saved_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings out of a model's metadata under the names of now, whichever version wrote them."""
+    return {RENAMED.get(name, name): value for name, value in saved.items()}

@@ -11,7 +11,7 @@ from igcf.config import Feedback, PretrainConfig
 from igcf.graph import normalised_adjacency
 from igcf.training import StepStats
 from igcf.training.graph.train import fit
-from igcf.training.graph.training_data import World
+from igcf.training.graph.training_data import GraphTrainingData
 
 
 @pytest.mark.parametrize(("n_users", "n_items", "n_pairs", "dim"), [(20, 13, 60, 5), (7, 1, 5, 1), (30, 40, 3, 33)])
@@ -28,7 +28,7 @@ def test_all_sparse_products_agree(n_users: int, n_items: int, n_pairs: int, dim
 
 @pytest.mark.slow
 def test_a_step_and_its_products_run_on_the_same_world() -> None:
-    world = World.of(random_log(30, 20, 120), PretrainConfig(dim=4), STARS)
+    world = GraphTrainingData.from_log(random_log(30, 20, 120), PretrainConfig(dim=4), STARS)
     training.bare_products(world)()
     stats = training.whole_step(world)()
     assert isinstance(stats, StepStats)
@@ -41,7 +41,8 @@ def test_training_by_torch_alone_ends_where_the_compiled_kernels_do(feedback: Fe
     log = random_log(30, 20, 200)
     config = PretrainConfig(dim=4, epochs=12, feedback=feedback)
     compiled, by_torch = (
-        fit(World.of(log, each, STARS).problem, each) for each in (config, replace(config, kernel="torch"))
+        fit(GraphTrainingData.from_log(log, each, STARS).training_pairs, each)
+        for each in (config, replace(config, kernel="torch"))
     )
     assert compiled.state.epoch == by_torch.state.epoch == 12
     torch.testing.assert_close(by_torch.parameters.mean, compiled.parameters.mean, rtol=1e-3, atol=1e-4)

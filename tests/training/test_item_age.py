@@ -7,7 +7,8 @@ from igcf.config import ExpertsConfig
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.model import Reward
 from igcf.training.experts import LinearExpert, LogisticExpert, fit_experts
-from igcf.training.experts.ensemble import TEMPERATURES, Fits
+from igcf.training.experts.choosing import TEMPERATURES, best_choice
+from igcf.training.experts.fitting import Fits
 from igcf.training.experts.item_age import (
     LARGEST_SHARE,
     PRIOR_USERS,
@@ -20,13 +21,13 @@ from igcf.training.selection import held_out_users, interactive_precision
 SMALL = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0)
 
 
-def log_with_a_newcomer(n_users: int = 40) -> Interactions:
+def log_with_a_late_item(n_users: int = 40) -> Interactions:
     """Users come one after the other and meet items 0 and 1; the last four also meet item 2, nobody meets item 3."""
     pairs = [(user, item) for user in range(n_users) for item in ((0, 1, 2) if user >= n_users - 4 else (0, 1))]
     users, items = np.array(pairs).T
     values = np.where((users + items) % 3 == 0, 2.0, 5.0)
     return Interactions(
-        name="newcomer",
+        name="late",
         user_ids=tuple(f"u{user}" for user in range(n_users)),
         item_ids=("a", "b", "late", "never"),
         user_idx=users,
@@ -37,7 +38,7 @@ def log_with_a_newcomer(n_users: int = 40) -> Interactions:
 
 
 def test_an_item_that_appeared_late_is_judged_by_what_came_after_its_first_reaction() -> None:
-    log = log_with_a_newcomer()
+    log = log_with_a_late_item()
     growth = growth_since_appearance(log)
     assert growth is not None
     users_after = 40 * (1 - 74 / 84)  # its first reaction is the 75th of 84
@@ -46,13 +47,13 @@ def test_an_item_that_appeared_late_is_judged_by_what_came_after_its_first_react
 
 
 def test_an_item_that_was_always_there_and_one_never_met_stay_as_they_are() -> None:
-    growth = growth_since_appearance(log_with_a_newcomer())
+    growth = growth_since_appearance(log_with_a_late_item())
     assert growth is not None
     np.testing.assert_array_equal(growth[[0, 1, 3]], 1.0)
 
 
-def test_one_late_reaction_is_no_newcomer() -> None:
-    log = log_with_a_newcomer()
+def test_one_late_reaction_does_not_make_a_late_item() -> None:
+    log = log_with_a_late_item()
     once = replace(log, item_idx=np.where(np.arange(len(log)) == len(log) - 1, 3, log.item_idx))
     growth = growth_since_appearance(once)
     assert growth is not None
@@ -60,7 +61,7 @@ def test_one_late_reaction_is_no_newcomer() -> None:
 
 
 def test_without_all_times_nothing_is_corrected() -> None:
-    log = log_with_a_newcomer()
+    log = log_with_a_late_item()
     untimed = replace(log, timestamps=None)
     assert growth_since_appearance(untimed) is None
     plain, asked = (fit_experts(untimed, replace(SMALL, item_age_correction=flag)) for flag in (False, True))
@@ -87,8 +88,8 @@ def test_the_logistic_expert_moves_what_is_seen_and_leaves_what_is_liked() -> No
     np.testing.assert_array_equal(grown.liked, vectors[1])
 
 
-def test_a_new_user_is_expected_to_like_a_newcomer_more_once_it_counts_from_its_appearance() -> None:
-    log = log_with_a_newcomer()
+def test_a_new_user_is_expected_to_like_a_late_item_more_once_it_counts_from_its_appearance() -> None:
+    log = log_with_a_late_item()
     plain, grown = (fit_experts(log, replace(SMALL, item_age_correction=flag)) for flag in (False, True))
     before, after = plain.expected(plain.prior_mean), grown.expected(grown.prior_mean)
     assert after[2] > 2 * before[2]
@@ -96,23 +97,23 @@ def test_a_new_user_is_expected_to_like_a_newcomer_more_once_it_counts_from_its_
 
 
 @pytest.mark.slow
-def test_no_neighbouring_caution_and_no_other_age_is_better_than_the_choice() -> None:
+def test_no_neighbouring_temperature_and_no_other_age_correction_is_better_than_the_choice() -> None:
     log = synthetic_catalogue(n_users=200, n_items=150, seed=4)
     users = held_out_users(log, 0.2)
     config = ExpertsConfig(satisfied=4.0, iterations=3, logistic_dim=4, validate_rounds=30)
     reward = Reward.from_log(log.values, "satisfied", 4.0)
     fits = Fits(log.subset(~np.isin(log.user_idx, users)), config, reward, lambda *_: None)
     truth = log.only_users(users).dense()
-    best, score = fits.chosen(truth)
+    best, score = best_choice(fits, truth)
     place = TEMPERATURES.index(best.likelihood_temperature)
     others = [
         replace(best, likelihood_temperature=likelihood_temperature)
         for likelihood_temperature in TEMPERATURES[max(place - 1, 0) : place + 2]
     ]
     others.append(replace(best, item_age_correction=not best.item_age_correction))
-    assert score == interactive_precision(fits.built(best), truth, 30)
-    assert score >= interactive_precision(fits.built(others[-1]), truth, 30)
+    assert score == interactive_precision(fits.model(best), truth, 30)
+    assert score >= interactive_precision(fits.model(others[-1]), truth, 30)
     at_no_age = [
-        interactive_precision(fits.built(replace(other, item_age_correction=False)), truth, 30) for other in others[:-1]
+        interactive_precision(fits.model(replace(other, item_age_correction=False)), truth, 30) for other in others[:-1]
     ]
-    assert interactive_precision(fits.built(replace(best, item_age_correction=False)), truth, 30) >= max(at_no_age)
+    assert interactive_precision(fits.model(replace(best, item_age_correction=False)), truth, 30) >= max(at_no_age)

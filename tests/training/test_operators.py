@@ -13,7 +13,7 @@ def toy_operators(dtype: torch.dtype = torch.float32) -> tuple[Propagation, Comp
     world = small_world(PretrainConfig(layers=3))
     propagation = world.propagation
     compiled, by_torch = CompiledOperators(propagation), TorchOperators(propagation, dtype=dtype)
-    return propagation, compiled, by_torch, world.problem.all_pairs
+    return propagation, compiled, by_torch, world.training_pairs.all_pairs
 
 
 def test_compiled_and_torch_give_the_same_values_and_gradients() -> None:
@@ -59,7 +59,7 @@ def test_compiled_gradient_agrees_with_finite_differences() -> None:
 def test_pairs_keep_their_targets_in_both_orders() -> None:
     log = checkerboard(8, 6)
     shuffled = np.random.default_rng(0).permutation(len(log))
-    pairs = Pairs.of(8, 6, log.user_idx[shuffled], log.item_idx[shuffled], log.values[shuffled])
+    pairs = Pairs.from_arrays(8, 6, log.user_idx[shuffled], log.item_idx[shuffled], log.values[shuffled])
     table = log.dense()
     np.testing.assert_array_equal(pairs.targets, table[pairs.users, pairs.items])
     items = np.repeat(np.arange(6), np.diff(pairs.item_indptr))

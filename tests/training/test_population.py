@@ -23,7 +23,7 @@ def users(n: int = 50, d: int = 3) -> Float32Array:
 
 def sums(n: int = 50, d: int = 3) -> UserSums:
     nobody = np.zeros(0, dtype=np.int32)
-    return user_sums(users(n, d), users(1, d), Pairs.of(n, 1, nobody, nobody, np.zeros(0)))
+    return user_sums(users(n, d), users(1, d), Pairs.from_arrays(n, 1, nobody, nobody, np.zeros(0)))
 
 
 def test_meta_distribution_is_the_sample_mean_and_covariance_plus_gamma() -> None:
@@ -49,7 +49,7 @@ def test_one_user_gives_a_usable_prior() -> None:
 @pytest.mark.parametrize("counts_missing", [True, False])
 def test_item_noise_agrees_with_visiting_every_pair(counts_missing: bool) -> None:
     log = checkerboard(20, 6)
-    pairs = Pairs.of(20, 6, log.user_idx, log.item_idx, log.values)
+    pairs = Pairs.from_arrays(20, 6, log.user_idx, log.item_idx, log.values)
     vectors = Vectors(users(6), user_sums(users(20), users(6), pairs))
     table = log.dense()
     errors = (np.nan_to_num(table) - users(20) @ users(6).T) ** 2

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def followers() -> list[int]:
     """The actors of this session's clusters; Ray names a process after what it does."""
     listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if re.search(r"ray::\S*Follower\S*follow", line)]
+    return [int(line.split()[0]) for line in listed.splitlines() if re.search(r"ray::\S*RayWorker\S*follow", line)]
 
 
 def test_two_workers_of_a_cluster_learn_what_one_process_learns_also_after_one_was_killed(tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ from igcf.model import Model, Reward
 from igcf.training import Progress, pretrain
 from igcf.training.graph.parameters import column_noise
 from igcf.training.graph.train import fit
-from igcf.training.graph.training_data import World
-from igcf.training.graph.training_pairs import Problem
-from igcf.training.sharded.engines import Workers, team_of
+from igcf.training.graph.training_data import GraphTrainingData
+from igcf.training.graph.training_pairs import TrainingPairs
+from igcf.training.sharded.engines import open_team
 from igcf.training.sharded.layout import Layout
 from igcf.training.sharded.team import Team
+from igcf.training.sharded.workers import Workers
 from tests.training.worlds import checkerboard
 
 OBJECTIVES: list[dict[str, Any]] = [
@@ -41,20 +42,22 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 @pytest.fixture(scope="module", params=[2, 4])
 def team(request: pytest.FixtureRequest) -> Iterator[Team]:
     """Starting a process takes seconds, so the tests that leave it alive share it."""
-    with team_of(Workers(shards=request.param)) as workers:
+    with open_team(Workers(shards=request.param)) as workers:
         yield workers
 
 
-def world(settings: dict[str, Any]) -> tuple[PretrainConfig, Problem]:
+def world(settings: dict[str, Any]) -> tuple[PretrainConfig, TrainingPairs]:
     log, config = checkerboard(41, 30), PretrainConfig(**{"dim": 6, "epochs": 50, "learning_rate": 0.1} | settings)
-    return config, World.of(log, config, Reward.from_log(log.values, config.reward)).problem
+    return config, GraphTrainingData.from_log(log, config, Reward.from_log(log.values, config.reward)).training_pairs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", OBJECTIVES, ids=str)
 def test_workers_take_the_same_50_steps_as_one_process(team: Team, settings: dict[str, Any]) -> None:
-    config, problem = world(settings)
-    alone, shared = ([step["loss"] for step in fit(problem, config, team=each).state.history] for each in (None, team))
+    config, training_pairs = world(settings)
+    alone, shared = (
+        [step["loss"] for step in fit(training_pairs, config, team=each).state.history] for each in (None, team)
+    )
     assert len(shared) == 50
     np.testing.assert_allclose(np.array(shared, float), np.array(alone, float), rtol=1e-5)
 
@@ -64,7 +67,7 @@ def test_bytes_of_a_step_are_those_of_the_formula_and_do_not_grow_with_layers(te
     assert team.group is not None
     sent = []
     for layers in (1, 4):
-        config, problem = world({"layers": layers, "epochs": 3})
+        config, training_pairs = world({"layers": layers, "epochs": 3})
         begun = 0
 
         def note(progress: Progress) -> None:
@@ -74,7 +77,7 @@ def test_bytes_of_a_step_are_those_of_the_formula_and_do_not_grow_with_layers(te
                 sent.append(team.group.sent - begun)
             begun = team.group.sent
 
-        fit(problem, config, team=team, progress=note)
+        fit(training_pairs, config, team=team, progress=note)
     sums = 2 * 8  # likelihood and KL
     layout = Layout(6, 41, 30, team.n_workers)
     # the first of the two also tells the others to keep the parameters, which costs no exchange
@@ -83,7 +86,7 @@ def test_bytes_of_a_step_are_those_of_the_formula_and_do_not_grow_with_layers(te
 
 @pytest.mark.slow
 def test_checkpoint_of_several_workers_is_continued_by_one(team: Team, tmp_path: Path) -> None:
-    config, problem = world({"epochs": 8, "validate_every": 2})
+    config, training_pairs = world({"epochs": 8, "validate_every": 2})
 
     class InterruptedRunError(Exception):
         pass
@@ -94,10 +97,10 @@ def test_checkpoint_of_several_workers_is_continued_by_one(team: Team, tmp_path:
 
     path = tmp_path / "c.safetensors"
     with pytest.raises(InterruptedRunError):
-        fit(problem, config, team=team, checkpoint=path, progress=crash)
-    resumed, whole = fit(problem, config, checkpoint=path, resume=True), fit(problem, config)
+        fit(training_pairs, config, team=team, checkpoint=path, progress=crash)
+    resumed, whole = fit(training_pairs, config, checkpoint=path, resume=True), fit(training_pairs, config)
     torch.testing.assert_close(resumed.parameters.tensors(), whole.parameters.tensors(), rtol=1e-4, atol=1e-5)
-    back = fit(problem, config, team=team, checkpoint=path, resume=True)  # a finished one, read by the workers
+    back = fit(training_pairs, config, team=team, checkpoint=path, resume=True)  # a finished one, read by the workers
     columns = team.shard.columns
     assert torch.equal(back.parameters.mean, resumed.parameters.mean[:, columns.start : columns.stop])
 

@@ -8,7 +8,7 @@ import torch
 
 from igcf.config import PretrainConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
-from igcf.training.graph import train
+from igcf.training import Progress
 from igcf.training.graph.parameters import Parameters, initial_parameters
 from igcf.training.graph.shard import Shard, learning_rate, make_optimiser
 from igcf.training.graph.train import fit
@@ -24,12 +24,12 @@ def start(config: PretrainConfig) -> Parameters:
 
 
 def test_step_ignores_gradients_left_from_before() -> None:
-    problem = small_world(SMALL).problem
-    clean, dirty = (Shard(problem, replace(SMALL, optimiser="sgd")) for _ in range(2))
+    training_pairs = small_world(SMALL).training_pairs
+    clean, dirty = (Shard(training_pairs, replace(SMALL, optimiser="sgd")) for _ in range(2))
     for tensor in dirty.parameters.tensors():
         tensor.grad = torch.full_like(tensor, 1e3)
     for shard in (clean, dirty):
-        shard.step(problem.all_pairs, 0, size=problem.n_pairs)
+        shard.step(training_pairs.all_pairs, 0, size=training_pairs.n_pairs)
     torch.testing.assert_close(clean.parameters.tensors(), dirty.parameters.tensors())
 
 
@@ -46,25 +46,26 @@ def test_step_ignores_gradients_left_from_before() -> None:
 )
 def test_training_lowers_the_loss(settings: dict[str, Any]) -> None:
     config = replace(SMALL, epochs=60, **settings)
-    history = fit(small_world(config).problem, config).state.history
+    history = fit(small_world(config).training_pairs, config).state.history
     assert float(history[-1]["loss"] or 0) < 0.95 * float(history[0]["loss"] or 0)
 
 
 def test_batches_carry_their_share_of_the_kl() -> None:
     """Per pair, a batch and the whole log have the same KL term: KL / |S|."""
-    problem = small_world(BATCHES).problem
-    shard = Shard(problem, BATCHES)
-    kls = [shard.elbo_terms(batch, 0, size=len(batch))[1].item() for batch in problem.batches(BATCHES, 0)]
+    training_pairs = small_world(BATCHES).training_pairs
+    shard = Shard(training_pairs, BATCHES)
+    kls = [shard.elbo_terms(batch, 0, size=len(batch))[1].item() for batch in training_pairs.batches(BATCHES, 0)]
     assert len(kls) > 3
     assert kls == [kls[0]] * len(kls)
 
 
 def test_batches_cover_every_pair_once_and_change_with_the_epoch() -> None:
-    problem = small_world(BATCHES).problem
+    training_pairs = small_world(BATCHES).training_pairs
     epochs = [
-        [set(zip(b.users.tolist(), b.items.tolist(), strict=True)) for b in problem.batches(BATCHES, e)] for e in (0, 1)
+        [set(zip(b.users.tolist(), b.items.tolist(), strict=True)) for b in training_pairs.batches(BATCHES, e)]
+        for e in (0, 1)
     ]
-    everything = set(zip(problem.user_idx.tolist(), problem.item_idx.tolist(), strict=True))
+    everything = set(zip(training_pairs.user_idx.tolist(), training_pairs.item_idx.tolist(), strict=True))
     assert set.union(*epochs[0]) == everything
     assert sum(len(batch) for batch in epochs[0]) == len(everything)
     assert epochs[0] != epochs[1]
@@ -72,17 +73,17 @@ def test_batches_cover_every_pair_once_and_change_with_the_epoch() -> None:
 
 def test_batches_follow_the_log_without_shuffling() -> None:
     config = replace(BATCHES, shuffle=False)
-    problem = small_world(config).problem
-    first = next(problem.batches(config, 3))
+    training_pairs = small_world(config).training_pairs
+    first = next(training_pairs.batches(config, 3))
     assert set(zip(first.users, first.items, strict=True)) == set(
-        zip(problem.user_idx[:7], problem.item_idx[:7], strict=True)
+        zip(training_pairs.user_idx[:7], training_pairs.item_idx[:7], strict=True)
     )
 
 
 def test_same_seed_gives_the_same_parameters_and_another_seed_does_not() -> None:
-    problem = small_world(SMALL).problem
-    one, two = (fit(problem, SMALL).parameters for _ in range(2))
-    other = fit(problem, replace(SMALL, seed=1)).parameters
+    training_pairs = small_world(SMALL).training_pairs
+    one, two = (fit(training_pairs, SMALL).parameters for _ in range(2))
+    other = fit(training_pairs, replace(SMALL, seed=1)).parameters
     assert torch.equal(one.mean, two.mean)
     assert torch.equal(one.rho, two.rho)
     assert not torch.equal(one.mean, other.mean)
@@ -94,20 +95,20 @@ class InterruptedRunError(Exception):
 
 @pytest.mark.parametrize("config", [SMALL, BATCHES], ids=["adam", "sgd batches"])
 def test_resumed_training_equals_uninterrupted_training(config: PretrainConfig, tmp_path: Path) -> None:
-    problem = small_world(config).problem
+    training_pairs = small_world(config).training_pairs
     path = tmp_path / "run" / "checkpoint.safetensors"
 
     def score(team: Team) -> float:
         return team.shard.parameters.mean[0, 0].item()
 
-    def crash(progress: train.Progress) -> None:
+    def crash(progress: Progress) -> None:
         if progress.epoch == 3:
             raise InterruptedRunError
 
-    whole = fit(problem, config, score=score)
+    whole = fit(training_pairs, config, score=score)
     with pytest.raises(InterruptedRunError):
-        fit(problem, config, score=score, checkpoint=path, progress=crash)
-    resumed = fit(problem, config, score=score, checkpoint=path, resume=True)
+        fit(training_pairs, config, score=score, checkpoint=path, progress=crash)
+    resumed = fit(training_pairs, config, score=score, checkpoint=path, resume=True)
     assert torch.equal(resumed.parameters.mean, whole.parameters.mean)
     assert torch.equal(resumed.parameters.rho, whole.parameters.rho)
     assert resumed.state.history == whole.state.history
@@ -115,27 +116,27 @@ def test_resumed_training_equals_uninterrupted_training(config: PretrainConfig, 
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    problem, path = small_world(SMALL).problem, tmp_path / "c.safetensors"
-    first = fit(problem, SMALL, checkpoint=path)
-    seen: list[train.Progress] = []
-    again = fit(problem, SMALL, checkpoint=path, resume=True, progress=seen.append)
+    training_pairs, path = small_world(SMALL).training_pairs, tmp_path / "c.safetensors"
+    first = fit(training_pairs, SMALL, checkpoint=path)
+    seen: list[Progress] = []
+    again = fit(training_pairs, SMALL, checkpoint=path, resume=True, progress=seen.append)
     assert torch.equal(first.parameters.mean, again.parameters.mean)
     assert seen == []
 
 
 def test_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    fit(small_world(SMALL).problem, SMALL, checkpoint=path)
+    fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path)
     other = replace(SMALL, learning_rate=0.2)
     with pytest.raises(ConfigError, match=r"other settings \(learning_rate=0.05\)"):
-        fit(small_world(other).problem, other, checkpoint=path, resume=True)
+        fit(small_world(other).training_pairs, other, checkpoint=path, resume=True)
 
 
 def test_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    fit(small_world(SMALL).problem, SMALL, checkpoint=path)
+    fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path)
     with pytest.raises(ConfigError, match="begun on other data"):
-        fit(small_world(SMALL, seed=5).problem, SMALL, checkpoint=path, resume=True)
+        fit(small_world(SMALL, seed=5).training_pairs, SMALL, checkpoint=path, resume=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x10\x00\x00\x00\x00\x00\x00\x00{}              "])
@@ -143,19 +144,19 @@ def test_damaged_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c.safetensors"
     path.write_bytes(content)
     with pytest.raises(ModelError, match="checkpoint"):
-        fit(small_world(SMALL).problem, SMALL, checkpoint=path, resume=True)
+        fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path, resume=True)
 
 
 def test_checkpoint_that_cannot_be_written_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ModelError, match="cannot write the checkpoint"):
-        fit(small_world(SMALL).problem, SMALL, checkpoint=tmp_path / "file" / "c.safetensors")
+        fit(small_world(SMALL).training_pairs, SMALL, checkpoint=tmp_path / "file" / "c.safetensors")
 
 
 def test_divergence_is_named_with_advice() -> None:
     config = replace(SMALL, optimiser="sgd", learning_rate=1e8, epochs=50, missing="ignore")
     with pytest.raises(TrainingDivergedError, match=r"lower learning_rate, now 1e\+08"):
-        fit(small_world(config).problem, config)
+        fit(small_world(config).training_pairs, config)
 
 
 def test_training_stops_when_the_score_no_longer_grows_and_keeps_the_best() -> None:
@@ -167,7 +168,7 @@ def test_training_stops_when_the_score_no_longer_grows_and_keeps_the_best() -> N
         looks.append(team.shard.parameters.copied())
         return next(scores)
 
-    result = fit(small_world(config).problem, config, score=score)
+    result = fit(small_world(config).training_pairs, config, score=score)
     assert result.state.epoch == 10
     assert result.state.best_epoch == 4
     assert torch.equal(result.parameters.mean, looks[1].mean)
@@ -185,7 +186,7 @@ def test_zero_start_is_the_one_of_the_paper_and_leaves_the_saddle() -> None:
     config = replace(SMALL, start="zeros", epochs=150, noise_std=0.1)
     assert not start(config).mean.any()
     torch.testing.assert_close(start(config).std, torch.full((21, 4), float(np.log(2))))
-    assert fit(small_world(config).problem, config).parameters.mean.abs().max() > 0.1
+    assert fit(small_world(config).training_pairs, config).parameters.mean.abs().max() > 0.1
 
 
 def test_optimisers_are_the_ones_asked_for() -> None:

@@ -9,7 +9,7 @@ from igcf.data import ColdStart
 from igcf.data.interactions import Interactions
 from igcf.model import Model, Reward
 from igcf.online import ModelLearner, Policy, replay
-from igcf.training.graph.training_data import World
+from igcf.training.graph.training_data import GraphTrainingData
 
 
 def checkerboard(n_users: int = 60, n_items: int = 40, *, share: float = 0.6, seed: int = 0) -> Interactions:
@@ -28,8 +28,8 @@ def log_of(users: Any, items: Any, values: Any, n_users: int, n_items: int) -> I
     )
 
 
-def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, seed: int = 0) -> World:
-    return World.of(
+def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, seed: int = 0) -> GraphTrainingData:
+    return GraphTrainingData.from_log(
         (log := checkerboard(n_users, n_items, share=0.5, seed=seed)),
         config,
         Reward.from_log(log.values, config.reward),

@@ -16,7 +16,7 @@ from igcf.bench.training import whole_step
 from igcf.bench.worlds import STARS, random_log
 from igcf.config import PretrainConfig
 from igcf.data.interactions import Interactions
-from igcf.training.graph.training_data import World
+from igcf.training.graph.training_data import GraphTrainingData
 
 LIMIT = 1.1
 """Largest exponent that passes as linear."""
@@ -63,7 +63,7 @@ def one_step(log: tuple[int, int, int], dim: int) -> dict[str, Any]:
     data = random_log(*log)
     gc.collect()
     peak = PeakMemory()
-    step = whole_step(World.of(data, PretrainConfig(dim=dim), STARS))
+    step = whole_step(GraphTrainingData.from_log(data, PretrainConfig(dim=dim), STARS))
     step()
     seconds = []
     for _ in range(STEPS):
@@ -99,7 +99,7 @@ def read_and_step(size: tuple[int, int, int], dim: int) -> dict[str, Any]:
         begun = time.perf_counter()
         data = Interactions.from_parquet(path)
     read = time.perf_counter()
-    step = whole_step(World.of(data, PretrainConfig(dim=dim), STARS))
+    step = whole_step(GraphTrainingData.from_log(data, PretrainConfig(dim=dim), STARS))
     built = time.perf_counter()
     step()
     first = time.perf_counter()

@@ -7,8 +7,7 @@ import numpy as np
 
 from igcf.config import PretrainConfig
 from igcf.data import load_dataset
-from igcf.training.graph.train import Progress
-from igcf.training.pretraining import pretrain
+from igcf.training import Progress, pretrain
 from igcf.training.selection import held_out_users
 
 SHARE = 0.99

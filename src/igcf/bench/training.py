@@ -15,7 +15,7 @@ from igcf.config import PretrainConfig
 from igcf.graph import csr_product, normalised_adjacency, sampled_products, sparse_product
 from igcf.graph.sparse_products import compiled
 from igcf.training.graph.shard import Shard, step_threads
-from igcf.training.graph.training_data import World
+from igcf.training.graph.training_data import GraphTrainingData
 
 STEP_LIMIT = 1.5
 
@@ -76,7 +76,7 @@ def product_jobs(
 def step_row(sizes: Sizes, clock: Clock) -> Row:
     """A whole training step (sample, propagate, score, likelihood, KL, gradients, Adam) beside its products."""
     config = PretrainConfig(dim=sizes.dim)
-    world = World.of(random_log(*sizes.log), config, STARS)
+    world = GraphTrainingData.from_log(random_log(*sizes.log), config, STARS)
     seconds = interleaved(
         {"products": bare_products(world), "ours": whole_step(world)}, repeats=sizes.step_repeats, clock=clock
     )
@@ -91,20 +91,20 @@ def step_row(sizes: Sizes, clock: Clock) -> Row:
     )
 
 
-def whole_step(world: World) -> Callable[[], object]:
+def whole_step(world: GraphTrainingData) -> Callable[[], object]:
     """A step on all pairs; the parameters go on from call to call."""
-    shard, pairs = Shard(world.problem, world.config), world.problem.all_pairs
+    shard, pairs = Shard(world.training_pairs, world.config), world.training_pairs.all_pairs
 
     def step() -> object:
-        with step_threads(world.problem, world.config):  # as `Shard.epoch` does it
+        with step_threads(world.training_pairs, world.config):  # as `Shard.epoch` does it
             return shard.step(pairs, 0, size=len(pairs))
 
     return step
 
 
-def bare_products(world: World) -> Callable[[], object]:
+def bare_products(world: GraphTrainingData) -> Callable[[], object]:
     """The products of such a step: 2 K with the adjacency, 3 at the pairs, 4 dense ones; the same kernels."""
-    pairs, graph = world.problem.all_pairs, world.propagation
+    pairs, graph = world.training_pairs.all_pairs, world.propagation
     nodes = np.random.default_rng(0).standard_normal((graph.n_nodes, world.config.dim), dtype=np.float32)
     U, V = nodes[: world.data.n_users], nodes[world.data.n_users :]
     values = pairs.targets
@@ -117,7 +117,9 @@ def bare_products(world: World) -> Callable[[], object]:
         csr_product(pairs.indptr, pairs.items, values, V)
         csr_product(pairs.item_indptr, pairs.item_users, by_item, U)
         users, items = (torch.from_numpy(side) for side in (U, V))
-        with step_threads(world.problem, world.config):  # torch's threads would slow down the next sparse product
+        with step_threads(
+            world.training_pairs, world.config
+        ):  # torch's threads would slow down the next sparse product
             of_users, of_items = users.T @ users, items.T @ items
             users @ of_items
             items @ of_users

@@ -99,20 +99,17 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
 
 def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
     from igcf.cli.pretrain import known_threshold
-    from igcf.cli.progress import training_display
     from igcf.training import pretrain
 
     begun = time.perf_counter()
-    with training_display() as show:
-        model = pretrain(
-            split.train,
-            validation=split.validation,
-            satisfied=known_threshold("synthetic"),
-            validate_rounds=rounds,
-            seed=seed,
-            method="experts",
-            progress=show,
-        )
+    model = pretrain(
+        split.train,
+        validation=split.validation,
+        satisfied=known_threshold("synthetic"),
+        validate_rounds=rounds,
+        seed=seed,
+        method="experts",
+    )
     console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
     return model
 

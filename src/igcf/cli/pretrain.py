@@ -2,7 +2,6 @@
 
 import os
 import time
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,26 @@ import click
 from rich.markup import escape
 
 from igcf.cli.output import console, emit_json
-from igcf.config import CHOICES, METHODS, ExpertsConfig, PretrainConfig, configured
+from igcf.config import (
+    METHODS,
+    RENAMED,
+    Config,
+    ExpertsConfig,
+    PretrainConfig,
+    checked_setting,
+    choices,
+    configured,
+    field_types,
+)
 from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
-    from igcf.training.sharded.engines import Engine
+    from igcf.training.sharded.workers import Engine
 
-FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for field in fields(kind)}
+KINDS: tuple[type[Config], ...] = (PretrainConfig, ExpertsConfig)
+FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
+"""Every setting, and a configuration that has it."""
 
 
 @click.command()
@@ -30,9 +41,9 @@ FIELDS = {field.name: field for kind in (PretrainConfig, ExpertsConfig) for fiel
 @click.option("--value", "value_column", default="value", show_default=True, help="Column of the reactions.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
-@click.option("--feedback", type=click.Choice(CHOICES["feedback"]), help="Gaussian or Bernoulli likelihood.")
-@click.option("--missing", type=click.Choice(CHOICES["missing"]), help="What a pair without a reaction means.")
-@click.option("--graph", type=click.Choice(CHOICES["graph"]), help="How vectors spread over the graph.")
+@click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
+@click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
+@click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
 @click.option("--epochs", type=int, help="At most this many passes.")
@@ -77,14 +88,18 @@ def pretrain(
       igcf pretrain --dataset log/ --shards 4 --checkpoint state/ --out model/
     """
     if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
-        from igcf.training.sharded.meeting import follow_environment
+        from igcf.training.sharded.rendezvous import work_for_environment
 
-        return follow_environment()
+        return work_for_environment()
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     if (dataset is None) == (from_store is None):
         raise ConfigError("name the log with --dataset or --from-store, one of them")
-    chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
+    chosen = {
+        name: value if name == "method" else _checked(f"--{name.replace('_', '-')}", name, value)
+        for name, value in settings.items()
+        if value is not None
+    } | parse_settings(others)
     if (shards, engine, address) != (None, None, None):
         chosen.setdefault("method", "graph")
     configured(None, chosen)  # a bad setting is refused before anything is read
@@ -93,20 +108,17 @@ def pretrain(
     chosen.setdefault("satisfied", known_threshold(dataset))
     console.print(f"{escape(data.name)}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
 
-    from igcf.cli.progress import training_display
     from igcf.training import pretrain as learn
 
-    with training_display() as show:
-        model = learn(
-            data,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=show,
-            shards=shards,
-            engine=engine,
-            address=address,
-            **chosen,
-        )
+    model = learn(
+        data,
+        checkpoint=checkpoint,
+        resume=resume,
+        shards=shards,
+        engine=engine,
+        address=address,
+        **chosen,
+    )
     model.save(out)
     seconds = time.perf_counter() - started
     if as_json:
@@ -118,36 +130,31 @@ def pretrain(
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE pairs as typed settings of `PretrainConfig`."""
+    """Turn the NAME=VALUE pairs of `--set` into settings with the types of their fields."""
     chosen: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         name = name.replace("-", "_")
+        if name in RENAMED:
+            raise ConfigError(f"--set {pair}: {name} is now called {RENAMED[name]}")
         if not separator or name not in FIELDS:
             raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(FIELDS)}")
-        chosen[name] = _typed(pair, text, str(FIELDS[name].type), FIELDS[name].default)
+        chosen[name] = _checked(f"--set {pair}", name, text)
     return chosen
 
 
-def _typed(pair: str, text: str, annotation: str, default: object) -> object:
-    if text.lower() == "none":
-        return None
+def _checked(option: str, name: str, value: object) -> object:
+    """Check one setting; an error names the option as it was written."""
     try:
-        if "tuple" in annotation:
-            return tuple(float(part) for part in text.split(","))
-        if isinstance(default, bool):
-            return {"true": True, "false": False}[text.lower()]
-        if isinstance(default, str):
-            return text
-        return int(text) if "int" in annotation and "float" not in annotation else float(text)
-    except (ValueError, KeyError):
-        raise ConfigError(f"--set {pair}: {text!r} does not fit the type {annotation}") from None
+        return checked_setting(FIELDS[name], name, value)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from error
 
 
 def read_log(
     dataset: str | None, from_store: str | None, data_dir: str | None, columns: tuple[str, str, str]
 ) -> "Interactions":
-    """The log that the options name."""
+    """Read the log that the options name."""
     if from_store is not None:
         try:
             from igcf.service.store import interactions_from_store
@@ -164,7 +171,7 @@ def read_log(
 
 
 def known_threshold(dataset: str | None) -> float | None:
-    """What counts as a success in a data set known by name."""
+    """Return what counts as a success in a data set known by name; None for any other log."""
     from igcf.data import DATASETS
 
     return DATASETS[dataset].satisfied if dataset in DATASETS else None

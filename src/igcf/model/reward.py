@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import BoolArray, FloatArray
+from igcf.config import RewardKind as RewardKind
 from igcf.errors import ConfigError, FeedbackError
 
-RewardKind = Literal["raw", "scaled", "satisfied", "exposed", "liked"]
-KINDS: tuple[RewardKind, ...] = ("raw", "scaled", "satisfied", "exposed", "liked")
+KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 NO_NUMBERS = (bool, np.bool_)  # although a bool is an int
 NUMBERS = (float, int, np.integer, np.floating)
 FAR_OUTSIDE = 10.0

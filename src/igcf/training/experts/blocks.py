@@ -1,6 +1,6 @@
 """Independent pieces of work in a few threads, each with one thread of linear algebra.
 
-The same pieces whatever the number of threads, so that the result does not depend on it.
+The pieces are the same whatever the number of threads, so that the result does not depend on it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from igcf.threads import at_most_threads, blas_threads
+
 BLOCK = 256
-"""Rows that are dense at the same time, per thread."""
+"""Number of rows per thread that are dense at the same time."""
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
@@ -22,23 +24,21 @@ def one_thread_each() -> Iterator[None]:
 
     BLAS splits products only, which are half of the work here, and its threads spin while they wait for the rest.
     """
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    token = _THREADS.set(max([1, *(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")]))
+    token = _THREADS.set(blas_threads())
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with at_most_threads(1, ("blas",)):
             yield
     finally:
         _THREADS.reset(token)
 
 
 def in_blocks(work: Callable[[slice], None], n_rows: int) -> None:
-    """`work` on every block of rows; it must write to its own rows only."""
+    """Call `work` on every block of rows; it must write to its own rows only."""
     in_threads(work, [slice(start, min(start + BLOCK, n_rows)) for start in range(0, n_rows, BLOCK)])
 
 
 def in_threads(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> list[Done]:
-    """What `work` makes of every piece, in their order."""
+    """Return the results of `work` on every piece, in the order of the pieces."""
     n_threads = min(_THREADS.get(), len(pieces))
     if n_threads <= 1:
         return [work(piece) for piece in pieces]

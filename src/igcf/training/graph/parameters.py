@@ -23,24 +23,20 @@ class Parameters:
 
     @property
     def std(self) -> Tensor:
-        """Softplus of rho: log(1 + exp(rho))."""
+        """Return the standard deviations: softplus of rho, log(1 + exp(rho))."""
         return softplus(self.rho)
 
-    def sample(self, std: Tensor, noise: Tensor) -> Tensor:
-        """One reparameterised draw of all vectors (eq:vi-optim)."""
-        return torch.addcmul(self.mean, std, noise)
-
     def tensors(self) -> list[Tensor]:
-        """What the optimiser changes."""
+        """Return the tensors that the optimiser changes."""
         return [self.mean, self.rho]
 
     def copied(self) -> "Parameters":
-        """A snapshot that training no longer changes."""
+        """Return a copy that training no longer changes."""
         return Parameters(self.mean.detach().clone(), self.rho.detach().clone())
 
 
 def initial_parameters(n_nodes: int, config: PretrainConfig, columns: range | None = None) -> Parameters:
-    """Small random means and narrow posteriors, or all zeros as alg:pretrain has it; of some columns or of all.
+    """Make the first parameters of some or all columns: small random means, or zeros as alg:pretrain has it.
 
     At zero means the expected gradient of the means vanishes (the loss does not change when all vectors change sign);
     only the sampling noise then leaves the saddle.
@@ -56,9 +52,9 @@ def initial_parameters(n_nodes: int, config: PretrainConfig, columns: range | No
 
 
 def column_noise(n_rows: int, columns: range, *, seed: Sequence[int], device: str = "cpu") -> Tensor:
-    """Standard normal numbers, (rows, columns); each column depends on the seed and its own number only.
+    """Draw standard normal numbers of shape (rows, columns); each column depends on the seed and its own number only.
 
-    So it does not matter how many workers share the columns, and none draws another's.
+    The draws therefore do not depend on how many workers share the columns, and no worker draws another's.
     """
     seeds = np.random.SeedSequence([number % 2**64 for number in seed]).generate_state(columns.stop)
     generator = torch.Generator(device=device)

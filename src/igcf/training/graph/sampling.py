@@ -1,8 +1,8 @@
 """A draw of all vectors and the KL of their posterior with all gradients, in pieces that stay in the cache.
 
-The same as `Parameters.sample` and `objective.gaussian_kl` by automatic differentiation, which keeps a tensor of the
+Automatic differentiation of mean + std * noise and `objective.gaussian_kl` gives the same, but keeps a tensor of the
 size of all parameters for every operation: for millions of items that took several times as long, most of it for new
-pages.
+pages of memory.
 """
 
 import math
@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 PIECE = 1 << 16
-"""Numbers at a time."""
+"""Number of entries that are worked on at a time."""
 
 
 def sample_and_kl(mean: Tensor, rho: Tensor, noise: Tensor, prior_std: float) -> tuple[Tensor, Tensor]:
-    """A reparameterised draw from N(mean, softplus(rho)^2) (eq:vi-optim), and KL to N(0, prior_std^2) (eq:KL)."""
+    """Draw from N(mean, softplus(rho)^2) (eq:vi-optim), and compute its KL to N(0, prior_std^2) (eq:KL)."""
     sample, kl = _SampleAndKl.apply(mean, rho, noise, prior_std)  # type: ignore[no-untyped-call]
     return sample, kl
 

@@ -5,8 +5,7 @@ The whole training of one process is the share of a single worker, so there is o
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from typing import Literal
 
 import numpy as np
@@ -15,62 +14,60 @@ from torch import Tensor
 
 from igcf.config import PretrainConfig
 from igcf.errors import TrainingDivergedError
+from igcf.threads import at_most_threads
 from igcf.training.graph import objective
 from igcf.training.graph.operators import make_operators
 from igcf.training.graph.pairs import Pairs
 from igcf.training.graph.parameters import Parameters, column_noise, initial_parameters
 from igcf.training.graph.population import Vectors, user_sums
 from igcf.training.graph.sampling import sample_and_kl
-from igcf.training.graph.training_pairs import Problem
+from igcf.training.graph.training_pairs import TrainingPairs
+from igcf.training.progress import StepStats
 from igcf.training.sharded.exchange import rows_of_columns
 from igcf.training.sharded.group import Group, gather_columns, scatter_columns
 from igcf.training.sharded.layout import Layout
 
 SMALL = 1 << 22
-"""Numbers below which torch computes in one thread: its threads spin, and gain little beside the sparse products."""
+"""Number of entries below which torch uses one thread: its threads spin, and gain little beside sparse products."""
 LOWEST_RATE = 0.05
-"""Where the cosine schedule ends, as a share of the learning rate."""
+"""Share of the learning rate at which the cosine schedule ends."""
 ROW_BLOCK = 1 << 16
 """Rows of a tensor that are in memory in all dimensions when a checkpoint is written or read."""
 Which = Literal["now", "best"]
 
 
-@dataclass(frozen=True)
-class StepStats:
-    """Per observed pair: the negative log likelihood, the weighted KL and their sum."""
-
-    loss: float
-    nll: float
-    kl: float
-
-
 class Shard:
-    """The share of one worker, all of it where there is no `group`.
+    """One worker's share of a training; the whole training where there is no `group`.
 
     The public methods are collective: all workers of a group call the same ones in the same order.
     """
 
     def __init__(
-        self, problem: Problem, config: PretrainConfig, *, layout: Layout | None = None, group: Group | None = None
+        self,
+        training_pairs: TrainingPairs,
+        config: PretrainConfig,
+        *,
+        layout: Layout | None = None,
+        group: Group | None = None,
     ) -> None:
         self.config, self.group = config, group
-        self.layout = layout or Layout(config.dim, problem.n_users, problem.n_items)
+        self.layout = layout or Layout(config.dim, training_pairs.n_users, training_pairs.n_items)
         rank = 0 if group is None else group.rank
         self.columns = self.layout.columns(rank)
-        self.problem = problem.of_users(self.layout.users(rank))
-        self.operators = make_operators(problem.propagation, config)
-        self.parameters = initial_parameters(problem.n_nodes, config, self.columns)
+        self.training_pairs = training_pairs.for_users(self.layout.users(rank))
+        self.operators = make_operators(training_pairs.propagation, config)
+        self.parameters = initial_parameters(training_pairs.n_nodes, config, self.columns)
         self.best = self.parameters.copied()
         self.optimiser = make_optimiser(self.parameters, config)
 
     def epoch(self, number: int, first_step: int) -> StepStats:
-        """Take the steps of one epoch; returns the means of all workers."""
-        config, n_pairs = self.config, self.problem.n_pairs
+        """Take the steps of one epoch and return the mean terms of the loss over all workers."""
+        config, n_pairs = self.config, self.training_pairs.n_pairs
         batch_size = config.batch_size or n_pairs
         n_steps = math.ceil(n_pairs / batch_size) * config.epochs
         mean = np.zeros(3)
-        with step_threads(self.problem, config):
-            for index, batch in enumerate(self.problem.batches(config, number)):
+        with step_threads(self.training_pairs, config):
+            for index, batch in enumerate(self.training_pairs.batches(config, number)):
                 step = first_step + index
                 for group in self.optimiser.param_groups:
                     group["lr"] = learning_rate(config, step / n_steps)
@@ -96,12 +93,12 @@ class Shard:
         return StepStats(loss, nll, config.kl_weight * kl)
 
     def elbo_terms(self, batch: Pairs, step: int, *, size: int) -> tuple[Tensor, Tensor]:
-        """Negative log likelihood of `batch` under one posterior sample, KL of the columns, both per pair.
+        """Compute the negative log likelihood of `batch` under one sample and the KL of the columns, both per pair.
 
         The terms of all workers add up to those of the whole.
         """
-        config, problem, parameters = self.config, self.problem, self.parameters
-        noise = column_noise(problem.n_nodes, self.columns, seed=(config.seed, step + 1), device=config.device)
+        config, training_pairs, parameters = self.config, self.training_pairs, self.parameters
+        noise = column_noise(training_pairs.n_nodes, self.columns, seed=(config.seed, step + 1), device=config.device)
         sample, kl = sample_and_kl(parameters.mean, parameters.rho, noise, config.prior_std)
         nodes = self.operators.propagate(sample)
         U, V = rows_of_columns(nodes, self.layout, self.group)
@@ -117,23 +114,23 @@ class Shard:
         else:
             nll = objective.observed_bernoulli(scores, targets)
         # the KL belongs to the whole log: a batch of |S_b| pairs carries the share |S_b| / |S| of it
-        return nll / size, kl / problem.n_pairs
+        return nll / size, kl / training_pairs.n_pairs
 
     def remember(self) -> None:
-        """Keep the parameters of now as the best ones."""
+        """Copy the current parameters to the best ones."""
         self.best.mean.copy_(self.parameters.mean.detach())
         self.best.rho.copy_(self.parameters.rho.detach())
 
     def vectors(self, which: Which, with_variances: bool) -> Vectors | None:
-        """Propagated means, and variances if asked for (they take as long as many steps); None but at rank 0."""
-        problem, propagation = self.problem, self.problem.propagation
+        """Return propagated means and, if asked for, variances, which take as long as many steps; None off rank 0."""
+        training_pairs, propagation = self.training_pairs, self.training_pairs.propagation
         parameters = self.best if which == "best" else self.parameters
         nodes = torch.from_numpy(propagation.apply(parameters.mean.detach().cpu().numpy()))
         U, V = rows_of_columns(nodes, self.layout, self.group)
-        sums = user_sums(U.numpy(), V.numpy(), problem.all_pairs)
+        sums = user_sums(U.numpy(), V.numpy(), training_pairs.all_pairs)
         if self.group is not None:
             sums = sums.added_up(self.group.total)
-        items = gather_columns(nodes[problem.n_users :], self.layout, self.group)
+        items = gather_columns(nodes[training_pairs.n_users :], self.layout, self.group)
         del nodes, U, V
         item_variances = user_variance = None
         if with_variances:
@@ -142,9 +139,11 @@ class Shard:
                 rng=np.random.default_rng(0),
                 first_column=self.columns.start,
             )
-            of_users = variances[: problem.n_users].mean(axis=0, dtype=np.float64, keepdims=True)
+            of_users = variances[: training_pairs.n_users].mean(axis=0, dtype=np.float64, keepdims=True)
             user_variance = gather_columns(torch.from_numpy(of_users), self.layout, self.group)
-            item_variances = gather_columns(torch.from_numpy(variances[problem.n_users :]), self.layout, self.group)
+            item_variances = gather_columns(
+                torch.from_numpy(variances[training_pairs.n_users :]), self.layout, self.group
+            )
         if items is None:
             return None
         return Vectors(
@@ -155,7 +154,7 @@ class Shard:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint holds: (nodes, columns), or single numbers that are the same at all workers."""
+        """Return the tensors of a checkpoint: (nodes, columns), or single numbers that are the same at all workers."""
         states = self.optimiser.state_dict()["state"]
         return {
             "mean": self.parameters.mean.detach(),
@@ -171,7 +170,7 @@ class Shard:
         }
 
     def collect(self, name: str) -> Iterator[Tensor | None]:
-        """A tensor in all dimensions, block of rows by block of rows, at rank 0; None at the others."""
+        """Yield a tensor in all dimensions, one block of rows at a time, at rank 0; None at the other ranks."""
         for block in torch.split(self.tensors()[name], ROW_BLOCK):
             yield gather_columns(block.cpu(), self.layout, self.group)
 
@@ -181,7 +180,7 @@ class Shard:
         numbers: dict[str, float],
         blocks: Callable[[str], Iterator[Tensor]] | None = None,
     ) -> None:
-        """Put saved tensors in place; rank 0 has their `blocks` of rows."""
+        """Load saved tensors; rank 0 has their `blocks` of rows."""
         for index, tensor in enumerate(self.parameters.tensors()):
             prefix = f"optimiser.{index}."
             state = {name: torch.empty_like(tensor).detach() for name in names if name.startswith(prefix)} | {
@@ -196,32 +195,27 @@ class Shard:
                 scatter_columns(next(saved) if saved is not None else None, into, self.layout, self.group)
 
     def _total(self, *numbers: float) -> tuple[float, ...]:
-        """The sums over all workers."""
+        """Return the sums over all workers."""
         if self.group is None:
             return numbers
         return tuple(self.group.total(np.array(numbers, dtype=np.float64)).tolist())
 
 
 def learning_rate(config: PretrainConfig, done: float) -> float:
-    """The learning rate after the share `done` of all steps."""
+    """Return the learning rate after the share `done` of all steps."""
     if config.schedule == "constant":
         return config.learning_rate
     return config.learning_rate * (LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def make_optimiser(parameters: Parameters, config: PretrainConfig) -> torch.optim.Optimizer:
-    """Plain SGD as in alg:pretrain, or Adam."""
+    """Make the optimiser of the settings: plain SGD as in alg:pretrain, or Adam."""
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters.tensors(), lr=config.learning_rate)
     return torch.optim.Adam(parameters.tensors(), lr=config.learning_rate, fused=True)
 
 
-@contextmanager
-def step_threads(problem: Problem, config: PretrainConfig) -> Iterator[None]:
-    """For small tensors, waking other threads takes longer than the work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if problem.n_nodes * config.dim < SMALL else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def step_threads(training_pairs: TrainingPairs, config: PretrainConfig) -> AbstractContextManager[None]:
+    """Keep torch in one thread for small tensors, where waking other threads takes longer than the work."""
+    is_small = training_pairs.n_nodes * config.dim < SMALL
+    return at_most_threads(1 if is_small else torch.get_num_threads(), ("torch",))

@@ -1,4 +1,4 @@
-"""The training loop: epochs on the negative evidence lower bound, looks at validation users, checkpoints."""
+"""Training loop of the graph model: epochs on the negative evidence lower bound, validation, checkpoints."""
 
 import time
 from collections.abc import Callable
@@ -8,29 +8,15 @@ from pathlib import Path
 from igcf.config import PretrainConfig
 from igcf.training.graph.checkpoint import read_checkpoint, write_checkpoint
 from igcf.training.graph.parameters import Parameters
-from igcf.training.graph.shard import Shard, StepStats
-from igcf.training.graph.training_pairs import Problem
+from igcf.training.graph.shard import Shard
+from igcf.training.graph.training_pairs import TrainingPairs
+from igcf.training.progress import Progress, Watch
 from igcf.training.sharded.team import Team
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One line of the live display."""
-
-    epoch: int
-    epochs: int
-    stats: StepStats | None
-    """None where the fit is exact and there is no loss to watch."""
-    validation: float | None
-    """Successes per validation user at the last look."""
-    best: float | None
-    seconds: float
-    what: str = "pretraining"
 
 
 @dataclass
 class FitState:
-    """Everything that a continued run needs beside the tensors."""
+    """State of a training run, beside its tensors, that a resumed run needs."""
 
     epoch: int = 0
     steps: int = 0
@@ -44,19 +30,19 @@ class FitState:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How the parameters that `team` holds as its best ones came about."""
+    """A finished training: the team that holds the best parameters, and the history of the run."""
 
     team: Team
     state: FitState
 
     @property
     def parameters(self) -> Parameters:
-        """Best on the validation users (or the last ones without any); of several workers, this one's columns."""
+        """Parameters that were best on the validation users, or the last ones without any; this worker's columns."""
         return self.team.shard.best
 
 
 def fit(
-    problem: Problem,
+    training_pairs: TrainingPairs,
     config: PretrainConfig,
     *,
     team: Team | None = None,
@@ -64,7 +50,7 @@ def fit(
     score: Callable[[Team], float] | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Watch | None = None,
 ) -> Fit:
     """Train for `epochs` of the schedule of `config` (all of them unless given), or until `score` stops growing.
 
@@ -74,12 +60,12 @@ def fit(
     """
     begun = time.perf_counter()
     last_epoch = config.epochs if epochs is None else min(epochs, config.epochs)
-    steps_per_epoch = 1 if config.batch_size is None else -(-problem.n_pairs // config.batch_size)
+    steps_per_epoch = 1 if config.batch_size is None else -(-training_pairs.n_pairs // config.batch_size)
     team = team or Team()
-    team.begin(problem, config)
+    team.begin(training_pairs, config)
     state = FitState()
     if resume and checkpoint is not None and checkpoint.exists():
-        state = FitState(**read_checkpoint(checkpoint, team, config, problem.fingerprint))
+        state = FitState(**read_checkpoint(checkpoint, team, config, training_pairs.fingerprint))
     before = state.seconds
     while state.epoch < last_epoch and not state.finished:
         mean = team.call(Shard.epoch, number=state.epoch, first_step=state.steps)
@@ -97,14 +83,14 @@ def fit(
         state.history.append({"epoch": state.epoch, "validation": validation, **asdict(mean)})
         state.finished = state.finished or is_last
         if checkpoint is not None and (state.finished or state.epoch % config.validate_every == 0):
-            write_checkpoint(checkpoint, team, config, problem.fingerprint, asdict(state))
+            write_checkpoint(checkpoint, team, config, training_pairs.fingerprint, asdict(state))
         if progress is not None:
             progress(Progress(state.epoch, last_epoch, mean, validation, state.best_score, state.seconds))
     return Fit(team, state)
 
 
 def _remember(state: FitState, validation: float, team: Team, config: PretrainConfig) -> None:
-    """Keep the parameters unless earlier ones were better; count the looks that brought nothing."""
+    """Remember the parameters unless earlier ones were better, and count the validations without improvement."""
     has_gained = state.best_score is None or validation > state.best_score
     if state.best_score is None or validation >= state.best_score:
         state.best_score, state.best_epoch = validation, state.epoch

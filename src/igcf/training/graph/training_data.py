@@ -1,4 +1,4 @@
-"""A log as training sees it, and the way back from trained parameters to a model for the online phase."""
+"""The log that the graph model is trained on, and the way from trained parameters to a model for the online phase."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,22 +19,22 @@ from igcf.training.graph.population import (
     residual_variances,
     root_mean_square,
 )
-from igcf.training.graph.training_pairs import Problem
+from igcf.training.graph.training_pairs import TrainingPairs
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """A log with its graph and rewards."""
+class GraphTrainingData:
+    """A log with its rewards and its user-item graph."""
 
     data: Interactions
     config: PretrainConfig
     reward: Reward
     propagation: Propagation
-    problem: Problem
+    training_pairs: TrainingPairs
 
     @classmethod
-    def of(cls, data: Interactions, config: PretrainConfig, reward: Reward) -> "World":
-        """Build graph and rewards of a log; users who never reacted are left out, they tell nothing."""
+    def from_log(cls, data: Interactions, config: PretrainConfig, reward: Reward) -> "GraphTrainingData":
+        """Compute rewards and graph of a log; users without any reaction are left out."""
         counts = np.bincount(data.user_idx, minlength=data.n_users)
         if not counts.all():
             data = data.only_users(np.flatnonzero(counts))
@@ -44,7 +44,7 @@ class World:
         propagation = build_propagation(
             config, data.n_users, data.n_items, data.user_idx[is_edge], data.item_idx[is_edge]
         )
-        problem = Problem(
+        training_pairs = TrainingPairs(
             n_users=data.n_users,
             n_items=data.n_items,
             user_idx=data.user_idx,
@@ -55,10 +55,10 @@ class World:
             users=range(data.n_users),
             n_pairs=len(data),
         )
-        return cls(data, config, reward, propagation, problem)
+        return cls(data, config, reward, propagation, training_pairs)
 
     def online_settings(self, vectors: Vectors) -> OnlineSettings:
-        """Noise and gamma as the settings say, the noise estimated from the log unless given."""
+        """Return noise and gamma of the online phase; noise that is not set is estimated from the log."""
         config = self.config
         if config.feedback == "binary":
             xi = root_mean_square(vectors.users)
@@ -73,7 +73,7 @@ class World:
     def online_model(
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
     ) -> Model:
-        """The model that the online phase starts from."""
+        """Build the model that the online phase starts from."""
         variance = vectors.user_variance if self.config.total_variance else None
         mean, cov = meta_distribution(vectors.users, gamma=online.gamma, user_variance=variance)
         linear = Linear(vectors.items, vectors.item_variances, mean, cov)

@@ -1,4 +1,4 @@
-"""What is learned from: pairs with their rewards, and the graph."""
+"""Training data of one worker: its users' pairs with rewards, and the graph of everybody."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,37 +13,39 @@ from igcf.training.graph.pairs import Pairs
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """The graph of all users and items, and the pairs of some or all users."""
+class TrainingPairs:
+    """User-item pairs of some or all users with their rewards, and the graph of all users and items."""
 
     n_users: int
     n_items: int
     user_idx: IntArray
     """User of each pair, counted from the first of `users`."""
     item_idx: IntArray
+    """Item row of each pair."""
     targets: Float32Array
+    """Reward of each pair."""
     propagation: Propagation
     fingerprint: str
-    """Of the log, so that a checkpoint is only continued on the data that it began with."""
+    """Hash of the log, so that a checkpoint is only continued on the data that it began with."""
     users: range
-    """Whose pairs these are."""
+    """Rows of the users whose pairs these are."""
     n_pairs: int
-    """Pairs of all users."""
+    """Number of pairs of all users together."""
     rows: IntArray | None = None
-    """Where each pair stands among those of all users, ascending; None: these are all."""
+    """Position of each pair among those of all users, ascending; None where these are all pairs."""
 
     @property
     def n_nodes(self) -> int:
-        """Users and items together."""
+        """Number of users and items together."""
         return self.n_users + self.n_items
 
     @cached_property
     def all_pairs(self) -> Pairs:
-        """All pairs as one batch."""
+        """Return all pairs as one batch."""
         return self._pairs(slice(None))
 
     def batches(self, config: PretrainConfig, epoch: int) -> Iterator[Pairs]:
-        """The batches of one epoch; their order depends on the seed and the epoch only."""
+        """Yield the batches of one epoch; their order depends on the seed and the epoch only."""
         if config.batch_size is None:
             yield self.all_pairs
             return
@@ -53,8 +55,8 @@ class Problem:
         for start in range(0, len(order), config.batch_size):
             yield self._pairs(self._own(order[start : start + config.batch_size]))
 
-    def of_users(self, users: range) -> "Problem":
-        """The same with the pairs of a range of users only."""
+    def for_users(self, users: range) -> "TrainingPairs":
+        """Return the same graph with the pairs of a range of users only."""
         if users == self.users:
             return self
         rows = np.flatnonzero((self.user_idx >= users.start) & (self.user_idx < users.stop))
@@ -68,7 +70,7 @@ class Problem:
         )
 
     def _own(self, batch: IntArray) -> IntArray:
-        """Which of our pairs are in a batch of all users' pairs."""
+        """Return which of these pairs are in a batch of all users' pairs."""
         if self.rows is None:
             return batch
         place = np.searchsorted(self.rows, batch)
@@ -77,4 +79,6 @@ class Problem:
         return own
 
     def _pairs(self, rows: slice | IntArray) -> Pairs:
-        return Pairs.of(len(self.users), self.n_items, self.user_idx[rows], self.item_idx[rows], self.targets[rows])
+        return Pairs.from_arrays(
+            len(self.users), self.n_items, self.user_idx[rows], self.item_idx[rows], self.targets[rows]
+        )

@@ -9,48 +9,46 @@ from typing import Any
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from igcf.errors import ConfigError, WorkerLostError
-from igcf.training.sharded.meeting import PATIENCE_SECONDS, follow_environment, meet
+from igcf.training.sharded.ray_cluster import ray_cluster
+from igcf.training.sharded.rendezvous import PATIENCE_SECONDS, rendezvous, work_for_environment
 from igcf.training.sharded.team import Team
 
 OBJECT_STORE_BYTES = 100 << 20
-"""Of a cluster started here; what the workers exchange does not go through it."""
+"""Shared memory of a cluster started here; what the workers exchange does not go through it."""
 
 
-class Follower:
-    """What an actor does."""
+class RayWorker:
+    """An actor of a Ray cluster that works for rank 0."""
 
     def process(self) -> int:
-        """Its process, to name it by."""
+        """Return the number of the process, to name the worker by."""
         return os.getpid()
 
-    def follow(self, variables: dict[str, str]) -> None:
-        """Work until the caller says stop."""
+    def work(self, variables: dict[str, str]) -> None:
+        """Work until rank 0 says stop."""
         os.environ.update(variables)
-        follow_environment(_own_address())
+        work_for_environment(_own_address())
 
 
 @contextmanager
 def ray_team(n_workers: int | None, address: str | None) -> Iterator[Team]:
-    """Actors on the cluster at `address`, or on one that is started here and ends with the block.
+    """Start actors on the cluster at `address`, or on one that is started here and ends with the block.
 
     Without `n_workers` there is one on each machine.
     """
-    try:
-        ray: Any = import_module("ray")
-    except ImportError as error:
-        raise ConfigError(f"engine=ray needs Ray ({error}); pip install 'igcf[scale]'") from error
-    with _cluster(ray, address, n_workers or 1):
+    with ray_cluster(address, n_cpus=n_workers or 1, object_store_bytes=OBJECT_STORE_BYTES) as ray:
         n_workers = n_workers or sum(bool(node["Alive"]) for node in ray.nodes())
-        kind = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(Follower)
+        kind = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(RayWorker)
         actors = [kind.remote() for _ in range(n_workers)]
         try:
-            yield from _led(ray, actors)
+            yield from _drive(ray, actors)
         finally:
             for actor in actors:
                 ray.kill(actor)
 
 
-def _led(ray: Any, actors: list[Any]) -> Iterator[Team]:
+def _drive(ray: Any, actors: list[Any]) -> Iterator[Team]:
+    """Connect the actors with this process, give the orders, and report who was lost."""
     size = len(actors) + 1
     names = [actor.process.remote() for actor in actors]
     ready, _ = ray.wait(names, num_returns=len(names), timeout=PATIENCE_SECONDS)
@@ -62,13 +60,13 @@ def _led(ray: Any, actors: list[Any]) -> Iterator[Team]:
     host = _own_address()
     store = TCPStore(host, 0, size, is_master=True, wait_for_workers=False)
     jobs = [
-        actor.follow.remote(
+        actor.work.remote(
             {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": host, "MASTER_PORT": str(store.port)}
         )
         for rank, actor in enumerate(actors, start=1)
     ]
 
-    def fate(seconds: float) -> str | None:
+    def exit_reason(seconds: float) -> str | None:
         ended, _ = ray.wait(jobs, num_returns=len(jobs), timeout=seconds)
         for job in ended:
             try:
@@ -80,45 +78,20 @@ def _led(ray: Any, actors: list[Any]) -> Iterator[Team]:
         return None
 
     def check() -> None:
-        if text := fate(0):
+        if text := exit_reason(0):
             raise WorkerLostError(text)
 
     try:
-        group, _ = meet(store, 0, size, host=host, works=False, check=check)
+        group, _ = rendezvous(store, 0, size, host=host, works=False, check=check)
         team = Team(group, store, n_workers=len(actors), coordinated=True)
         yield team
         team.stop()
         ray.wait(jobs, num_returns=len(jobs), timeout=PATIENCE_SECONDS)
     except WorkerLostError as error:
-        raise WorkerLostError(fate(5.0) or str(error)) from error
+        raise WorkerLostError(exit_reason(5.0) or str(error)) from error
 
 
 def _own_address() -> str:
-    """Of this machine, as the cluster knows it."""
+    """Return the address of this machine as the cluster knows it."""
     ray: Any = import_module("ray")
     return str(ray.util.get_node_ip_address())
-
-
-@contextmanager
-def _cluster(ray: Any, address: str | None, n_cpus: int) -> Iterator[None]:
-    if ray.is_initialized():
-        yield
-        return
-    options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
-    if address is None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        options |= {
-            "num_cpus": n_cpus,
-            "object_store_memory": OBJECT_STORE_BYTES,
-            "include_dashboard": False,
-            "_node_ip_address": "127.0.0.1",
-        }
-    try:
-        ray.init(address=address or "local", **options)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        where = "start a Ray cluster here" if address is None else f"reach the Ray cluster at {address}"
-        raise ConfigError(f"cannot {where}: {str(error).strip().splitlines()[0]}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()

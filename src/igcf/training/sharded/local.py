@@ -1,4 +1,4 @@
-"""Workers as processes of this machine; the calling process is the first one."""
+"""Workers as processes of this machine; the calling process is rank 0."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from typing import IO
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from igcf.errors import WorkerLostError
-from igcf.training.sharded.meeting import at_most_threads, meet
+from igcf.training.sharded.rendezvous import rendezvous, worker_threads
 from igcf.training.sharded.team import Team
 
 HOST = "127.0.0.1"
@@ -21,7 +21,7 @@ GRACE_SECONDS = 5.0
 
 
 class Worker:
-    """A started process and what it wrote to stderr."""
+    """A started worker process and what it wrote to standard error."""
 
     def __init__(self, rank: int, n_workers: int, port: int) -> None:
         variables = {"RANK": rank, "WORLD_SIZE": n_workers, "MASTER_ADDR": HOST, "MASTER_PORT": port}
@@ -37,8 +37,8 @@ class Worker:
             stderr=self._errors,
         )
 
-    def fate(self) -> str | None:
-        """How it ended, in words; None while it runs."""
+    def exit_reason(self) -> str | None:
+        """Say in words how the process ended; None while it runs."""
         code = self.process.poll()
         if code is None:
             return None
@@ -50,7 +50,7 @@ class Worker:
         return f"{name} ended with code {code}" + (f" ({lines[-1].strip()})" if lines else "")
 
     def end(self, seconds: float) -> None:
-        """Let it finish for some seconds, then kill it."""
+        """Wait some seconds for the process to finish, then kill it."""
         assert self.process.stdin is not None  # noqa: S101
         try:
             self.process.wait(seconds)
@@ -69,33 +69,32 @@ def local_team(n_workers: int) -> Iterator[Team]:
     patience = 0.0
 
     def check() -> None:
-        fates = [fate for worker in workers if (fate := worker.fate())]
-        if fates:
-            raise WorkerLostError(fates[0])
+        reasons = [reason for worker in workers if (reason := worker.exit_reason())]
+        if reasons:
+            raise WorkerLostError(reasons[0])
 
     try:
-        group, threads = meet(store, 0, n_workers, host=HOST, check=check)
-        with at_most_threads(threads):
+        group, threads = rendezvous(store, 0, n_workers, host=HOST, check=check)
+        with worker_threads(threads):
             team = Team(group, store, n_workers=n_workers)
             yield team
         team.stop()
         patience = GRACE_SECONDS
     except WorkerLostError as error:
-        raise WorkerLostError(_first_fate(workers) or str(error)) from error
+        raise WorkerLostError(_first_exit_reason(workers) or str(error)) from error
     finally:
         for worker in workers:
             worker.end(patience)
 
 
-def _first_fate(workers: Sequence[Worker]) -> str | None:
-    """Who died of a signal, or otherwise first; the others end because a connection broke."""
+def _first_exit_reason(workers: Sequence[Worker]) -> str | None:
+    """Return why the worker that died of a signal, or otherwise first, ended; the others lost a connection."""
     deadline = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < deadline:
         ended = [worker for worker in workers if worker.process.poll() is not None]
         if ended:
             ended.sort(key=lambda worker: worker.process.returncode)  # signals are negative
-            fate = ended[0].fate()
             if ended[0].process.returncode != 0:
-                return fate
+                return ended[0].exit_reason()
         time.sleep(0.02)
     return None

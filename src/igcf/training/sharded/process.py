@@ -5,18 +5,18 @@ import signal
 import sys
 import threading
 
-from igcf.training.sharded.meeting import follow_environment
+from igcf.training.sharded.rendezvous import work_for_environment
 
 
 def main() -> None:
-    """Work until the first worker says stop, or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first worker ends the others
+    """Work until rank 0 says stop or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    follow_environment("127.0.0.1")
+    work_for_environment("127.0.0.1")
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # ends when the first worker does, however it does
+    sys.stdin.buffer.read()  # ends when the first worker does, however it ends
     os._exit(1)
 
 

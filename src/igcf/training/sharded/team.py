@@ -1,8 +1,7 @@
-"""A job's workers as the first one sees them: it calls a method of `Shard`, and all run it at the same time."""
+"""Orders from rank 0 to the workers of a training: it calls a method of `Shard`, and all run it at the same time."""
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from igcf.config import PretrainConfig
+from igcf.config import PretrainConfig, field_types
 from igcf.errors import IgcfError, WorkerLostError
 from igcf.graph import Propagation
 from igcf.training.graph.shard import Shard
-from igcf.training.graph.training_pairs import Problem
+from igcf.training.graph.training_pairs import TrainingPairs
 from igcf.training.sharded.group import Group
 from igcf.training.sharded.layout import Layout
 
@@ -25,7 +24,7 @@ ORDERS = ("epoch", "remember", "vectors", "collect", "restore")
 
 
 class Team:
-    """The workers of a job, seen from rank 0; without a group there is only this process."""
+    """Workers of a training as rank 0 sees them; without a group there is only this process."""
 
     def __init__(
         self, group: Group | None = None, store: Store | None = None, *, n_workers: int = 1, coordinated: bool = False
@@ -38,28 +37,28 @@ class Team:
 
     @property
     def shard(self) -> Shard:
-        """The share of this process."""
+        """Share of this process."""
         assert self._shard is not None, "begin comes first"  # noqa: S101
         return self._shard
 
-    def begin(self, problem: Problem, config: PretrainConfig) -> None:
-        """Give every worker its share of a new training."""
+    def begin(self, training_pairs: TrainingPairs, config: PretrainConfig) -> None:
+        """Send every worker its share of a new training."""
         self._shard = None
-        layout = Layout(config.dim, problem.n_users, problem.n_items, self.n_workers, self._coordinated)
+        layout = Layout(config.dim, training_pairs.n_users, training_pairs.n_items, self.n_workers, self._coordinated)
         if self.group is not None:
             self._order("begin", config=config.as_dict(), n_workers=self.n_workers, coordinated=self._coordinated)
             for rank in range(1, self.group.size):
-                send_problem(problem.of_users(layout.users(rank)), self.group, rank)
-        self._shard = Shard(problem, config, layout=layout, group=self.group)
+                send_pairs(training_pairs.for_users(layout.users(rank)), self.group, rank)
+        self._shard = Shard(training_pairs, config, layout=layout, group=self.group)
 
     def call(self, method: Callable[..., Any], mine: dict[str, Any] | None = None, /, **arguments: Any) -> Any:
-        """Let all workers run a method of `Shard`; returns what it gives here. Only here it also gets `mine`."""
+        """Let all workers run a method of `Shard`, and return its result here; only here it also gets `mine`."""
         if self.group is not None:
             self._order(method.__name__, **arguments)
         return method(self.shard, **arguments, **(mine or {}))
 
     def stop(self) -> None:
-        """Send the workers home."""
+        """Tell the workers that there is nothing more to do."""
         if self.group is not None:
             self._order("stop")
 
@@ -68,12 +67,12 @@ class Team:
         try:
             self._store.set(_key(self._n_orders), json.dumps([name, arguments]))
         except RuntimeError as error:
-            raise WorkerLostError(f"the workers' meeting point is gone ({str(error).splitlines()[0]})") from error
+            raise WorkerLostError(f"the workers' store is gone ({str(error).splitlines()[0]})") from error
         self._n_orders += 1
 
 
-def follow(group: Group, store: Store) -> None:
-    """Do what rank 0 orders until it says stop; returns early where the job broke, which rank 0 reports."""
+def worker_loop(group: Group, store: Store) -> None:
+    """Run what rank 0 orders until it says stop; return early where the job broke, which rank 0 reports."""
     shard: Shard | None = None
     number = 0
     while True:
@@ -97,25 +96,25 @@ def follow(group: Group, store: Store) -> None:
             shard = None
 
 
-def send_problem(problem: Problem, group: Group, rank: int) -> None:
-    """A worker's pairs and the whole graph."""
-    graph = problem.propagation.adjacency
+def send_pairs(training_pairs: TrainingPairs, group: Group, rank: int) -> None:
+    """Send a worker its pairs and the whole graph."""
+    graph = training_pairs.propagation.adjacency
     arrays = {
-        "user_idx": problem.user_idx,
-        "item_idx": problem.item_idx,
-        "targets": problem.targets,
-        "rows": np.arange(len(problem.targets)) if problem.rows is None else problem.rows,
+        "user_idx": training_pairs.user_idx,
+        "item_idx": training_pairs.item_idx,
+        "targets": training_pairs.targets,
+        "rows": np.arange(len(training_pairs.targets)) if training_pairs.rows is None else training_pairs.rows,
         "indptr": graph.indptr,
         "indices": graph.indices,
         "data": graph.data,
     }
     header = {
-        "n_users": problem.n_users,
-        "n_items": problem.n_items,
-        "n_pairs": problem.n_pairs,
-        "fingerprint": problem.fingerprint,
-        "users": [problem.users.start, problem.users.stop],
-        "weights": problem.propagation.weights,
+        "n_users": training_pairs.n_users,
+        "n_items": training_pairs.n_items,
+        "n_pairs": training_pairs.n_pairs,
+        "fingerprint": training_pairs.fingerprint,
+        "users": [training_pairs.users.start, training_pairs.users.stop],
+        "weights": training_pairs.propagation.weights,
         "arrays": {name: [str(array.dtype), len(array)] for name, array in arrays.items()},
     }
     text = torch.frombuffer(bytearray(json.dumps(header).encode()), dtype=torch.uint8)
@@ -125,8 +124,8 @@ def send_problem(problem: Problem, group: Group, rank: int) -> None:
         group.send(torch.from_numpy(np.ascontiguousarray(array)), rank)
 
 
-def received_problem(group: Group) -> Problem:
-    """The other end of `send_problem`."""
+def receive_pairs(group: Group) -> TrainingPairs:
+    """Receive what `send_pairs` sends."""
     length = int(group.receive(torch.empty(1, dtype=torch.int64), 0))
     header = json.loads(bytes(group.receive(torch.empty(length, dtype=torch.uint8), 0).numpy()))
     arrays = {
@@ -135,7 +134,7 @@ def received_problem(group: Group) -> Problem:
     }
     n_nodes = header["n_users"] + header["n_items"]
     graph = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n_nodes, n_nodes))
-    return Problem(
+    return TrainingPairs(
         n_users=header["n_users"],
         n_items=header["n_items"],
         user_idx=arrays["user_idx"],
@@ -150,12 +149,10 @@ def received_problem(group: Group) -> Problem:
 
 
 def _received_shard(group: Group, config: dict[str, Any], n_workers: int, coordinated: bool) -> Shard:
-    problem = received_problem(group)
-    weights = config["layer_weights"]
-    known = {field.name: config[field.name] for field in fields(PretrainConfig)}
-    settings = PretrainConfig(**known | {"layer_weights": None if weights is None else tuple(weights)})
-    layout = Layout(settings.dim, problem.n_users, problem.n_items, n_workers, coordinated)
-    return Shard(problem, settings, layout=layout, group=group)
+    training_pairs = receive_pairs(group)
+    settings = PretrainConfig(**{name: config[name] for name in field_types(PretrainConfig)})
+    layout = Layout(settings.dim, training_pairs.n_users, training_pairs.n_items, n_workers, coordinated)
+    return Shard(training_pairs, settings, layout=layout, group=group)
 
 
 def _key(number: int) -> str:

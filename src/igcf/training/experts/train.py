@@ -1,0 +1,79 @@
+"""Training of the default model: fit the experts, choose on validation users, build the model."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from igcf.config import ExpertsConfig
+from igcf.data.interactions import Interactions
+from igcf.model import Model, Reward
+from igcf.training.experts.assembling import ACTIVITY_VARIANCE
+from igcf.training.experts.blocks import one_thread_each
+from igcf.training.experts.choosing import best_choice, first_choice
+from igcf.training.experts.fitting import Choice, Fits
+from igcf.training.experts.prior import prior_from_users
+from igcf.training.progress import Progress, Watch
+from igcf.training.selection import held_out_users, validation_table
+
+WIDE_ACTIVITY_VARIANCE = 30.0
+"""Prior variance of a user's activity before validation users tell what it is (`prior_from_users`)."""
+
+
+def fit_experts(
+    data: Interactions,
+    config: ExpertsConfig,
+    *,
+    validation: Interactions | None = None,
+    progress: Watch | None = None,
+) -> Model:
+    """Learn both experts; what is left open is chosen on validation users, or on the most active users held out."""
+    begun = time.perf_counter()
+    reward = Reward.from_log(data.values, "satisfied", config.satisfied)
+    is_prior_estimated = validation is not None and config.prior_from_validation
+
+    def say(what: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
+
+    variance = WIDE_ACTIVITY_VARIANCE if is_prior_estimated else ACTIVITY_VARIANCE
+    if not config.activity_offset:
+        variance = 0.0
+    fits = Fits(data, config, reward, say, variance)
+    held_out = held_out_users(data, config.holdout)
+    choice = first_choice(config)
+    precision: float | None = None
+    with one_thread_each():
+        if validation is not None:
+            truth = validation_table(validation, data)
+            choice, precision = best_choice(fits, truth)
+        elif len(held_out):
+            rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say, variance)
+            choice, precision = best_choice(rest, data.only_users(held_out).dense())
+            fits.earlier = rest.logistic()
+        fits.logistic()  # before the seconds are counted
+        model = fits.model(choice, _record(fits, choice, precision, time.perf_counter() - begun))
+        return prior_from_users(model, truth, config.validate_rounds) if is_prior_estimated else model
+
+
+def _record(fits: Fits, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
+    """Return the model's metadata: how it was trained, on what, and what was chosen."""
+    data, config = fits.data, fits.config
+    return {
+        "settings": config.as_dict(),
+        "chosen": {
+            "dim": choice.dim,
+            "activity": choice.activity,
+            "likelihood_temperature": choice.likelihood_temperature,
+            "item_age_correction": choice.item_age_correction and fits.growth is not None,
+        },
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint(),
+            "users": data.n_users,
+            "items": data.n_items,
+            "reactions": len(data),
+        },
+        "metrics": {"validation_precision": precision, "validation_rounds": config.validate_rounds},
+        "seconds": round(seconds, 3),
+    }
