@@ -50,7 +50,7 @@ class PretrainConfig:
     """How the variational graph model is learned from a log; the defaults were chosen on validation users."""
 
     dim: int = 64
-    """Size d of user and item vectors."""
+    """Size d of the user and item vectors."""
     feedback: Feedback = "continuous"
     """Gaussian (`eq::model::reg`) or Bernoulli (`eq::model::cls`) likelihood."""
     missing: Missing = "zero"
@@ -58,23 +58,23 @@ class PretrainConfig:
     missing_weight: float = 1.0
     """Weight w0 of a pair without a reaction when `missing` is `zero`."""
     reward: PredictedReward = "satisfied"
-    """What the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
+    """Reward that the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
     graph: GraphName = "appnp"
-    """Which propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
+    """Kind of propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
     layers: int = 2
     """Number K of propagation layers; 0 is matrix factorisation."""
     layer_weights: tuple[float, ...] | None = None
-    """alpha_0 .. alpha_K of LightGCN; None: 1 / (K + 1) each."""
+    """Layer weights alpha_0 .. alpha_K of LightGCN; None: 1 / (K + 1) each."""
     teleport: float = 0.6
-    """beta of APPNP: how much a node keeps of itself."""
+    """Teleport probability beta of APPNP: the share of itself that a node keeps."""
     edges: Edges = "observed"
-    """Which pairs are edges of the graph."""
+    """Pairs that are edges of the graph: all observed ones, or the successes."""
     prior_std: float = 1.0
-    """sigma_0 of `eq:para_init`."""
+    """Standard deviation sigma_0 of the prior on all vectors (`eq:para_init`)."""
     noise_std: float = 0.3
-    """sigma_noise in reward units, of the pretraining likelihood."""
+    """Standard deviation of the noise in the pretraining likelihood, in reward units."""
     online_noise_var: float | None = None
     """Noise variance of the online phase; None: estimated from the training residuals."""
     item_noise: bool = True
@@ -84,17 +84,19 @@ class PretrainConfig:
     start: Start = "random"
     """Start of the means: small random numbers, or zeros with std log 2, as in alg:pretrain."""
     optimiser: Optimiser = "adam"
+    """Method of gradient descent."""
     learning_rate: float = 0.05
+    """Largest step size of the optimiser."""
     schedule: Schedule = "cosine"
-    """How the learning rate falls over the epochs: along a cosine to a twentieth, or not at all."""
+    """Schedule of the learning rate over the epochs: a cosine down to a twentieth, or constant."""
     epochs: int = 150
-    """Passes over the log; a full-batch step is one pass."""
+    """Largest number of passes over the log; a full-batch step is one pass."""
     batch_size: int | None = None
-    """Reactions per step; None: all of them in one step."""
+    """Number of reactions per step; None: all of them in one step."""
     shuffle: bool = True
-    """Mix the reactions anew in every epoch; otherwise batches follow the order of the log."""
+    """Shuffle the reactions in every epoch; otherwise batches follow the order of the log."""
     gamma: float = 1e-3
-    """Added to the diagonal of the population covariance (`gamma` of the meta prior)."""
+    """Number added to the diagonal of the population covariance (`gamma` of the meta prior)."""
     total_variance: bool = False
     """Add the users' mean posterior variance to the population covariance (law of total variance)."""
     tune: bool = True
@@ -102,16 +104,17 @@ class PretrainConfig:
     holdout: float = 0.1
     """Share of users (the most active ones, 200 at most) set aside for validation when no validation log is given."""
     validate_every: int = 25
-    """Epochs between two looks at the validation users."""
+    """Number of epochs between two validations."""
     validate_rounds: int = 40
     """Rounds that each validation user is played; the score is the mean number of successes."""
     patience: int = 4
-    """Looks without improvement before training stops."""
+    """Number of validations without improvement after which training stops."""
     kernel: Kernel = "compiled"
-    """Sparse products by the compiled CPU kernels, or by torch, which also runs on other devices."""
+    """What computes sparse products: the compiled CPU kernels, or torch, which also runs on other devices."""
     device: str = "cpu"
-    """Where torch computes; anything but `cpu` needs kernel=torch."""
+    """Device on which torch computes; anything but `cpu` needs kernel=torch."""
     seed: int = 0
+    """Seed of all random numbers: the same seed gives the same model."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
@@ -133,23 +136,23 @@ class ExpertsConfig:
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
     linear_dim: int | None = None
-    """Components of the linear expert; None: 48 or 24."""
+    """Number of components of the linear expert; None: 48 or 24."""
     activity: float | None = None
-    """Users weigh (their successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
+    """Exponent of the users' weights (successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
     likelihood_temperature: float | None = None
-    """Divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
+    """Number that divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
     item_age_correction: bool | None = None
     """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
     grades: bool = True
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
     activity_offset: bool = True
-    """How much a user sees and likes of everything is an unknown of its own, apart from taste."""
+    """Learn how active a user is, apart from taste, as an unknown of its own."""
     prior_from_validation: bool = True
-    """Where validation users are given, meet others with the prior of these, learned by meeting them."""
+    """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
     logistic_dim: int = 32
-    """Size of the logistic expert's vectors."""
+    """Size of the logistic expert's user vectors."""
     iterations: int = 15
-    """Rounds of variational EM."""
+    """Number of iterations of variational EM."""
     penalty: float = 5.0
     """Precision of the Gaussian prior on the logistic expert's item vectors."""
     holdout: float = 0.1
@@ -157,6 +160,7 @@ class ExpertsConfig:
     validate_rounds: int = 120
     """Rounds that each validation user is played; the score is the mean number of successes."""
     seed: int = 0
+    """Seed of all random numbers: the same seed gives the same model."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""

@@ -18,15 +18,15 @@ SETTINGS: dict[str, Any] = {"dim": 6, "epochs": 40, "validate_every": 10, "holdo
 pytestmark = pytest.mark.slow
 
 
-def followers() -> list[int]:
+def ray_workers() -> list[int]:
     """The actors of this session's clusters; Ray names a process after what it does."""
     listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if re.search(r"ray::\S*RayWorker\S*follow", line)]
+    return [int(line.split()[0]) for line in listed.splitlines() if re.search(r"ray::\S*RayWorker\S*work", line)]
 
 
 def test_two_workers_of_a_cluster_learn_what_one_process_learns_also_after_one_was_killed(tmp_path: Path) -> None:
     losses: dict[str, list[float]] = {"alone": [], "ray": []}
-    before = followers()
+    before = ray_workers()
 
     def note(progress: Progress) -> None:
         losses["alone"].append(progress.stats.loss if progress.stats else 0.0)
@@ -34,7 +34,7 @@ def test_two_workers_of_a_cluster_learn_what_one_process_learns_also_after_one_w
     def note_and_kill(progress: Progress) -> None:
         losses["ray"].append(progress.stats.loss if progress.stats else 0.0)
         if progress.epoch == 25:
-            os.kill(next(pid for pid in followers() if pid not in before), signal.SIGKILL)
+            os.kill(next(pid for pid in ray_workers() if pid not in before), signal.SIGKILL)
 
     alone = pretrain(checkerboard(), progress=note, **SETTINGS)
     with pytest.raises(WorkerLostError, match=r"of 2 \(process \d+ on the Ray cluster\) died"):
@@ -45,4 +45,4 @@ def test_two_workers_of_a_cluster_learn_what_one_process_learns_also_after_one_w
     np.testing.assert_allclose(resumed.item_vectors, alone.item_vectors, atol=1e-4)
     np.testing.assert_allclose(resumed.item_variances, alone.item_variances, atol=1e-5)
     np.testing.assert_allclose(resumed.noise_var, alone.noise_var, rtol=1e-4)
-    assert followers() == before
+    assert ray_workers() == before

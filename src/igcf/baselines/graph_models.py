@@ -8,6 +8,7 @@ from igcf.data.splits import has_all_times
 from igcf.errors import TrainingDivergedError
 from igcf.model import Model
 from igcf.online import ModelLearner, Ucb
+from igcf.training import pretrain
 
 GRAPH_FIT = ("dim", "graph", "layers", "edges", "missing")
 GRAPH_DEFAULTS = {
@@ -39,9 +40,7 @@ PAPER_DEFAULTS = {
 
 
 def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """All pairs, missing ones as zeros (reference P.5); noise and gamma are chosen on the validation users."""
-    from igcf.training import pretrain  # torch
-
+    """Learn from all pairs, missing ones as zeros; noise and gamma are chosen on the validation users."""
     chosen = {name: settings[name] for name in GRAPH_FIT}
     return pretrain(
         task.train,
@@ -49,12 +48,13 @@ def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> 
         method="graph",
         satisfied=task.satisfied,
         seed=int(rng.integers(2**31)),
+        progress=False,
         **chosen,
     )
 
 
 def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """Observed pairs, squared error, plain SGD over batches in the order of time, LightGCN (reference P.3).
+    """Learn as the paper does: observed pairs, squared error, plain SGD over batches in the order of time, LightGCN.
 
     Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last. Where every pair is
     observed, as there, the edges are the satisfied pairs: a complete graph says nothing.
@@ -73,8 +73,6 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
 
 
 def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int) -> Model:
-    from igcf.training import pretrain  # torch
-
     is_timed = has_all_times(task.train)
     return pretrain(
         in_time(task.train) if is_timed else task.train,
@@ -98,31 +96,32 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
         tune=False,
         holdout=0.0,
         seed=seed,
+        progress=False,
     )
 
 
 def play_igcf_graph(model: Model, settings: Settings) -> ModelLearner:
-    """The model as pretrained, or without what pretraining knows about the population."""
+    """Play the model as pretrained, or without what pretraining knows about the population."""
     if not settings["meta"]:
         model = model.with_prior(np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim))
     return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
-    """eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`."""
+    """Play eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`."""
     identity = np.eye(model.dim)
     mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
     if not settings["meta"]:
         mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
-    met = model.with_prior(mean, cov, settings["noise_var"])
-    return ModelLearner(met, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+    played = model.with_prior(mean, cov, settings["noise_var"])
+    return ModelLearner(played, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def prior_std_of(model: Model) -> float:
-    """sigma_0 of the pretraining."""
+    """Return the standard deviation sigma_0 of the pretraining's prior."""
     return float(model.metadata.get("settings", {}).get("prior_std", 1.0))
 
 
 def in_time(log: Interactions) -> Interactions:
-    """The log in the order of time."""
+    """Return the log in the order of time."""
     return log.subset(np.argsort(np.asarray(log.timestamps), kind="stable"))

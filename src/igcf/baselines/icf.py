@@ -9,7 +9,7 @@ from igcf.online import Greedy, ModelLearner, Thompson, Ucb
 
 
 def fit_icf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """The item vectors of a factorisation with the prior N(0, I / penalty) and noise variance 1."""
+    """Build a model from the item vectors of a factorisation, with prior N(0, I / penalty) and noise variance 1."""
     train, reward = task.train, task.reward_of(settings["reward"])
     factors = factorise(
         train.matrix(reward.of(train.values)),
@@ -32,15 +32,15 @@ def fit_icf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
 
 
 def play_mf(model: Model, settings: Settings) -> ModelLearner:
-    """Greedy; the first item is a tie of all and falls by lot."""
+    """Play greedily; the first item is a tie of all items, which is broken at random."""
     return ModelLearner(model, Greedy(), forgetting=settings["forgetting"])
 
 
 def play_ucb(model: Model, settings: Settings) -> ModelLearner:
-    """Upper confidence bounds; `nu` 0 is greedy."""
+    """Play upper confidence bounds; `nu` 0 is greedy."""
     return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def play_thompson(model: Model, settings: Settings) -> ModelLearner:
-    """Draws of the user and, with `sample_items`, of the items (their variances only, not their covariances)."""
+    """Play Thompson sampling of the user and, with `sample_items`, of the items by their variances."""
     return ModelLearner(model, Thompson(settings["sample_items"]), forgetting=settings["forgetting"])

@@ -1,38 +1,24 @@
 """`igcf`: the best configuration that the project knows, and what it is without each of its parts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from igcf.baselines.task import Settings, Task
+from igcf.config import ExpertsConfig, saved_settings
 from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, ModelLearner, Ucb
+from igcf.training import pretrain
 
-FIT = (
-    "linear_dim",
-    "activity",
-    "likelihood_temperature",
-    "item_age_correction",
-    "grades",
-    "activity_offset",
-    "prior_from_validation",
-    "logistic_dim",
-    "iterations",
-    "penalty",
-)
-DEFAULTS = {
-    "linear_dim": None,
-    "activity": None,
-    "likelihood_temperature": None,
-    "item_age_correction": None,
-    "grades": True,
-    "activity_offset": True,
-    "prior_from_validation": True,
-    "logistic_dim": 32,
-    "iterations": 15,
-    "penalty": 5.0,
+OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
+"""Settings of the experts that follow from the experiment."""
+FIT: dict[str, Any] = {field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK}
+"""Settings of the experts that a method may change, with the project's defaults."""
+DEFAULTS: dict[str, Any] = {
+    **FIT,
     "experts": "both",
     "exposure": True,
     "tempered": True,
@@ -57,9 +43,6 @@ VARIANTS: dict[str, Settings] = {
 
 def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Pretrain with the project's defaults; what is None is chosen on the validation users."""
-    from igcf.training import pretrain  # torch
-
-    chosen = {name: settings[name] for name in FIT}
     return pretrain(
         task.train,
         validation=task.whole_validation(),
@@ -67,22 +50,23 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         satisfied=task.satisfied,
         validate_rounds=task.rounds * task.slate,
         seed=int(rng.integers(2**31)),
-        **chosen,
+        progress=False,
+        **{name: settings[name] for name in FIT},
     )
 
 
 def play_igcf(model: Model, settings: Settings) -> ModelLearner:
-    """The model as pretrained, or without some of its parts."""
+    """Play the model as pretrained, or without some of its parts."""
     channels: Sequence[Channel] = model.channels
     if not settings["tempered"]:
-        likelihood_temperature = float(model.metadata["chosen"]["likelihood_temperature"])
-        channels = [replace(channel, noise_var=channel.noise_var / likelihood_temperature) for channel in channels]
-    heard, terms = _parts(settings, channels)
-    first = min(channel.start for channel in heard)
-    part = slice(first, max(channel.start + channel.vectors.shape[1] for channel in heard))
+        temperature = float(saved_settings(model.metadata["chosen"])["likelihood_temperature"])
+        channels = [replace(channel, noise_var=channel.noise_var / temperature) for channel in channels]
+    used, terms = _parts(settings, channels)
+    first = min(channel.start for channel in used)
+    part = slice(first, max(channel.start + channel.vectors.shape[1] for channel in used))
     mean, cov = model.prior_mean[part], model.prior_cov[part, part]
-    met = Model(
-        channels=[replace(channel, start=channel.start - first) for channel in heard],
+    played = Model(
+        channels=[replace(channel, start=channel.start - first) for channel in used],
         terms=terms,
         item_ids=model.item_ids,
         prior_mean=mean if settings["meta"] else np.zeros_like(mean),
@@ -91,11 +75,11 @@ def play_igcf(model: Model, settings: Settings) -> ModelLearner:
         metadata=model.metadata,
     )
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
-    return ModelLearner(met, policy, forgetting=settings["forgetting"])
+    return ModelLearner(played, policy, forgetting=settings["forgetting"])
 
 
 def _parts(settings: Settings, channels: Sequence[Channel]) -> tuple[list[Channel], list[Term]]:
-    """The channels that are listened to, and how the expected reward follows from them.
+    """Return the channels that are observed, and the terms of the expected reward.
 
     Success is the linear expert's first channel; exposure and, given it, success are the logistic expert's first two.
     """

@@ -1,7 +1,6 @@
 """`nicf`: neural interactive collaborative filtering by Q-learning, as a learner."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,23 +11,27 @@ from igcf.baselines.nicf_training import rating_levels, train_nicf
 from igcf.baselines.task import Settings, Task
 from igcf.model import Reward
 from igcf.online import replay, top_k
+from igcf.threads import at_most_threads
+
+one_torch_thread = partial(at_most_threads, 1, ("torch",))
+"""Context manager for small products: threads that wait for each other would take many times as long."""
 
 
 class Nicf:
-    """Greedy with respect to the learned values."""
+    """Learner that shows the items with the largest learned values."""
 
     def __init__(self, network: QNetwork, reward: Reward) -> None:
         self.network, self.reward = network, reward
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Empty sessions."""
+        """Start empty sessions."""
         self._rng = rng
         self._items = np.zeros((n_users, 0), dtype=np.int64)
         self._levels = np.zeros((n_users, 0), dtype=np.int64)
         self._last = np.zeros((n_users, LEVELS), dtype=np.int64)
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """The items with the largest values."""
+        """Select the items with the largest values."""
         with torch.inference_mode(), one_torch_thread():
             if self.network.blocks:
                 values = self.network(torch.from_numpy(self._items), torch.from_numpy(self._levels))
@@ -46,7 +49,7 @@ class Nicf:
 
 
 def fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Nicf:
-    """Train on the training users; the checkpoint with the most satisfied validation users is kept."""
+    """Train on the training users; the checkpoint with the most successes on validation users is taken."""
     train, reward = task.train, task.reward_of("raw")
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     torch.manual_seed(int(rng.integers(2**31)))  # dropout draws from the global generator
@@ -83,14 +86,3 @@ def fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Nicf:
             rng=rng,
         )
     return Nicf(network, reward)
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """The products are small: on a busy machine threads that wait for each other take many times as long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -15,7 +15,7 @@ SMALL = 1e-8
 
 
 class QNetwork(nn.Module):
-    """Values of all items: six level embeddings -> layer norm -> one hidden layer -> (batch, N + 1)."""
+    """Network of the values of all items: six level embeddings -> layer norm -> one hidden layer -> (batch, N + 1)."""
 
     def __init__(
         self, n_items: int, dim: int, *, n_blocks: int, attention: bool, dropout: float, generator: torch.Generator
@@ -38,11 +38,11 @@ class QNetwork(nn.Module):
         self.level = torch.arange(LEVELS)
 
     def forward(self, items: Tensor, levels: Tensor) -> Tensor:
-        """Q(state, item) for every item, (batch, N + 1)."""
+        """Return Q(state, item) for every item, shape (batch, N + 1)."""
         return self.values(self.encoded(items, levels))
 
     def encoded(self, items: Tensor, levels: Tensor) -> Tensor:
-        """The state as one vector per level, (batch, levels, d); rounds still to come have level -1."""
+        """Encode the state as one vector per level, shape (batch, levels, d); rounds still to come have level -1."""
         if not self.blocks:
             return self.last_encoded(last_items(items, levels))
         x, ids, last = self.sequences(items, levels)
@@ -52,16 +52,16 @@ class QNetwork(nn.Module):
         return normalised(final, self.gain, self.bias)
 
     def last_encoded(self, last: Tensor) -> Tensor:
-        """The same from the last item of each level, (batch, levels): all that the released network looks at."""
+        """Encode the state from the last item of each level, which is all that the released network looks at."""
         return normalised(self.embeddings[self.level, last], self.gain, self.bias)
 
     def values(self, encoded: Tensor) -> Tensor:
-        """The two dense layers."""
+        """Compute the values of all items from an encoded state by the two dense layers."""
         hidden = torch.relu(torch.addmm(self.hidden_bias, encoded.flatten(1), self.hidden))
         return torch.addmm(self.out_bias, hidden, self.out)
 
     def sequences(self, items: Tensor, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One sequence per level, led by item 0: embeddings (b, levels, s, d), ids (b, levels, s), last places."""
+        """Return one sequence per level after item 0: embeddings (b, levels, s, d), ids (b, levels, s), last places."""
         is_level = levels[:, None] == self.level[:, None]  # (b, levels, rounds)
         place = is_level.cumsum(-1)  # 1, 2, ... within its level
         last = place[..., -1] if items.shape[1] else torch.zeros(len(items), LEVELS, dtype=torch.long)
@@ -72,7 +72,7 @@ class QNetwork(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """One causal self-attention and one position-wise layer, with weights of their own for each level."""
+    """Block of causal self-attention and a position-wise layer, with separate weights for each level."""
 
     def __init__(self, dim: int, dropout: float, make: Callable[..., nn.Parameter]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class AttentionBlock(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, ids: Tensor) -> Tensor:
-        """(b, levels, s, d) -> the same; a place attends to itself and to what came before."""
+        """Transform (b, levels, s, d) to the same shape; a place attends to itself and to what came before."""
         s, d = x.shape[2], x.shape[3]
         x_norm = normalised(x, self.gain_1[:, None], self.bias_1[:, None])
         query, key, value = (
@@ -106,13 +106,13 @@ class AttentionBlock(nn.Module):
 
 
 def normalised(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """Layer norm over the last axis, the small constant inside the root."""
+    """Normalise over the last axis, with the small constant inside the root."""
     centred = x - x.mean(-1, keepdim=True)
     return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + SMALL) * gain + bias
 
 
 def last_items(items: Tensor, levels: Tensor) -> Tensor:
-    """The most recent item of each level, 0 where there is none: (batch, rounds) -> (batch, levels)."""
+    """Return the most recent item of each level, 0 where there is none: (batch, rounds) -> (batch, levels)."""
     n_rounds = items.shape[1]
     place = torch.arange(1, n_rounds + 1)
     latest = ((levels[:, None] == torch.arange(LEVELS)[:, None]) * place).amax(-1) if n_rounds else None

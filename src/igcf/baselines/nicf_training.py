@@ -1,4 +1,4 @@
-"""Q-learning of NICF: episodes of many training users in lock-step, replay, schedules, checkpoints (reference B.4)."""
+"""Q-learning of NICF: episodes of many training users in lock-step, replay, schedules, checkpoints."""
 
 import math
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from igcf.errors import TrainingDivergedError
 from igcf.model import Reward
 
 RELEASED_EPOCHS = 3000
-"""The schedules are functions of the epoch out of this many; shorter runs stretch them."""
+"""Number of epochs that the schedules are made for; shorter runs compress them."""
 SATISFIED_LEVEL = 4
 BATCH, CAPACITY, USERS = 128, 50_000, 50
 
 
 def exploration(epoch: float) -> float:
-    """Probability of a random item, eps_e."""
+    """Return the probability eps_e of a random item."""
     return min(1.0, 1500 / (300 + 5 * epoch))
 
 
 def discount(epoch: float) -> float:
-    """gamma_e: a power law from 0 to 0.8."""
+    """Return the discount gamma_e: a power law from 0 to 0.8."""
 
     def f(x: float) -> float:
         return 2.0 / (1.0 + math.pow(50.0 + x, 0.2))
@@ -36,7 +36,7 @@ def discount(epoch: float) -> float:
 
 
 def rating_levels(values: Float32Array, reward: Reward) -> npt.NDArray[np.int64]:
-    """Values as levels: 0 no reaction, 1..3 not satisfied in equal steps, 4 and 5 satisfied; 1..5 stars keep theirs."""
+    """Map values to levels: 0 no reaction, 1..3 not satisfied in equal steps, 4 and 5 satisfied; stars stay."""
     low_step = max((reward.threshold - reward.low) / 3, 1e-12)
     unsatisfied = 1 + np.clip(np.floor((np.nan_to_num(values) - reward.low) / low_step + 1e-6), 0, 2)
     satisfied = np.where(values >= (reward.threshold + reward.high) / 2, 5, 4)
@@ -46,7 +46,7 @@ def rating_levels(values: Float32Array, reward: Reward) -> npt.NDArray[np.int64]
 
 @dataclass
 class Episodes:
-    """The last sessions played, as rings of item numbers and levels, (sessions, rounds)."""
+    """Replay memory of the last sessions: rings of item numbers and levels, shape (sessions, rounds)."""
 
     rounds: int
     capacity: int = CAPACITY
@@ -55,19 +55,19 @@ class Episodes:
     n_seen: int = 0
 
     def __post_init__(self) -> None:
-        """Room for as many whole sessions as hold `capacity` transitions."""
+        """Make room for as many whole sessions as hold `capacity` transitions."""
         n = max(self.capacity // self.rounds, USERS)
         self.items = torch.zeros(n, self.rounds, dtype=torch.long)
         self.levels = torch.zeros(n, self.rounds, dtype=torch.long)
 
     def add(self, items: IntArray, levels: IntArray) -> None:
-        """Keep sessions in the place of the oldest."""
+        """Store sessions in the place of the oldest."""
         where = (self.n_seen + np.arange(len(items))) % len(self.items)
         self.items[where], self.levels[where] = torch.from_numpy(items), torch.from_numpy(levels)
         self.n_seen += len(items)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, IntArray]:
-        """Sessions and the round of one transition in each, with replacement."""
+        """Draw sessions with replacement, and the round of one transition in each."""
         which = rng.integers(min(self.n_seen, len(self.items)), size=n)
         return self.items[which], self.levels[which], rng.integers(self.rounds, size=n)
 
@@ -75,7 +75,7 @@ class Episodes:
 def batch_loss(
     network: QNetwork, items: Tensor, levels: Tensor, t: IntArray, gamma: float, *, mask_target: bool
 ) -> Tensor:
-    """Mean of (Q(s, a) - y)^2 with y = r + gamma max Q(s', a), without a target network, as released.
+    """Return the mean of (Q(s, a) - y)^2 with y = r + gamma max Q(s', a), without a target network, as released.
 
     The maximum runs over all items; with `mask_target` over those that are still to be shown.
     """
@@ -98,7 +98,7 @@ def batch_loss(
 def play_sessions(
     network: QNetwork, truth: IntArray, rounds: int, epsilon: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """One session of every row of `truth` (users, N + 1 levels): items and levels, (users, rounds)."""
+    """Play one session of every row of `truth` (users, N + 1 levels); return items and levels, (users, rounds)."""
     n_users = len(truth)
     items, levels = (np.zeros((n_users, rounds), dtype=np.int64) for _ in range(2))
     used = np.zeros(truth.shape, dtype=np.bool_)
@@ -124,7 +124,7 @@ def play_sessions(
 
 
 def _unused(used: npt.NDArray[np.bool_], rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """A uniform draw among the unused items of each row, by drawing again where it was used."""
+    """Draw uniformly among the unused items of each row, by drawing again where an item was used."""
     chosen = rng.integers(1, used.shape[1], size=len(used))
     row = np.arange(len(used))
     while (again := np.flatnonzero(used[row, chosen])).size:

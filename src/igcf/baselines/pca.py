@@ -11,7 +11,7 @@ from igcf.online import Greedy, ModelLearner, Ucb
 
 
 def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """A model whose item vectors are [mean, components]; the first coordinate of every user is known to be 1."""
+    """Build a model with item vectors [mean, components]; the first coordinate of every user is known to be 1."""
     train = task.train
     satisfied = train.matrix((train.values >= task.satisfied).astype(np.float64))
     satisfied.eliminate_zeros()
@@ -30,7 +30,7 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
 
 
 def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
-    """Greedy, or with upper confidence bounds where `nu` is not 0."""
+    """Play greedily, or with upper confidence bounds where `nu` is not 0."""
     met = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
     return ModelLearner(met, policy, forgetting=settings["forgetting"])
@@ -39,7 +39,7 @@ def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
 def principal_components(
     matrix: sp.csr_array, n_components: int, *, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Column means and the leading components of the rows, scaled so that scores of rows have variance one.
+    """Return column means and the leading components of the rows, scaled so that scores of rows have variance one.
 
     Returns:
         mean: (items,)

@@ -24,7 +24,7 @@ PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "re
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
 DIMS = (32, 64, 128, 256)
 PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
-"""The paper searches the size only; without the penalty the comparison would not be fair (reference A.6)."""
+"""The paper searches the size only; without the penalty the comparison would not be fair."""
 PAPER_GRID = {
     "dim": DIMS,
     "gamma": (0.01, 0.1, 1.0),
@@ -52,7 +52,7 @@ WITHOUT: dict[str, Settings] = {
 
 
 def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
-    """Chance needs no fit."""
+    """Fit nothing: random items need no fit."""
 
 
 def _fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Any:
@@ -142,7 +142,7 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def method_named(name: str) -> Method:
-    """The method called `name`, or a clear refusal."""
+    """Return the method called `name`; an unknown name is refused."""
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}; known are {', '.join(METHODS)}")
     return METHODS[name]

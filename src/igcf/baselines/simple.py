@@ -8,22 +8,22 @@ from igcf.online import top_k
 
 
 class RandomItems:
-    """Every item that is left has the same chance."""
+    """Learner that shows every item that is left with the same probability."""
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Keep the source of chance."""
+        """Start a session; random numbers come from `rng`."""
         self._rng = rng
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """The best of random scores."""
+        """Select the items with the largest random scores."""
         return top_k(self._rng.random(available.shape), available, k, rng=self._rng)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Nothing is learned."""
+        """Learn nothing."""
 
 
 class RankedItems:
-    """The same list for everybody, most wanted first; equal counts in the order of the catalogue."""
+    """Learner that shows everybody the same list, largest count first; equal counts in the order of the catalogue."""
 
     def __init__(self, counts: FloatArray) -> None:
         order = np.argsort(-counts, kind="stable")
@@ -31,23 +31,23 @@ class RankedItems:
         self._score[order] = -np.arange(len(counts), dtype=np.float64)
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Keep the source of chance."""
+        """Start a session; random numbers come from `rng`."""
         self._rng = rng
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """The next `k` of the list."""
+        """Select the next `k` items of the list."""
         return top_k(np.broadcast_to(self._score, available.shape), available, k, rng=self._rng)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Nothing is learned."""
+        """Learn nothing."""
 
 
 def interaction_counts(task: Task) -> FloatArray:
-    """How many training users reacted to each item at all."""
+    """Count the training users who reacted to each item at all."""
     return np.bincount(task.train.item_idx, minlength=task.train.n_items).astype(np.float64)
 
 
 def satisfied_counts(task: Task) -> FloatArray:
-    """How many training users were satisfied with each item."""
+    """Count the training users who were satisfied with each item."""
     happy = task.train.values >= task.satisfied
     return np.bincount(task.train.item_idx[happy], minlength=task.train.n_items).astype(np.float64)

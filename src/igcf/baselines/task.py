@@ -1,4 +1,4 @@
-"""What a method is given and what it has to offer, so that every method can be run, tuned and compared alike."""
+"""What a method is given and what it provides, so that every method can be run, tuned and compared alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method may learn from, and the sessions that it prepares for. Test users are not in it."""
+    """Data that a method may learn from, and the sessions that it prepares for. Test users are not in it."""
 
     train: Interactions
     satisfied: float
@@ -31,15 +31,15 @@ class Task:
     """What the paper feeds to a learner on this data: ratings as they are, or the satisfied flag of watch ratios."""
 
     def reward_of(self, kind: str | None = None) -> Reward:
-        """How values become rewards; None takes the reward of this data."""
+        """Return how values become rewards; None takes the reward of this data."""
         return Reward.from_log(self.train.values, kind or self.reward, self.satisfied)  # type: ignore[arg-type]
 
     def validation_truth(self) -> list[Float32Array]:
-        """Validation users x items, one table per period, NaN where there is no reaction."""
+        """Return validation users x items, one table per period, NaN where there is no reaction."""
         return [log.dense() for log in self.validation]
 
     def whole_validation(self) -> Interactions | None:
-        """The validation users with all periods as one log; None where there are none."""
+        """Return the validation users with all periods as one log; None where there are none."""
         periods = self.validation
         if not periods or not periods[0].n_users:
             return None
@@ -65,16 +65,16 @@ class Method:
     play: Callable[[Any, Settings], Learner]
     defaults: Settings = field(default_factory=dict)
     online: frozenset[str] = frozenset()
-    """The names of the settings that `play` reads and `fit` does not."""
+    """Names of the settings that `play` reads and `fit` does not."""
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The values that tuning tries, by setting."""
+    """Values that tuning tries, by setting."""
     paper_grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """What the paper searched, where that is wider; it takes hours."""
+    """Values that the paper searched, where those are more; they take hours."""
     variants: Mapping[str, Settings] = field(default_factory=dict)
-    """The ablations: what each changes."""
+    """Settings that each ablation changes, by its name."""
 
     def settings(self, changes: Settings | None = None) -> dict[str, Any]:
-        """The defaults with `changes`; a name that the method does not know is refused."""
+        """Return the defaults with `changes`; a name that the method does not know is refused."""
         unknown = sorted(set(changes or {}) - set(self.defaults))
         if unknown:
             known = ", ".join(sorted(self.defaults)) or "none"
@@ -82,5 +82,5 @@ class Method:
         return {**self.defaults, **(changes or {})}
 
     def build(self, task: Task, settings: Settings, rng: np.random.Generator) -> Learner:
-        """Fit and play."""
+        """Fit on the task, and return the learner to play."""
         return self.play(self.fit(task, settings, rng), settings)

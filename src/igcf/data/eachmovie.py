@@ -6,7 +6,6 @@ The owner's `Vote.txt` has scores 0.0, 0.2, ... 1.0 (person, movie, score, weigh
 
 import gzip
 import re
-from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +13,7 @@ import polars as pl
 from igcf.data.columns import first_rows
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
+from igcf.data.table_files import text_table
 from igcf.errors import DataError
 
 TRIPLE = ("eachmovie_triple", "eachmovie_triple.gz")
@@ -40,12 +40,13 @@ def read_eachmovie(path: Path) -> Interactions:
 
 def _triples(path: Path) -> pl.DataFrame:
     table = re.sub(rb"[ \t]+", b"\t", _content(path))
-    frame = _table(path, table, ("item", "user", "score"))
+    frame = text_table(table, str(path), separator="\t", names=("item", "user", "score"))
     return _with_values(path, frame, pl.col("score") - 1.0, lowest=1.0, highest=6.0)
 
 
 def _votes(path: Path) -> pl.DataFrame:
-    frame = _table(path, _content(path), ("user", "item", "score", "weight", "date"))
+    names = ("user", "item", "score", "weight", "date")
+    frame = text_table(_content(path), str(path), separator="\t", names=names)
     frame = _with_values(path, frame, pl.col("score") * 5.0, lowest=0.0, highest=1.0)
     if "date" not in frame.columns:
         return frame
@@ -64,16 +65,6 @@ def _with_values(path: Path, frame: pl.DataFrame, value: pl.Expr, *, lowest: flo
             f"first {frame['score'][row - 1]!r} in row {row}"
         )
     return frame.with_columns(score=scores).with_columns(value=value)
-
-
-def _table(path: Path, content: bytes, names: tuple[str, ...]) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(BytesIO(content), separator="\t", has_header=False, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path} cannot be read: expected {', '.join(names)} in each row") from error
-    if len(frame.columns) < 3:
-        raise DataError(f"{path} has {len(frame.columns)} columns; expected {', '.join(names)}")
-    return frame.rename(dict(zip(frame.columns, names, strict=False)))
 
 
 def _content(path: Path) -> bytes:

@@ -1,14 +1,14 @@
 """KuaiRec's small matrix: nearly every user watched nearly every video; the value is the watch ratio."""
 
-import io
 import zipfile
 from pathlib import Path
 
 import polars as pl
 
 from igcf.data.columns import Columns
-from igcf.data.frames import csv_frame, interactions_from_frame
+from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
+from igcf.data.table_files import csv_frame, text_table
 from igcf.errors import DataError
 
 COLUMNS = Columns(user="user_id", item="video_id", value="watch_ratio", timestamp="timestamp")
@@ -40,25 +40,20 @@ def _from_archive(path: Path) -> tuple[pl.DataFrame, pl.DataFrame | None]:
             inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
             if MATRIX[0] not in inside:
                 raise DataError(f"{path} holds no {MATRIX[0]}; expected the archive of KuaiRec")
-            matrix = pl.read_csv(
-                io.BytesIO(archive.read(inside[MATRIX[0]])), columns=list(COLUMNS.required()), infer_schema=False
-            )
+            matrix = text_table(archive.read(inside[MATRIX[0]]), f"{path}: {MATRIX[0]}", wanted=COLUMNS.required())
             if CATEGORIES not in inside:
                 return matrix, None
             return matrix, _tags(archive.read(inside[CATEGORIES]))
-    except (zipfile.BadZipFile, OSError, pl.exceptions.PolarsError) as error:
+    except (zipfile.BadZipFile, OSError) as error:
         raise DataError(f"{path} cannot be read as the archive of KuaiRec: {error}") from error
 
 
 def _tags(table: bytes) -> pl.DataFrame:
-    try:
-        return pl.read_csv(io.BytesIO(table), columns=["video_id", "feat"], infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{CATEGORIES} cannot be read: expected the columns video_id and feat") from error
+    return text_table(table, CATEGORIES, wanted=("video_id", "feat"))
 
 
 def _categories(log: Interactions, tags: pl.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """`[27, 9]` in the table becomes ("27", "9")."""
+    """Return the categories of each item: `[27, 9]` in the table becomes ("27", "9")."""
     numbers = tags["feat"].str.extract_all(r"\d+")
     of_video = dict(zip(tags["video_id"].to_list(), numbers.to_list(), strict=True))
     return tuple(tuple(of_video.get(item_id) or ()) for item_id in log.item_ids)

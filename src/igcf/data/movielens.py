@@ -2,19 +2,17 @@
 
 import zipfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 
-import polars as pl
-
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
+from igcf.data.table_files import text_table
 from igcf.errors import DataError
 
 COLUMNS = ("user", "item", "value", "timestamp")
 Movie: TypeAlias = tuple[str, str, tuple[str, ...]]
-"""Id, title, genres."""
+"""Id, title and genres of a film."""
 
 
 def read_movielens_100k(path: Path) -> Interactions:
@@ -43,12 +41,7 @@ def read_movielens_1m(path: Path) -> Interactions:
 
 
 def _read_ratings(content: bytes, source: str, name: str) -> Interactions:
-    try:
-        frame = pl.read_csv(
-            BytesIO(content), separator="\t", has_header=False, new_columns=COLUMNS, infer_schema=False, quote_char=None
-        )
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source} cannot be read: expected user, item, rating, timestamp in each row") from error
+    frame = text_table(content, source, separator="\t", names=COLUMNS)
     return interactions_from_frame(frame, name=name, source=source)
 
 
@@ -74,7 +67,7 @@ def _lines(path: Path, file_name: str) -> list[str]:
 
 
 def _content(path: Path, file_name: str) -> bytes:
-    """One file of the archive, wherever in the zip or the folder it lies."""
+    """Return one file of the archive, wherever in the zip or the folder it lies."""
     try:
         if path.is_dir():
             return (path / file_name).read_bytes()

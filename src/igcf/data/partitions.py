@@ -25,6 +25,7 @@ from igcf.data.columns import (
     whole_numbers,
 )
 from igcf.data.interactions import MISSING_TIME
+from igcf.data.table_files import check_readable, first_line
 from igcf.errors import DataError
 
 PIECE_ROWS = 1 << 20
@@ -85,6 +86,7 @@ def read_table(path: Path, columns: Columns) -> Table:
     values = np.empty(n, dtype=np.float32)
     place = 0
     for file, offset, frame in _pieces(files, sizes, path, columns):
+        check_columns(frame, columns, str(file))
         rows = slice(place, place + len(frame))
         user_idx[rows] = users.codes(_checked_ids(frame[columns.user], str(file), offset))
         item_idx[rows] = items.codes(_checked_ids(frame[columns.item], str(file), offset))
@@ -94,6 +96,16 @@ def read_table(path: Path, columns: Columns) -> Table:
     user_ids, user_idx = users.sorted(user_idx)  # type: ignore[assignment]
     item_ids, item_idx = items.sorted(item_idx)  # type: ignore[assignment]
     return Table(user_ids, item_ids, user_idx, item_idx, values, times.result())
+
+
+def parquet_frame(path: Path, columns: Columns) -> pl.DataFrame:
+    """Read the named columns of a Parquet file or folder; all columns but no rows where a named one is missing."""
+    if not path.is_dir():
+        check_readable(path, text=False)
+    files = parquet_files(path)
+    pieces = [frame for _, _, frame in _pieces(files, [_n_rows(file) for file in files], path, columns)]
+    lacking = next((piece for piece in pieces if not set(columns.required()) <= set(piece.columns)), None)
+    return pl.concat(pieces, how="diagonal_relaxed") if lacking is None else lacking
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -149,9 +161,7 @@ def _pieces(
     """Some rows of a file at a time, with the number of the row before the first."""
     for file, size in zip(files, sizes, strict=True):
         for offset in range(0, max(size, 1), PIECE_ROWS):
-            frame = _piece(file, root, columns, offset)
-            check_columns(frame, columns, str(file))
-            yield file, offset, frame
+            yield file, offset, _piece(file, root, columns, offset)
 
 
 def _piece(file: Path, root: Path, columns: Columns, offset: int) -> pl.DataFrame:
@@ -166,8 +176,8 @@ def _piece(file: Path, root: Path, columns: Columns, offset: int) -> pl.DataFram
         found = scan.collect_schema().names()
         if not set(columns.required()) <= set(found):
             return scan.head(0).collect()
-        kept = [name for name in found if name in wanted]
-        return scan.select(kept).slice(offset, PIECE_ROWS).collect()
+        present = [name for name in found if name in wanted]
+        return scan.select(present).slice(offset, PIECE_ROWS).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file, error) from error
 
@@ -180,8 +190,7 @@ def _n_rows(file: Path) -> int:
 
 
 def _unreadable(file: Path, error: Exception) -> DataError:
-    reason = str(error).strip().split("\n")[0] or type(error).__name__
-    return DataError(f"{file} cannot be read as Parquet: {reason}")
+    return DataError(f"{file} cannot be read as Parquet: {first_line(error)}")
 
 
 def _checked_ids(column: pl.Series, source: str, offset: int) -> pl.Series:

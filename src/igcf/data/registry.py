@@ -11,8 +11,6 @@ from igcf.errors import DataError
 if TYPE_CHECKING:
     from igcf.data.columns import Columns
 
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-
 
 @dataclass(frozen=True)
 class DatasetInfo:
@@ -167,12 +165,12 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
 
 def _load_table(path: Path, columns: "Columns | None") -> Interactions:
     from igcf.data.frames import read_csv, read_parquet
+    from igcf.data.table_files import ENDINGS, is_parquet, separator_of
 
-    name = path.name.lower()
-    if path.is_dir() or name.endswith((".parquet", ".pq")):
+    if is_parquet(path):
         return read_parquet(path, columns)
-    if name.endswith((".csv", ".csv.gz")):
-        return read_csv(path, columns)
-    if name.endswith((".tsv", ".tsv.gz")):
-        return read_csv(path, columns, separator="\t")
-    raise DataError(f"{path} has no known ending; expected one of {', '.join(TABLE_SUFFIXES)}, or a folder of Parquet")
+    separator = separator_of(path)
+    if separator is None:
+        known = ", ".join((*ENDINGS, ".parquet"))
+        raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of Parquet")
+    return read_csv(path, columns, separator=separator)

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column
-from igcf.data.frames import csv_frame, parquet_frame
+from igcf.data.partitions import parquet_frame
+from igcf.data.table_files import csv_frame, is_parquet, separator_of
 from igcf.errors import DataError
 
 SHOWN_ROWS = 5
@@ -107,7 +108,7 @@ class Ids:
     """Row of `unique`, null where the id is."""
 
     @classmethod
-    def of(cls, column: pl.Series) -> "Ids":
+    def from_column(cls, column: pl.Series) -> "Ids":
         """Number the ids of a column."""
         text = id_text(column)
         unique = text.unique().drop_nulls()
@@ -138,7 +139,7 @@ def validate(path: str | Path, columns: Columns | None = None, *, separator: str
         return Report(str(path), 0, 0, 0, tuple(defects))
     if frame.is_empty():
         return Report(str(path), 0, 0, 0, (Defect("empty", "there are no rows after the header", 0),))
-    users, items = Ids.of(frame[columns.user]), Ids.of(frame[columns.item])
+    users, items = Ids.from_column(frame[columns.user]), Ids.from_column(frame[columns.item])
     defects = [
         *_id_defects(users, columns.user),
         *_id_defects(items, columns.item),
@@ -151,10 +152,9 @@ def validate(path: str | Path, columns: Columns | None = None, *, separator: str
 
 
 def _frame(path: Path, columns: Columns, separator: str | None) -> pl.DataFrame:
-    name = path.name.lower()
-    if path.is_dir() or name.endswith((".parquet", ".pq")):
+    if is_parquet(path):
         return parquet_frame(path, columns)
-    return csv_frame(path, columns, separator=separator or ("\t" if name.endswith((".tsv", ".tsv.gz")) else ","))
+    return csv_frame(path, columns, separator=separator or separator_of(path) or ",")
 
 
 def _row_defect(kind: str, message: str, mask: pl.Series) -> Iterator[Defect]:

@@ -9,17 +9,17 @@ from igcf.arrays import IntArray
 from igcf.errors import DataError
 
 NEARLY_COMPLETE = 0.9
-"""Above this share of present edges, propagation gives every user almost the same neighbourhood."""
+"""Share of present edges above which propagation gives every user almost the same neighbourhood."""
 
 
 class GraphWarning(UserWarning):
-    """The graph is such that propagation adds nothing."""
+    """Warning that the graph is such that propagation adds nothing."""
 
 
 def normalised_adjacency(
     n_users: int, n_items: int, user_idx: IntArray, item_idx: IntArray, *, self_loops: bool = False
 ) -> sp.csr_array:
-    """D^-1/2 A D^-1/2 over users (first) and items, symmetric, float32; several edges of one pair count once.
+    """Build D^-1/2 A D^-1/2 over users (first) and items: symmetric, float32; repeated edges count once.
 
     Args:
         n_users: Number of users M.

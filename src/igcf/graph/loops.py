@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float32]
 
 @njit(fastmath=True, nogil=True, cache=True)
 def _add_row(total: Floats, indices: Ints, data: Floats, dense: Floats, p: int, end: int) -> None:
-    """Six non-zeros at a time: a row of the result is loaded and stored a sixth as often."""
+    """Add six non-zeros at a time: a row of the result is loaded and stored a sixth as often."""
     d = dense.shape[1]
     while p + 6 <= end:
         x0, x1, x2 = dense[indices[p]], dense[indices[p + 1]], dense[indices[p + 2]]
@@ -44,7 +44,7 @@ def _row_products(x: Floats, indices: Ints, right: Floats, out: Floats, p: int, 
 
 @njit(parallel=True, fastmath=True, nogil=True, cache=True)
 def add_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: Floats, bounds: Ints) -> None:
-    """`out += matrix @ dense`, chunks of rows in parallel."""
+    """Compute `out += matrix @ dense`, chunks of rows in parallel."""
     for chunk in prange(len(bounds) - 1):
         for row in range(bounds[chunk], bounds[chunk + 1]):
             _add_row(out[row], indices, data, dense, indptr[row], indptr[row + 1])
@@ -54,7 +54,7 @@ def add_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: F
 def add_tiled_product(
     indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: Floats, bounds: Ints, tile: int
 ) -> None:
-    """The same in passes over `tile` rows of `dense` at a time, which then stay in the cache; rows must be sorted."""
+    """Compute `out += matrix @ dense` in passes over `tile` rows of `dense`, which stay in the cache."""
     for chunk in prange(len(bounds) - 1):
         first = bounds[chunk]
         position = indptr[first : bounds[chunk + 1]].copy()
@@ -70,14 +70,14 @@ def add_tiled_product(
 
 @njit(fastmath=True, nogil=True, cache=True)
 def add_small_product(indptr: Ints, indices: Ints, data: Floats, dense: Floats, out: Floats) -> None:
-    """The same in one thread, for products so small that waking the others costs more than they save."""
+    """Compute `out += matrix @ dense` in one thread, for products so small that waking others costs more."""
     for row in range(len(out)):
         _add_row(out[row], indices, data, dense, indptr[row], indptr[row + 1])
 
 
 @njit(parallel=True, fastmath=True, nogil=True, cache=True)
 def pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out: Floats, bounds: Ints) -> None:
-    """`out[p] = left[row] . right[indices[p]]` for the stored pairs p of each row, chunks of rows in parallel."""
+    """Compute `out[p] = left[row] . right[indices[p]]` for the stored pairs p, chunks of rows in parallel."""
     for chunk in prange(len(bounds) - 1):
         for row in range(bounds[chunk], bounds[chunk + 1]):
             _row_products(left[row], indices, right, out, indptr[row], indptr[row + 1])
@@ -85,6 +85,6 @@ def pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out:
 
 @njit(fastmath=True, nogil=True, cache=True)
 def small_pair_products(indptr: Ints, indices: Ints, left: Floats, right: Floats, out: Floats) -> None:
-    """The same in one thread."""
+    """Compute `out[p] = left[row] . right[indices[p]]` for the stored pairs p in one thread."""
     for row in range(len(left)):
         _row_products(left[row], indices, right, out, indptr[row], indptr[row + 1])

@@ -14,9 +14,11 @@ from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
 from igcf.graph.sparse_products import sparse_product
 
 EXACT_NODES = 8192
-"""Up to this many nodes the squared operator is computed exactly, above it by random probes."""
+"""Number of nodes up to which the squared operator is computed exactly; above, by random probes."""
 N_PROBES = 64
+"""Number of random probes."""
 COLUMN_BLOCK = 256
+"""Number of columns of the operator that are in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class Propagation:
 
     adjacency: sp.csr_array
     weights: tuple[float, ...]
-    """w_0 .. w_K"""
+    """Polynomial coefficients w_0 .. w_K."""
 
     def __post_init__(self) -> None:
         """Refuse an empty polynomial."""
@@ -34,16 +36,16 @@ class Propagation:
 
     @property
     def n_nodes(self) -> int:
-        """Users and items together."""
+        """Number of users and items together."""
         return int(self.adjacency.shape[0])
 
     @property
     def n_layers(self) -> int:
-        """The degree K: how many sparse products one application costs."""
+        """Degree K of the polynomial: the number of sparse products that one application costs."""
         return len(self.weights) - 1
 
     def apply(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
-        """G @ vectors by Horner's rule: K sparse products."""
+        """Compute G @ vectors by Horner's rule: K sparse products."""
         result: Float32Array = np.float32(self.weights[-1]) * vectors
         for weight in reversed(self.weights[:-1]):
             result = sparse_product(self.adjacency, result, plus=vectors, scale=weight)
@@ -52,7 +54,7 @@ class Propagation:
     def variances(
         self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator, first_column: int = 0
     ) -> Float32Array:
-        """Var(e_i) = sum_j g_ij^2 s_j^2 for independent nodes with variances s^2, (nodes, d).
+        """Compute Var(e_i) = sum_j g_ij^2 s_j^2, shape (nodes, d), for independent nodes with variances s^2.
 
         Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose
         relative error is at most sqrt(2 / N_PROBES). The signs of a column depend on its number only, which counts
@@ -86,7 +88,7 @@ class Propagation:
 
 
 def lightgcn_weights(layers: int, alphas: Sequence[float] | None = None) -> tuple[float, ...]:
-    """alpha_0 .. alpha_K; equal weights 1 / (K + 1) unless given."""
+    """Return alpha_0 .. alpha_K; equal weights 1 / (K + 1) unless given."""
     if alphas is None:
         return (1.0 / (layers + 1),) * (layers + 1)
     if len(alphas) != layers + 1:
@@ -95,19 +97,19 @@ def lightgcn_weights(layers: int, alphas: Sequence[float] | None = None) -> tupl
 
 
 def sgc_weights(layers: int) -> tuple[float, ...]:
-    """A^K alone; SGC takes the adjacency with self-loops."""
+    """Return the coefficients of A^K alone; SGC takes the adjacency with self-loops."""
     return (0.0,) * layers + (1.0,)
 
 
 def appnp_weights(teleport: float, layers: int) -> tuple[float, ...]:
-    """Beta (1 - beta)^k, the last one (1 - beta)^K, so that they sum to 1 (the paper's last weight is a misprint)."""
+    """Return beta (1 - beta)^k and, last, (1 - beta)^K: they sum to 1 (the paper's last weight is a misprint)."""
     return (*(teleport * (1 - teleport) ** k for k in range(layers)), (1 - teleport) ** layers)
 
 
 def build_propagation(
     config: PretrainConfig, n_users: int, n_items: int, user_idx: IntArray, item_idx: IntArray
 ) -> Propagation:
-    """The propagation that `config` names, over the given edges; warns when they make it degenerate."""
+    """Build the propagation that `config` names over the given edges; warn when they make it degenerate."""
     layers = 0 if config.graph == "none" else config.layers
     if layers:
         warn_if_degenerate(n_items, user_idx, item_idx)

@@ -16,23 +16,24 @@ from igcf.arrays import Float32Array, IntArray
 from igcf.errors import DataError
 
 N_CHUNKS = 64
-"""Rows are cut into this many chunks of equal work; fixed, so that sums do not depend on the thread count."""
+"""Number of chunks of rows with equal work; fixed, so that sums do not depend on the thread count."""
 SMALL = 1 << 20
-"""Multiplications below which one thread is faster than several."""
+"""Number of multiplications below which one thread is faster than several."""
 LARGE_BYTES = 1 << 24
-"""Above this size the vectors no longer fit in the cache and are visited tile by tile."""
+"""Size above which the vectors no longer fit in the cache and are visited tile by tile."""
 TILE_BYTES = 1 << 21
+"""Size of a tile."""
 MOST_VISITS = 1.0
-"""Every row is looked at once per tile; with more such visits than entries, tiles do not pay."""
+"""Visits of a row per entry above which tiles do not pay: every row is visited once per tile."""
 ONE_LAUNCH = Lock()
-"""Numba's own threads serve one caller at a time."""
+"""Lock for numba's own threads, which serve one caller at a time."""
 PAIR_BLOCK = 1 << 16
-"""Pairs per block of the NumPy fall-back, which bounds its memory."""
+"""Number of pairs per block of the NumPy fall-back, which bounds its memory."""
 
 
 @cache
 def compiled() -> ModuleType | None:
-    """The numba loops, imported on first use (numba takes a second to load), or None where they cannot be had."""
+    """Import the numba loops on first use, because numba takes a second to load; None where they cannot be had."""
     try:
         import numba
 
@@ -52,7 +53,7 @@ def sparse_product(
     plus: npt.NDArray[np.float32] | None = None,
     scale: float = 1.0,
 ) -> Float32Array:
-    """`matrix @ dense + scale * plus` in float32, without a temporary for the second term."""
+    """Compute `matrix @ dense + scale * plus` in float32, without a temporary for the second term."""
     if dense.ndim != 2 or dense.shape[0] != matrix.shape[1]:
         raise DataError(
             f"the graph has {matrix.shape[1]} nodes, the vectors have shape {dense.shape}; expected one row per node"
@@ -69,7 +70,7 @@ def csr_product(
     plus: npt.NDArray[np.float32] | None = None,
     scale: float = 1.0,
 ) -> Float32Array:
-    """The same for the three arrays of a CSR matrix, whose values change from step to step."""
+    """Compute `matrix @ dense + scale * plus` for the three arrays of a CSR matrix, in float32."""
     loops = compiled()
     dense = np.ascontiguousarray(dense, dtype=np.float32)
     out = np.zeros((len(indptr) - 1, dense.shape[1]), dtype=np.float32)
@@ -95,7 +96,7 @@ def csr_product(
 def sampled_products(
     indptr: IntArray, indices: IntArray, left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]
 ) -> Float32Array:
-    """`left[row] . right[column]` for every stored pair of a CSR pattern, in its order."""
+    """Compute `left[row] . right[column]` for every stored pair of a CSR pattern, in its order."""
     loops = compiled()
     out = np.empty(len(indices), dtype=np.float32)
     if loops is None:
@@ -114,7 +115,7 @@ def sampled_products(
 
 
 def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
-    """Row bounds of chunks with about equal work: non-zeros, and a little for every row."""
+    """Return row bounds of chunks with about equal work: non-zeros, and a little for every row."""
     work = indptr.astype(np.int64) + 4 * np.arange(len(indptr))
     bounds = np.searchsorted(work, np.linspace(0, work[-1], N_CHUNKS + 1))
     bounds[-1] = len(indptr) - 1
@@ -122,5 +123,5 @@ def chunks(indptr: IntArray) -> npt.NDArray[np.int64]:
 
 
 def _typed(indptr: IntArray, indices: IntArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """One pair of types, whatever SciPy chose, so that a kernel is compiled once; unsigned indices need no check."""
+    """Return the index arrays in one pair of types, whatever SciPy chose, so that a kernel is compiled once."""
     return indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False).view(np.uint32)

@@ -1,11 +1,11 @@
-"""More than success or failure: thresholds that tell good reactions from very good ones, and bad from very bad."""
+"""Thresholds that tell good reactions from very good ones, and bad ones from very bad ones."""
 
 import numpy as np
 import numpy.typing as npt
 
 
 def grade_thresholds(values: npt.NDArray[np.floating], satisfied: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The value that divides the successes most evenly, and the one that divides the failures; () where all are equal.
+    """Return the values that divide the successes and the failures most evenly; () where all are equal.
 
     Ratings of 1 to 5 with success from 4 on: 5 and 3.
     """

@@ -1,4 +1,4 @@
-"""Items that appeared late in the log: whoever left before could not have met them (docs/maths.md, section Experts).
+"""Correction for items that appeared late: who left before could not react to them (docs/maths.md, section Experts).
 
 The share of all users who reacted to such an item says too little about the users to come.
 """
@@ -14,15 +14,16 @@ from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic import LogisticExpert
 
 PRIOR_USERS = 5.0
-"""So many users count as if they had met the item from the beginning: a few days are no proof."""
+"""Number of users who count as if they had seen the item from the beginning: a few days are no proof."""
 LARGEST_SHARE = 0.9
+"""Share of users above which no item is corrected."""
 
 
 def growth_since_appearance(data: Interactions) -> FloatArray | None:
-    """By how much each item's share of users grows when only what came after its first reaction counts, (items,).
+    """Return the factor by which each item's share of users grows when only the time since its first reaction counts.
 
-    None where the times are not known. The first reaction itself is left out, or every rare item would seem to grow;
-    nothing shrinks.
+    The shape is (items,); None where the times are not known. The first
+    reaction itself is left out, or every rare item would seem to grow; nothing shrinks.
     """
     if data.timestamps is None or not has_all_times(data) or not len(data):
         return None
@@ -39,7 +40,7 @@ def growth_since_appearance(data: Interactions) -> FloatArray | None:
 
 
 def age_corrected_linear(expert: LinearExpert, growth: FloatArray) -> LinearExpert:
-    """All shares of an item grow alike, and with them the variance; the loadings stay."""
+    """Let all shares of an item grow alike, and with them the variance; the loadings stay."""
     means = expert.means * np.tile(growth, len(expert.means) // len(growth))
     means = np.minimum(means, np.maximum(expert.means, LARGEST_SHARE))
     residuals = np.maximum(means * (1.0 - means) - (expert.loadings**2).sum(axis=1), 0.0)
@@ -47,7 +48,7 @@ def age_corrected_linear(expert: LinearExpert, growth: FloatArray) -> LinearExpe
 
 
 def age_corrected_logistic(expert: LogisticExpert, growth: FloatArray, shares: FloatArray) -> LogisticExpert:
-    """The constant of being seen moves as the logit of the item's share of users does; what is liked stays."""
+    """Move the constant of being seen as the logit of the item's share of users moves; what is liked stays."""
     p = np.clip(shares, 1e-6, 1.0 - 1e-6)
     grown = np.clip(p * growth, 1e-6, 1.0 - 1e-6)
     vectors = expert.vectors.copy()

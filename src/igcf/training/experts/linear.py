@@ -15,29 +15,29 @@ from scipy.sparse.linalg import LinearOperator, svds
 from igcf.arrays import FloatArray
 
 QUIET_USER = 5.0
-"""Added to a user's number of successes before it becomes a weight, so that nobody weighs nothing."""
+"""Added to a user's number of successes before it becomes a weight, so that no weight is zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearExpert:
-    """The columns of all tables, one table behind the other."""
+    """Gaussian factor model of the columns of all tables, one table after the other."""
 
     means: FloatArray
-    """(tables x items,)"""
+    """Mean of each column, shape (tables x items,)."""
     loadings: FloatArray
-    """(tables x items, d), scaled so that the population is N(0, I)"""
+    """Loadings of each column, shape (tables x items, d), scaled so that the population of users is N(0, I)."""
     residuals: FloatArray
-    """(tables x items,) variance that the loadings leave unexplained"""
+    """Variance of each column that the loadings leave unexplained, shape (tables x items,)."""
 
 
 def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.0, seed: int = 0) -> LinearExpert:
-    """Weighted principal components of [successes | exposures | ...], without making the matrix dense.
+    """Compute weighted principal components of [successes | exposures | ...] without making the matrix dense.
 
     Args:
-        tables: (users, items) ones each, the successes first.
-        dim: number d of components; fewer where the log has no more.
-        activity: users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
-        seed: of the start of the iteration.
+        tables: Zeros and ones of shape (users, items) each, the successes first.
+        dim: Number d of components; fewer where the log has no more.
+        activity: Users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
+        seed: Seed of the vector that the iteration starts from.
     """
     Z = sp.hstack(tables, format="csr").astype(np.float64)
     n_users = Z.shape[0]

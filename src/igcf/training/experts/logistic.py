@@ -22,34 +22,35 @@ from igcf.training.experts.linear import LinearExpert
 
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
-"""A log with more than `DENSE_CELLS` user-item pairs is learned from as many of its users, drawn by lot, as fit."""
+"""A log with more than `DENSE_CELLS` user-item pairs is learned from as many users as fit, drawn at random."""
 BIAS_PENALTY = 1e-3
 """Precision of the prior on the constant of being seen, whose mean is the logit of the item's share."""
 GRADE_PENALTY = 1.0
-"""The same for gradings: two or three reactions must not say that everybody likes an item."""
+"""Precision of the prior on the constants of gradings: two or three reactions must not decide about an item."""
 LARGEST_START = 3.0
+"""Largest slope of a logit at the start of the iteration."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticExpert:
-    """Vectors whose last column is the constant."""
+    """Logistic factor model of being seen and of being liked; the last column of a vector is the constant."""
 
     vectors: FloatArray
-    """(1 + gradings, items, d + 1): of being seen, of being liked, of the further gradings"""
+    """Item vectors of being seen, of being liked and of further gradings, shape (1 + gradings, items, d + 1)."""
 
     @property
     def seen(self) -> FloatArray:
-        """Of being seen, (items, d + 1)."""
+        """Item vectors of being seen, shape (items, d + 1)."""
         return np.asarray(self.vectors[0])
 
     @property
     def liked(self) -> FloatArray:
-        """Of being liked once seen, (items, d + 1)."""
+        """Item vectors of being liked once seen, shape (items, d + 1)."""
         return np.asarray(self.vectors[1])
 
 
 class _Fit:
-    """One fit: the log, the items' vectors and the users' posteriors."""
+    """State of one fit: the log, the items' vectors and the users' posteriors."""
 
     def __init__(
         self,
@@ -60,10 +61,10 @@ class _Fit:
     ) -> None:
         self.n_items = exposures.shape[1]
         self.reactions = exposures.astype(np.float32).sorted_indices()
-        """The pattern of the pairs whose grading is known."""
+        """Pairs with a reaction, whose grading is known."""
         self.by_item = _transposed(self.reactions)
         self.residuals = [np.full(self.reactions.nnz, 0.5, dtype=np.float32)]
-        """y - 1/2 of every reaction, by grading; the first is "seen", where all others are -1/2."""
+        """y - 1/2 of every reaction, one array per grading; in the first, "seen", every other pair has -1/2."""
         for table in gradings:
             marked = (self.reactions * 0.25 + table.astype(np.float32)).sorted_indices()
             self.residuals.append(np.where(marked.data > 1.0, np.float32(0.5), np.float32(-0.5)))
@@ -71,18 +72,18 @@ class _Fit:
         self.vectors = (
             _first_vectors(start, dim, self.anchors) if isinstance(start, LinearExpert) else start.vectors.copy()
         )
-        """(1 + gradings, items, d + 1), the last column is the constant"""
+        """Item vectors, shape (1 + gradings, items, d + 1); the last column is the constant."""
         n_users, width = exposures.shape[0], self.vectors.shape[2]
         self.means = np.tile(np.eye(1, width, width - 1, dtype=np.float32), (n_users, 1))
-        """(users, d + 1), the last entry is 1; everybody begins as the population"""
+        """Posterior means of the users, shape (users, d + 1), last entry 1; all start as the population."""
         self.variances = np.ones((n_users, width - 1), dtype=np.float32)
-        """(users, d): only the diagonals enter omega; in the axes of `whiten` the rest is small, and any xi is valid"""
+        """Posterior variances, (users, d): omega uses diagonals only, because `whiten` makes the rest small."""
         self.moments: Float32Array | None = None
-        """(users, (d + 1)(d + 2) / 2): upper triangles of E[u u']"""
+        """Upper triangles of E[u u'], shape (users, (d + 1)(d + 2) / 2)."""
         self.upper = np.triu_indices(width)
 
     def user_step(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior of every user: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
+        """Compute users' posteriors: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
         d = self.vectors.shape[2] - 1
         vectors = self.vectors.astype(np.float32)
         products = vectors[:, :, self.upper[0]] * vectors[:, :, self.upper[1]]
@@ -126,7 +127,7 @@ class _Fit:
         self.variances = np.einsum("uii->ui", covs).astype(np.float32)
 
     def item_step(self, penalty: float) -> None:
-        """Ridge regression of every item on the users' moments; constants are drawn to the logit of a share."""
+        """Regress every item on the users' moments with a ridge that pulls constants to the logit of a share."""
         assert self.moments is not None  # noqa: S101
         moments, means = self.moments, self.means
         channels, n_items, width = self.vectors.shape
@@ -159,7 +160,7 @@ class _Fit:
         return full
 
     def _seen_weights(self, users: slice, items: slice) -> Float32Array:
-        """The weights omega of every pair of a block of users and a block of items."""
+        """Return the weights omega of every pair of a block of users and a block of items."""
         vectors = self.vectors[0, items].astype(np.float32)
         xi_squared = self.means[users] @ vectors.T
         xi_squared *= xi_squared
@@ -167,7 +168,7 @@ class _Fit:
         return polya_gamma_means(xi_squared)
 
     def _graded_weights(self, number: int) -> Float32Array:
-        """The weights omega of every reaction, in the order of `reactions`."""
+        """Return the weights omega of every reaction, in the order of `reactions`."""
         vectors = self.vectors[number].astype(np.float32)
         pattern = self.reactions.indptr, self.reactions.indices
         xi_squared = sampled_products(*pattern, self.means, vectors) ** 2
@@ -186,17 +187,17 @@ def fit_logistic(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> LogisticExpert:
-    """Variational EM.
+    """Fit the logistic expert by variational EM.
 
     Args:
-        exposures: (users, items) ones where there is a reaction.
-        gradings: (users, items) ones each where the reaction is good enough, the successes first.
-        start: the linear expert, whose loadings are the first directions, or the result of an earlier fit.
-        dim: size of the users' vectors.
-        iterations: of users and items in turn.
-        penalty: precision of the items' Gaussian prior.
-        seed: of the draw of users where there are too many.
-        progress: told iterations done and all of them.
+        exposures: Ones where there is a reaction, shape (users, items).
+        gradings: Ones where the reaction is good enough, one table per grading, the successes first.
+        start: The linear expert, whose loadings are the first directions, or the result of an earlier fit.
+        dim: Size of the users' vectors.
+        iterations: Number of steps over users and items in turn.
+        penalty: Precision of the items' Gaussian prior.
+        seed: Seed of the draw of users where there are too many.
+        progress: Function that is told the iterations done and all of them.
     """
     users = _sampled_users(*exposures.shape, seed=seed)
     fit = _Fit(sp.csr_array(exposures[users]), [sp.csr_array(table[users]) for table in gradings], start, dim)
@@ -209,7 +210,7 @@ def fit_logistic(
 
 
 def polya_gamma_means(xi_squared: Float32Array) -> Float32Array:
-    """E[omega] = tanh(xi / 2) / (2 xi), in the memory of its argument."""
+    """Return E[omega] = tanh(xi / 2) / (2 xi); overwrites its argument."""
     xi = np.sqrt(np.maximum(xi_squared, 1e-6, out=xi_squared), out=xi_squared)
     omega = np.tanh(xi * np.float32(0.5))
     omega /= xi
@@ -218,14 +219,14 @@ def polya_gamma_means(xi_squared: Float32Array) -> Float32Array:
 
 
 def _transposed(pattern: sp.csr_array) -> tuple[IntArray, IntArray, IntArray]:
-    """The pattern item by item: its index arrays, and where each entry stands in the pattern user by user."""
+    """Return the index arrays of the transposed pattern, and the position of each of its entries in the original."""
     numbered = sp.csr_array((np.arange(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
     by_item = sp.csr_array(numbered.T)
     return by_item.indptr, by_item.indices, by_item.data
 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:
-    """The logit of each item's share of exposures among users, and of each grading among all exposures."""
+    """Return the logit of each item's share of exposures among users, and of each grading among all exposures."""
     n_seen, *others = (np.asarray(table.sum(axis=0)).ravel() for table in (exposures, *gradings))
     shares = [(n_seen + 0.5) / (exposures.shape[0] + 1.0)]
     for counts in others:
@@ -235,7 +236,7 @@ def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatA
 
 
 def _first_vectors(start: LinearExpert, dim: int, anchors: FloatArray) -> FloatArray:
-    """The linear expert's loadings as slopes of the logit, capped against saturation; zeros where it has none."""
+    """Return the linear expert's loadings as slopes of the logit, capped against saturation."""
     channels, n_items = anchors.shape
     slopes = np.zeros((channels, n_items, dim))
     known = min(dim, start.loadings.shape[1])

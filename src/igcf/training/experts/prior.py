@@ -1,4 +1,4 @@
-"""The prior of those who are met: beliefs about validation users, after meeting them as new users will be met."""
+"""Prior re-estimated on validation users: from the beliefs about them after playing them as new users."""
 
 import numpy as np
 
@@ -9,10 +9,11 @@ from igcf.online.replay import BLOCK
 
 
 def prior_from_users(model: Model, truth: Float32Array, rounds: int) -> Model:
-    """The same model with the prior of those who are met: mean and variances of the beliefs about these.
+    """Return the model with the mean and variances of the beliefs about validation users as its prior.
 
-    One step of EM, over as many of them as are met in lock-step; both levels begin almost unknown so that it can find
-    them. The users of a log are not always those who will be met: most are less active, and a log may be a sample.
+    This is one step of EM, over as many of them as are played in lock-step. It begins with a wide prior on the activity
+    offsets so that it can find them. The users of a log are not always like new users: most are less active, and a log
+    may be a sample.
     """
     learner = ModelLearner(model, Greedy())
     replay(learner, truth[:BLOCK], rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
