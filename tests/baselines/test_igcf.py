@@ -1,9 +1,12 @@
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from igcf.baselines import method_named
+from igcf.baselines.igcf import FIT
+from igcf.config import ExpertsConfig
 from igcf.errors import ConfigError
 from igcf.model import Model, Term
 from igcf.online import ModelLearner
@@ -42,9 +45,28 @@ def test_the_average_stays_one_without_the_exposures_of_the_linear_expert() -> N
     assert played(exposure=False).terms == (Term(0.5, (0,)), Term(0.5, (2, 3)))
 
 
-def test_without_caution_every_reaction_has_its_full_weight() -> None:
+def test_without_likelihood_temperature_every_reaction_has_its_full_weight() -> None:
     for careful, plain in zip(played().channels, played(tempered=False).channels, strict=True):
         np.testing.assert_allclose(plain.noise_var, careful.noise_var / 2.0)
+
+
+def test_a_model_saved_under_old_names_of_settings_is_played_alike(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model")
+    path = tmp_path / "model" / "meta.json"
+    meta = path.read_text()
+    path.write_text(meta.replace('"likelihood_temperature"', '"caution"').replace("item_age_correction", "newcomers"))
+    old = Model.load(tmp_path / "model")
+    assert "caution" in old.metadata["chosen"]
+    learner = METHOD.play(old, METHOD.settings({"tempered": False}))
+    assert isinstance(learner, ModelLearner)
+    for then, now in zip(learner.model.channels, played(tempered=False).channels, strict=True):
+        np.testing.assert_array_equal(then.noise_var, now.noise_var)
+
+
+def test_the_defaults_are_those_of_the_experts() -> None:
+    settings = METHOD.settings()
+    assert {name: settings[name] for name in FIT} == FIT
+    assert ExpertsConfig(**FIT) == ExpertsConfig()
 
 
 def test_without_meta_nothing_is_known_about_the_population() -> None:

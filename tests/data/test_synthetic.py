@@ -3,10 +3,10 @@ import re
 import numpy as np
 import pytest
 
-from igcf.data import cold_start, synthetic_catalogue, synthetic_world
-from igcf.data.synthetic import SATISFIED
+from igcf.data import DATASETS, cold_start, synthetic_catalogue, synthetic_world
 from igcf.errors import DataError
 
+SATISFIED = DATASETS["synthetic"].satisfied
 WORLD = synthetic_world(seed=0)
 
 

@@ -41,6 +41,14 @@ def test_popularity_on_ml_100k() -> None:
     assert figures(results, "pop") == pytest.approx([4.908, 9.126, 16.882, 42.429], abs=0.0006)
 
 
+def test_igcf_on_ml_1m_reaches_its_headline_figure() -> None:
+    assert figures(cold_start("ml-1m", "igcf"), "igcf")[-1] >= 82.3
+
+
+def test_igcf_on_ml_100k_gives_its_row() -> None:
+    assert figures(cold_start("ml-100k", "igcf"), "igcf") == pytest.approx([6.252, 12.311, 23.286, 56.723], abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("method", "least"), [("icf-ucb", 74.0), ("pca-gp", 80.0), ("nicf", 50.0), ("igcf-paper", 68.58)]
 )

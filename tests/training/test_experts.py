@@ -13,6 +13,7 @@ from igcf.online import Greedy, Recommender
 from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
+from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.logistic import _Fit, polya_gamma_means
@@ -202,22 +203,45 @@ def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularit
         )
         of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, known, unknown)]
         found.append([popular_hits(thin, 40), *of_models])
-    popular, with_validation, level_known, level_unknown = np.mean(found, axis=0)
+    popular, with_validation, activity_known, activity_unknown = np.mean(found, axis=0)
     assert with_validation > popular
-    assert level_unknown > level_known
+    assert activity_unknown > activity_known
 
 
-def test_predictions_for_new_users_come_true_once_users_like_them_were_met() -> None:
+def test_predictions_for_new_users_come_true_with_a_prior_re_estimated_on_users_like_them() -> None:
     log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
     split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
     some, others = split.test.dense()[::2], split.test.dense()[1::2]
     config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
     plain = fit_experts(split.train, replace(config, prior_from_validation=False))
-    met = prior_from_users(plain, some, 60)
+    estimated = prior_from_users(plain, some, 60)
     share = float((others >= 4.0).mean())
-    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, met))
+    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, estimated))
     assert abs(after - share) < 0.5 * abs(before - share)
-    np.testing.assert_array_equal(met.prior_cov, np.diag(np.diag(met.prior_cov)))
+    np.testing.assert_array_equal(estimated.prior_cov, np.diag(np.diag(estimated.prior_cov)))
+
+
+def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them() -> None:
+    """The ablation changes one thing: the prior is the ordinary one, as without validation users."""
+    log = synthetic_catalogue(n_users=300, n_items=80, seed=1)
+    split = cold_start(log, min_reactions=40, n_test=10, n_validation=20, rng=np.random.default_rng(1))
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, activity=0.0, likelihood_temperature=1.0,
+        item_age_correction=False, validate_rounds=20, prior_from_validation=False, holdout=0.0,
+    )  # fmt: skip
+    plain, chosen = (fit_experts(split.train, config, validation=each) for each in (None, split.validation))
+    np.testing.assert_array_equal(chosen.prior_cov, plain.prior_cov)
+    np.testing.assert_array_equal(chosen.prior_mean, plain.prior_mean)
+    assert chosen.prior_cov[0, 0] == ACTIVITY_VARIANCE
+    estimated = fit_experts(split.train, replace(config, prior_from_validation=True), validation=split.validation)
+    assert estimated.prior_cov[0, 0] != ACTIVITY_VARIANCE
+
+
+def test_without_an_activity_offset_both_constants_are_known() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)
+    variances = np.diag(fit_experts(log, config).prior_cov)
+    np.testing.assert_array_equal(variances, [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1])
 
 
 def test_a_new_user_is_no_less_certain_than_a_probability_can_be() -> None:

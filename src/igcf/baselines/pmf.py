@@ -19,18 +19,18 @@ BLOCK_BYTES = 2**27
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What a factorisation hands to the online phase."""
+    """Result of a factorisation that the online phase needs."""
 
     users: FloatArray
-    """(users, d)"""
+    """User vectors, shape (users, d)."""
     items: FloatArray
-    """(items, d)"""
+    """Item vectors, shape (items, d)."""
     item_variances: FloatArray
-    """(items, d): diagonals of the conditional covariances Psi_i, for noise variance 1"""
+    """Diagonals of the items' conditional covariances Psi_i for noise variance 1, shape (items, d)."""
 
 
 class _Side:
-    """One direction of the ratings, prepared for many half-sweeps."""
+    """Ratings in one direction, prepared for many half-sweeps."""
 
     def __init__(self, ratings: sp.csr_array) -> None:
         mask = ratings.copy()
@@ -42,7 +42,7 @@ class _Side:
     def sweep(
         self, fixed: FloatArray, penalty: float, rng: np.random.Generator | None, *, spread: bool = False
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Conditional means, draws (the means themselves without `rng`) and, with `spread`, variances.
+        """Return conditional means, draws (the means themselves without `rng`) and, with `spread`, variances.
 
         A = Y'Y + penalty I over a row's observed pairs, mean = A^-1 Y'r, draw = mean + A^-1/2 z.
         """

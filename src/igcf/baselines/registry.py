@@ -48,7 +48,7 @@ WITHOUT: dict[str, Settings] = {
     "- exploration": {"nu": 0.0},
     "- meta & exploration": {"meta": False, "nu": 0.0},
 }
-"""The rows of the paper's ablation table that change the online phase."""
+"""Rows of the paper's ablation table that change the online phase."""
 
 
 def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:

@@ -22,13 +22,13 @@ class Task:
 
     train: Interactions
     satisfied: float
-    """A reaction of at least this value is a success."""
+    """Smallest value of a reaction that is a success."""
     rounds: int = 120
     slate: int = 1
     validation: tuple[Interactions, ...] = ()
-    """The validation users: one log, or one per period of a drifting taste. Choices are made on them."""
+    """Validation users: one log, or one per period of a drifting taste. Choices are made on them."""
     reward: Literal["raw", "satisfied"] = "raw"
-    """What the paper feeds to a learner on this data: ratings as they are, or the satisfied flag of watch ratios."""
+    """Reward that the paper gives to a learner on this data: ratings as they are, or whether a user is satisfied."""
 
     def reward_of(self, kind: str | None = None) -> Reward:
         """Return how values become rewards; None takes the reward of this data."""
@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to recommend: `fit` learns from the training users, `play` makes a learner out of what was learned.
+    """Method of recommending: `fit` learns from the training users, `play` makes a learner out of what was learned.
 
     A change of an `online` setting needs no new fit.
     """

@@ -14,16 +14,16 @@ from igcf.errors import DataError
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns that are read; all others are ignored."""
+    """Names of the columns that are read; all others are ignored."""
 
     user: str = "user"
     item: str = "item"
     value: str = "value"
     timestamp: str | None = None
-    """None: the column `timestamp` when there is one, otherwise no times."""
+    """Name of the column of times; None: the column `timestamp` when there is one, otherwise no times."""
 
     def required(self) -> tuple[str, ...]:
-        """The columns that must exist."""
+        """Return the columns that must exist."""
         names = (self.user, self.item, self.value)
         return names if self.timestamp is None else (*names, self.timestamp)
 
@@ -39,7 +39,7 @@ def check_columns(frame: pl.DataFrame, columns: Columns, source: str) -> None:
 
 
 def time_column(frame: pl.DataFrame, columns: Columns) -> pl.Series | None:
-    """The column that holds the times, NaN as null."""
+    """Return the column that holds the times, NaN as null."""
     name = columns.timestamp or "timestamp"
     if name not in frame.columns:
         return None
@@ -47,12 +47,12 @@ def time_column(frame: pl.DataFrame, columns: Columns) -> pl.Series | None:
 
 
 def id_text(column: pl.Series) -> pl.Series:
-    """Ids as text: whole floats lose their `.0`, empty text becomes null."""
+    """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
     return _without_fraction(column).cast(pl.String).replace("", None)
 
 
 def number(column: pl.Series) -> pl.Series:
-    """Values as float32; null where the text is no number."""
+    """Return values as float32; null where the text is no number."""
     values = column.cast(pl.Float32, strict=False)
     if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
         values = column.str.strip_chars().cast(pl.Float32, strict=False)
@@ -60,12 +60,12 @@ def number(column: pl.Series) -> pl.Series:
 
 
 def seconds(column: pl.Series) -> pl.Series:
-    """Times as integers: numbers as they are, dates as seconds since 1970; microseconds where there are fractions."""
+    """Return times as integers: numbers as they are, dates as seconds since 1970 (microseconds with fractions)."""
     return timed(column)[0]
 
 
 def timed(column: pl.Series) -> tuple[pl.Series, bool]:
-    """The same, and whether there are fractions."""
+    """Return times as integers, as `seconds` does, and whether there are fractions."""
     if column.dtype == pl.String:
         whole = column.cast(pl.Int64, strict=False)
         if whole.null_count() == column.null_count():
@@ -82,7 +82,7 @@ def timed(column: pl.Series) -> tuple[pl.Series, bool]:
 
 
 def _without_fraction(column: pl.Series) -> pl.Series:
-    """Whole floats as integers, NaN as null; anything else as it is."""
+    """Return whole floats as integers and NaN as null; anything else as it is."""
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
@@ -97,13 +97,13 @@ def _dates(text: pl.Series) -> pl.Series:
 
 
 def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
-    """The first row numbers where `mask` holds; row 1 is the first one after the header."""
+    """Return the first row numbers where `mask` holds; row 1 is the first one after the header."""
     rows = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)[:limit]
     return [int(row) + 1 for row in rows]
 
 
 def encode_ids(column: pl.Series, source: str) -> tuple[tuple[str, ...], IntArray]:
-    """Ids in numeric order where all are whole numbers, otherwise in lexicographic order; and the row of each entry."""
+    """Return the ids, in numeric order where all are whole numbers, otherwise as text, and the row of each entry."""
     ids = whole_numbers(column)
     if ids is None:
         ids = id_text(column)
@@ -132,7 +132,7 @@ def _encode_numbers(ids: npt.NDArray[np.int64]) -> tuple[tuple[str, ...], IntArr
 
 
 def whole_numbers(column: pl.Series) -> pl.Series | None:
-    """The ids as integers if every one is written as `str` would write it: `007` and `7` are different ids."""
+    """Return the ids as integers if every one is written as `str` would write it: `007` and `7` are different ids."""
     column = _without_fraction(column)
     if not column.dtype.is_integer() and column.dtype != pl.String:
         return None
@@ -147,7 +147,7 @@ def whole_numbers(column: pl.Series) -> pl.Series | None:
 
 
 def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt.NDArray[np.float32]:
-    """The values; raises where one is no finite number; `first_row` rows of the source come before these."""
+    """Return the values; raises where one is no finite number; `first_row` rows of the source come before these."""
     values = number(column)
     bad = values.is_null() | ~values.is_finite().fill_null(False)
     if bad.any():
@@ -160,7 +160,7 @@ def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt
 
 
 def checked_times(column: pl.Series, source: str) -> npt.NDArray[np.int64] | None:
-    """The times, `MISSING_TIME` where there is none; None where no row has one; raises where one cannot be read."""
+    """Return the times, `MISSING_TIME` where there is none; None where no row has one; raise where one is wrong."""
     if column.null_count() == len(column):
         return None
     times = seconds(column)

@@ -14,12 +14,12 @@ from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.errors import DataError
 
 MISSING_TIME = np.iinfo(np.int64).min
-"""The timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
+"""Timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Who reacted to what, how, and (where known) when; one row per reaction, at most one per user and item.
+    """Log of who reacted to what, how and, where known, when: one row per reaction, at most one per user and item.
 
     Build it with `from_arrays`, `from_csv`, `from_parquet` or `igcf.load_dataset`: they check the values, map the ids
     to rows and resolve duplicates. The rows keep the order of the source.
@@ -28,29 +28,29 @@ class Interactions:
     user_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
     user_idx: IntArray
-    """Row of `user_ids`, one per reaction (int32)."""
+    """Row of `user_ids` of each reaction (int32)."""
     item_idx: IntArray
-    """Row of `item_ids`, one per reaction (int32)."""
+    """Row of `item_ids` of each reaction (int32)."""
     values: Float32Array
-    """The reaction in the units of the log: stars, watch ratio, 0/1."""
+    """Reactions in the units of the log: stars, watch ratio, 0/1."""
     timestamps: IntArray | None = None
     """Seconds or any other number that grows with time (int64); `MISSING_TIME` where it is unknown."""
     titles: tuple[str, ...] | None = None
-    """One per item."""
+    """Title of each item."""
     categories: tuple[tuple[str, ...], ...] | None = None
-    """The genres or tags of each item."""
+    """Genres or tags of each item."""
     name: str = "log"
     n_duplicates: int = field(default=0, compare=False)
-    """How many rows of the source were replaced by a later reaction of the same user to the same item."""
+    """Number of rows of the source that were replaced by a later reaction of the same user to the same item."""
 
     @property
     def n_users(self) -> int:
-        """Number of users, also those without a reaction in this part of the log."""
+        """Number of users, including those without a reaction in this part of the log."""
         return len(self.user_ids)
 
     @property
     def n_items(self) -> int:
-        """Number of items, also those without a reaction in this part of the log."""
+        """Number of items, including those without a reaction in this part of the log."""
         return len(self.item_ids)
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Interactions:
 
     @cached_property
     def item_row(self) -> dict[str, int]:
-        """The row of an item id."""
+        """Row of each item id."""
         return {item_id: row for row, item_id in enumerate(self.item_ids)}
 
     @classmethod
@@ -126,7 +126,7 @@ class Interactions:
         return replace(self, titles=titles, categories=categories)
 
     def subset(self, rows: BoolArray | IntArray) -> "Interactions":
-        """The reactions at `rows`; users and items keep their row numbers, also those without any left."""
+        """Return the reactions at `rows`; users and items keep their row numbers, also those without any left."""
         return replace(
             self,
             user_idx=self.user_idx[rows],
@@ -136,26 +136,26 @@ class Interactions:
         )
 
     def only_users(self, rows: IntArray) -> "Interactions":
-        """The reactions of the users at `rows`, who become users 0, 1, ... in that order; items keep their rows."""
+        """Return the reactions of the users at `rows`, who become users 0, 1, ... in that order; items keep theirs."""
         new_row = np.full(self.n_users, -1, dtype=np.int32)
         new_row[rows] = np.arange(len(rows), dtype=np.int32)
         part = self.subset(new_row[self.user_idx] >= 0)
         return replace(part, user_ids=tuple(self.user_ids[row] for row in rows), user_idx=new_row[part.user_idx])
 
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:
-        """Users x items in CSR form; `values` replaces the log's values, one per reaction."""
+        """Return users x items in CSR form; `values` replaces the log's values, one per reaction."""
         data = self.values if values is None else values
         shape = (self.n_users, self.n_items)
         return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=shape)
 
     def dense(self) -> Float32Array:
-        """Users x items with NaN where there is no reaction; meant for the few hundred users of an experiment."""
+        """Return users x items with NaN where there is no reaction; for the few hundred users of an experiment."""
         table = np.full((self.n_users, self.n_items), np.nan, dtype=np.float32)
         table[self.user_idx, self.item_idx] = self.values
         return table
 
     def fingerprint(self) -> str:
-        """A short hash of ids, values and times: logs with the same one hold the same reactions in the same order."""
+        """Return a short hash of ids, values and times, equal for logs with the same reactions in the same order."""
         digest = hashlib.sha256()
         for ids in (self.user_ids, self.item_ids):
             digest.update("\0".join(ids).encode())

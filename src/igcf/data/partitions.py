@@ -29,13 +29,13 @@ from igcf.data.table_files import check_readable, first_line
 from igcf.errors import DataError
 
 PIECE_ROWS = 1 << 20
-"""Rows whose text is in memory at a time."""
+"""Number of rows whose text is in memory at a time."""
 MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a log as numbers."""
+    """Columns of a log as numbers."""
 
     user_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
@@ -46,7 +46,7 @@ class Table:
 
 
 class Dictionary:
-    """Numbers for ids, in the order in which they are met."""
+    """Numbers for ids, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._categories = pl.Categories.random()
@@ -54,7 +54,7 @@ class Dictionary:
         self._holder: pl.Series | None = pl.Series([], dtype=pl.Categorical(self._categories))
 
     def codes(self, ids: pl.Series) -> npt.NDArray[np.int32]:
-        """The number of each id."""
+        """Return the number of each id."""
         return ids.cast(pl.Categorical(self._categories)).to_physical().cast(pl.Int32).to_numpy()
 
     def sorted(self, codes: IntArray) -> tuple[tuple[str, ...], IntArray]:
@@ -109,7 +109,7 @@ def parquet_frame(path: Path, columns: Columns) -> pl.DataFrame:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The file itself, or all `.parquet` files below a folder in the order of their names."""
+    """Return the file itself, or all `.parquet` files below a folder in the order of their names."""
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
@@ -119,7 +119,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 class Times:
-    """The column of times: seconds, or microseconds as soon as one piece has fractions."""
+    """Column of times that grows piece by piece: seconds, or microseconds as soon as one piece has fractions."""
 
     def __init__(self, n_rows: int) -> None:
         self._n_rows = n_rows
@@ -128,7 +128,7 @@ class Times:
         self._fractions = False
 
     def add(self, rows: slice, column: pl.Series | None, file: Path, offset: int) -> None:
-        """The times of one piece; either all files have them or none."""
+        """Add the times of one piece; either all files have them or none."""
         if rows.start == 0 and column is not None:
             self._times = np.empty(self._n_rows, dtype=np.int64)
         if (column is None) != (self._times is None):
@@ -146,7 +146,7 @@ class Times:
             self._whole.append(rows)
 
     def result(self) -> npt.NDArray[np.int64] | None:
-        """All times in one unit; None where no row has one."""
+        """Return all times in one unit; None where no row has one."""
         if self._times is None or (self._times == MISSING_TIME).all():
             return None
         for rows in self._whole if self._fractions else ():
@@ -158,14 +158,14 @@ class Times:
 def _pieces(
     files: list[Path], sizes: list[int], root: Path, columns: Columns
 ) -> Iterator[tuple[Path, int, pl.DataFrame]]:
-    """Some rows of a file at a time, with the number of the row before the first."""
+    """Yield some rows of a file at a time, with the number of the row before the first."""
     for file, size in zip(files, sizes, strict=True):
         for offset in range(0, max(size, 1), PIECE_ROWS):
             yield file, offset, _piece(file, root, columns, offset)
 
 
 def _piece(file: Path, root: Path, columns: Columns, offset: int) -> pl.DataFrame:
-    """The named columns, also those that a folder's name tells (`day=3/`); no rows where one is missing."""
+    """Return the named columns, also those that a folder's name tells (`day=3/`); no rows where one is missing."""
     wanted = (*columns.required(), "timestamp")
     folders = file.relative_to(root).parts[:-1] if root.is_dir() else ()
     told = dict(folder.split("=", 1) for folder in folders if "=" in folder)

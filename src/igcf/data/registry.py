@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known about a data set before reading it."""
+    """Facts about a data set that are known before reading it."""
 
     name: str
     description: str
     url: str | None
-    """The owner's archive; None where there is nothing to download."""
+    """Address of the owner's archive; None where there is nothing to download."""
     checksum: str | None
-    """`md5:...` or `sha256:...` of the archive."""
+    """Checksum of the archive, as `md5:...` or `sha256:...`."""
     files: tuple[str, ...]
-    """Where the data set may lie in the data folder, best first; the first one is what `fetch` writes."""
+    """Names that the data set may have in the data folder, best first; `fetch` writes the first one."""
     satisfied: float
-    """A reaction of at least this value counts as a success."""
+    """Smallest value of a reaction that counts as a success."""
     licence: str
     default_split: Literal["time", "users"]
-    """The split of the cold-start experiment."""
+    """Split of the cold-start experiment."""
     by_activity: bool = True
-    """Whether its test users are the most active cold users; otherwise they are drawn."""
+    """Whether its test users are the most active cold users; otherwise they are drawn at random."""
     withdrawn: bool = False
-    """Its owner no longer distributes it."""
+    """Whether its owner no longer distributes it."""
 
 
 DATASETS: dict[str, DatasetInfo] = {
@@ -95,14 +95,14 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """What is known about the data set called `name`."""
+    """Return what is known about the data set called `name`."""
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}")
     return DATASETS[name]
 
 
 def default_data_dir() -> Path:
-    """`IGCF_DATA_DIR` where it is set, otherwise the user's cache folder."""
+    """Return the folder in `IGCF_DATA_DIR` where it is set, otherwise the user's cache folder."""
     from platformdirs import user_cache_path
 
     configured = os.environ.get("IGCF_DATA_DIR")
@@ -110,7 +110,7 @@ def default_data_dir() -> Path:
 
 
 def find_dataset(info: DatasetInfo, data_dir: str | Path | None = None) -> Path | None:
-    """The file or folder of a data set; None where it is not there."""
+    """Return the file or folder of a data set; None where it is not there."""
     folder = Path(data_dir) if data_dir is not None else default_data_dir()
     return next((folder / name for name in info.files if (folder / name).exists()), None)
 

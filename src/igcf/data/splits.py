@@ -118,7 +118,7 @@ def taste_drift(
 
 
 def has_all_times(data: Interactions) -> bool:
-    """Whether every reaction has a known time."""
+    """Tell whether every reaction has a known time."""
     return data.timestamps is not None and bool((data.timestamps != MISSING_TIME).all())
 
 
@@ -133,7 +133,7 @@ def _timed(data: Interactions) -> Interactions:
 
 
 def _first_half(data: Interactions) -> IntArray:
-    """The earlier half of the rows, in the order of the log; equal times keep the order of the log."""
+    """Return the earlier half of the rows, in the order of the log; equal times keep the order of the log."""
     return np.sort(np.argsort(_times(data), kind="stable")[: len(data) // 2])
 
 
@@ -167,7 +167,7 @@ def _multi_hot(categories: tuple[tuple[str, ...], ...]) -> FloatArray:
 
 
 def _genre_counts(data: Interactions, rows: BoolArray, genres: FloatArray) -> FloatArray:
-    """Users x categories: how many of the user's items carry each, over the reactions at `rows`."""
+    """Count for users x categories how many of the user's items carry each, over the reactions at `rows`."""
     part = data.subset(rows)
     counts: FloatArray = part.matrix(np.ones(len(part))) @ genres
     return counts

@@ -16,50 +16,44 @@ from igcf.data.interactions import Interactions
 from igcf.data.titles import GENRES, invented_titles
 from igcf.errors import DataError
 
-SATISFIED = 4.0
-"""Stars from which a reaction counts as a success."""
 CHANGING_SHARE = 0.2
 """Share of the users whose taste is drawn anew in the middle of their history."""
 TASTE_WEIGHT = 10.0
 THRESHOLD = 2.5
 POPULARITY_EXPONENT = 0.7
 CHOICE_WEIGHT = 7.0
-"""How strongly taste, compared with popularity, decides what a user reacts to."""
+"""Weight of taste, compared with popularity, in what a user reacts to."""
 DAY_S = 86_400
 START_S = 1_577_836_800  # 2020-01-01
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticWorld:
-    """The log, and everything that a recommender has to guess from it."""
+    """Log of invented users, with everything that a recommender has to guess from it."""
 
     log: Interactions
     user_tastes: FloatArray
-    """Users x genres, rows sum to one: the taste at the beginning."""
+    """Tastes at the beginning, users x genres; rows sum to one."""
     later_tastes: FloatArray
-    """The taste in the second half of a user's reactions; equal to `user_tastes` for those who do not change."""
+    """Tastes in the second half of a user's reactions; equal to `user_tastes` for those who do not change."""
     is_changing: BoolArray
-    """Which users change."""
+    """Whether the taste of each user changes."""
     item_tastes: FloatArray
-    """Items x genres, rows of length one."""
+    """Genres of each item, items x genres; rows have length one."""
     item_quality: FloatArray
+    """Quality of each item, which adds to every user's utility."""
     stars: Float32Array
-    """Users x items: the stars that each user would give to each item, at the beginning; the log shows some of them."""
+    """Stars that each user would give to each item at the beginning, users x items; the log shows some of them."""
     later_stars: Float32Array
-    """The same for the second half of a user's reactions."""
+    """Stars that each user would give to each item in the second half of their reactions, users x items."""
 
     @cached_property
     def satisfaction(self) -> FloatArray:
-        """Users x items: the probability that the item satisfies the user, at the beginning."""
+        """Probability that the item satisfies the user at the beginning, users x items."""
         return _satisfaction(self.user_tastes, self.item_tastes, self.item_quality)
 
-    @cached_property
-    def later_satisfaction(self) -> FloatArray:
-        """The same for the second half of a user's reactions."""
-        return _satisfaction(self.later_tastes, self.item_tastes, self.item_quality)
-
     def complete(self, users: Interactions, *, later: bool = False) -> Interactions:
-        """The users of a part of the log with their reactions to every item: the truth that the log does not show."""
+        """Return the users of a part of the log with their reactions to every item, which the log does not show."""
         row_of = {user_id: row for row, user_id in enumerate(self.log.user_ids)}
         rows = [row_of[user_id] for user_id in users.user_ids]
         user_idx, item_idx = np.divmod(np.arange(len(rows) * self.log.n_items, dtype=np.int32), self.log.n_items)
@@ -71,7 +65,7 @@ class SyntheticWorld:
 
 
 def synthetic_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> Interactions:
-    """The log of `synthetic_world`, about 80,000 reactions at the default size."""
+    """Return the log of `synthetic_world`, about 80,000 reactions at the default size."""
     return synthetic_world(n_users=n_users, n_items=n_items, seed=seed).log
 
 
@@ -103,14 +97,14 @@ def synthetic_world(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -
 
 
 def _popularity_and_quality(n_items: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """A power law over a random order of the items; popular items are somewhat better."""
+    """Draw popularities from a power law, and qualities; popular items are somewhat better."""
     popularity = np.power(1.0 + rng.permutation(n_items), -POPULARITY_EXPONENT, dtype=np.float64)
     spread: FloatArray = (np.log(popularity) - np.log(popularity).mean()) / np.log(popularity).std()
     return popularity, 0.4 * spread + 0.5 * rng.standard_normal(n_items)
 
 
 def _item_tastes(n_items: int, rng: np.random.Generator) -> FloatArray:
-    """One to three genres per item, the first one the strongest."""
+    """Draw one to three genres per item, the first one the strongest."""
     genres = rng.random((n_items, len(GENRES))).argsort(axis=1)[:, :3]
     weights = np.array([1.0, 0.6, 0.4]) * (np.arange(3) < rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2], size=(n_items, 1)))
     tastes = np.zeros((n_items, len(GENRES)))
@@ -131,7 +125,7 @@ def _stars(satisfaction: FloatArray, luck: FloatArray) -> Float32Array:
 
 
 def _chosen(score: FloatArray, n_chosen: IntArray) -> BoolArray:
-    """The `n_chosen` best items of each user."""
+    """Return the `n_chosen` best items of each user."""
     rank = (-score).argsort(axis=1).argsort(axis=1)
     return np.asarray(rank < n_chosen[:, None])
 
@@ -139,7 +133,7 @@ def _chosen(score: FloatArray, n_chosen: IntArray) -> BoolArray:
 def _log(
     first: BoolArray, second: BoolArray, stars: Float32Array, item_tastes: FloatArray, rng: np.random.Generator
 ) -> Interactions:
-    """The chosen pairs in the order of time: users arrive over two years and stay for some weeks."""
+    """Make the log of the chosen pairs in the order of time: users arrive over two years and stay for some weeks."""
     n_users, n_items = first.shape
     user_idx, item_idx = np.nonzero(first | second)
     arrival = 730 * DAY_S * rng.random((n_users,))

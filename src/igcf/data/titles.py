@@ -30,7 +30,7 @@ GENRES = tuple(NOUNS)
 
 
 def invented_titles(genre_of_item: list[str], *, rng: np.random.Generator) -> tuple[str, ...]:
-    """A title with a year for each item, in the words of its first genre; no two are equal.
+    """Invent a title with a year for each item, in the words of its first genre; no two are equal.
 
     Example:
         `The Glass Orchard (1987)`

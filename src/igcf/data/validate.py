@@ -46,25 +46,25 @@ WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
 
 @dataclass(frozen=True)
 class Defect:
-    """One kind of defect."""
+    """Defect of one kind, and where it was found."""
 
     kind: str
-    """One of `LEVELS`: short and stable, for programs."""
+    """Kind of the defect, one of `LEVELS`: short and stable, for programs."""
     message: str
     count: int
-    """Rows, or users or items where the message says so."""
+    """Number of rows, or of users or items where the message says so."""
     rows: tuple[int, ...] = ()
-    """The first rows, counted from 1 after the header."""
+    """First rows with the defect, counted from 1 after the header."""
 
     @property
     def level(self) -> Level:
-        """Whether it keeps the log from being read."""
+        """Level of the defect: an error keeps the log from being read."""
         return LEVELS[self.kind]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `validate` found."""
+    """Report of what `validate` found in a log."""
 
     path: str
     n_rows: int
@@ -100,12 +100,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Ids:
-    """A column of ids: patterns are matched once per id instead of once per row."""
+    """Column of ids, numbered so that patterns are matched once per id instead of once per row."""
 
     text: pl.Series
     unique: pl.Series
     codes: pl.Series
-    """Row of `unique`, null where the id is."""
+    """Row of `unique` of each entry, null where the id is null."""
 
     @classmethod
     def from_column(cls, column: pl.Series) -> "Ids":
@@ -115,7 +115,7 @@ class Ids:
         return cls(text, unique, text.cast(pl.Enum(unique)).to_physical().cast(pl.Int64))
 
     def where(self, is_suspect: pl.Series) -> pl.Series:
-        """The rows whose id is marked in `is_suspect`, one entry per id."""
+        """Return the rows whose id is marked in `is_suspect`, one entry per id."""
         return is_suspect.gather(self.codes)
 
 
@@ -158,7 +158,7 @@ def _frame(path: Path, columns: Columns, separator: str | None) -> pl.DataFrame:
 
 
 def _row_defect(kind: str, message: str, mask: pl.Series) -> Iterator[Defect]:
-    """A defect where `mask` holds in some row; none otherwise."""
+    """Yield a defect where `mask` holds in some row; nothing otherwise."""
     mask = mask.fill_null(False)
     if mask.any():
         yield Defect(kind, message, int(mask.sum()), tuple(first_rows(mask, SHOWN_ROWS)))

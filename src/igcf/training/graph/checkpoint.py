@@ -49,7 +49,7 @@ def write_checkpoint(
 
 
 def _write(path: Path, team: Team, dim: int, notes: dict[str, str]) -> None:
-    """The safetensors format: the length of the header, the header, then the tensors one after the other."""
+    """Write the safetensors format: the length of the header, the header, then the tensors one after the other."""
     header: dict[str, Any] = {"__metadata__": notes}
     tensors = team.shard.tensors()
     end = 0
@@ -68,7 +68,7 @@ def _write(path: Path, team: Team, dim: int, notes: dict[str, str]) -> None:
 
 
 def read_checkpoint(path: Path, team: Team, config: PretrainConfig, fingerprint: str) -> dict[str, Any]:
-    """Give the saved tensors to the workers; returns the saved state."""
+    """Load the saved tensors into the workers, and return the saved state."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}

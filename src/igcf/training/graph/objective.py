@@ -13,20 +13,20 @@ from torch.nn.functional import softplus
 
 
 def gaussian_kl(mean: Tensor, std: Tensor, prior_std: float) -> Tensor:
-    """KL( N(mean, diag std^2) || N(0, prior_std^2 I) ), exact, summed over all entries (eq:KL)."""
+    """Compute KL( N(mean, diag std^2) || N(0, prior_std^2 I) ), exact, summed over all entries (eq:KL)."""
     squares = (_squares(mean) + _squares(std)) / (2 * prior_std**2)
     return squares - std.log().sum() + std.numel() * (math.log(prior_std) - 0.5)
 
 
 def observed_gaussian(scores: Tensor, targets: Tensor, *, noise_var: float) -> Tensor:
-    """Negative log likelihood of the observed pairs without its constant (eq::objective::reg)."""
+    """Compute the negative log likelihood of the observed pairs without its constant (eq::objective::reg)."""
     return _squares(targets - scores) / (2 * noise_var)
 
 
 def full_gaussian(
     U: Tensor, V: Tensor, scores: Tensor, targets: Tensor, *, noise_var: float, missing_weight: float
 ) -> Tensor:
-    """The same over all users x items, a pair without a reaction having target 0 and weight `missing_weight`.
+    """Compute the negative log likelihood over all users x items; missing pairs have target 0 and `missing_weight`.
 
     sum over all pairs of (u.v)^2 = <U'U, V'V>, so no pair is visited that was not observed; at an observed pair
     (target - score)^2 - w0 score^2 = (1 - w0) score^2 - 2 score target + target^2.
@@ -39,7 +39,7 @@ def full_gaussian(
 
 
 def observed_bernoulli(scores: Tensor, targets: Tensor) -> Tensor:
-    """Negative log likelihood of successes (1) and failures (0) at the observed pairs (eq::objective::cls)."""
+    """Compute the negative log likelihood of successes (1) and failures (0) at observed pairs (eq::objective::cls)."""
     return softplus((1 - 2 * targets) * scores).sum()
 
 
@@ -52,7 +52,7 @@ def full_bernoulli_bound(
     missing_weight: float,
     total: Callable[[float, float], tuple[float, ...]] = lambda *numbers: numbers,
 ) -> Tensor:
-    """An upper bound of the same over all users x items, a pair without a reaction being a failure.
+    """Bound the negative log likelihood over all users x items from above; a pair without a reaction is a failure.
 
     For a failure, -log sigmoid(-x) <= -log sigmoid(xi) + (x + xi) / 2 + lambda(xi) (x^2 - xi^2) with
     lambda(xi) = tanh(xi / 2) / (4 xi), and the sums of x and x^2 over all pairs need no visit to a pair. One xi is
@@ -72,12 +72,12 @@ def full_bernoulli_bound(
 
 
 def curvature(xi: float) -> float:
-    """lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at 0."""
+    """Return lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at 0."""
     return 0.125 if abs(xi) < 1e-4 else math.tanh(xi / 2) / (4 * xi)
 
 
 def log1p_exp(x: float) -> float:
-    """log(1 + exp(x)) without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 

@@ -15,35 +15,35 @@ from igcf.training.graph.pairs import Pairs
 
 
 class Operators(Protocol):
-    """What a training step needs of the hardware."""
+    """Linear operations of a training step on some hardware."""
 
     def propagate(self, vectors: Tensor) -> Tensor:
-        """G @ vectors, (nodes, d)."""
+        """Return G @ vectors, shape (nodes, d)."""
         ...
 
     def scores(self, pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
-        """users[u] . items[i] for every pair, in the order of `pairs`."""
+        """Return users[u] . items[i] for every pair, in the order of `pairs`."""
         ...
 
 
 class CompiledOperators:
-    """Threaded CPU kernels on the memory of the tensors, float32."""
+    """Operators by threaded CPU kernels on the memory of the tensors, in float32."""
 
     def __init__(self, propagation: Propagation) -> None:
         self._apply = lambda vectors: torch.from_numpy(propagation.apply(vectors.detach().numpy()))
 
     def propagate(self, vectors: Tensor) -> Tensor:
-        """K sparse products forward, K backward."""
+        """Return G @ vectors by K sparse products; the gradient takes K more."""
         return _propagated(vectors, self._apply)
 
     def scores(self, pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
-        """Dot products row by row; nothing of size (pairs, d) is made."""
+        """Return the scores row by row, without a temporary of shape (pairs, d)."""
         result: Tensor = _PairScores.apply(users, items, pairs)  # type: ignore[no-untyped-call]
         return result
 
 
 class TorchOperators:
-    """The same by torch alone, on any device and in any precision."""
+    """Operators by torch alone, on any device and in any precision."""
 
     def __init__(self, propagation: Propagation, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         matrix, weights = propagation.adjacency, propagation.weights
@@ -65,18 +65,18 @@ class TorchOperators:
         self._apply = apply
 
     def propagate(self, vectors: Tensor) -> Tensor:
-        """K sparse products forward, K backward."""
+        """Return G @ vectors by K sparse products; the gradient takes K more."""
         return _propagated(vectors, self._apply)
 
     def scores(self, pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
-        """Two gathers and a sum."""
+        """Return the scores by two gathers and a sum."""
         user_rows = torch.from_numpy(pairs.users).to(users.device)
         item_rows = torch.from_numpy(pairs.items).to(items.device)
         return (users[user_rows] * items[item_rows]).sum(dim=1)
 
 
 def make_operators(propagation: Propagation, config: PretrainConfig) -> Operators:
-    """The operators that the settings ask for."""
+    """Return the operators that the settings ask for."""
     if config.kernel == "torch":
         return TorchOperators(propagation, device=config.device)
     return CompiledOperators(propagation)

@@ -20,38 +20,39 @@ SHRINKAGE = 10.0
 FLOOR_SHARE = 0.25
 """Share of the mean noise below which no item lies."""
 ROW_BLOCK = 1 << 16
-"""Users whose vectors are in memory in double precision."""
+"""Number of users whose vectors are in memory in double precision at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineSettings:
-    """What the online phase takes beside the vectors."""
+    """Settings of the online phase that follow from training."""
 
     noise_var: float | FloatArray
-    """One for all items, or one for each."""
+    """Noise variance, one for all items or one for each."""
     gamma: float
+    """Number added to the diagonal of the population covariance."""
     xi: float | None = None
-    """Where the logistic likelihood of binary feedback is expanded."""
+    """Point at which the logistic likelihood of binary feedback is expanded."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserSums:
-    """What the online phase takes from the users: sums over them, which several workers can add up."""
+    """Sums over the users that the online phase needs; several workers can add them up."""
 
     n_users: float
     vectors: FloatArray
-    """Sum of the users' vectors, (d,)"""
+    """Sum of the users' vectors, shape (d,)."""
     products: FloatArray
-    """Sum of their outer products, (d, d)"""
+    """Sum of the outer products of the users' vectors, shape (d, d)."""
     counts: FloatArray
-    """Reactions to each item, (items,)"""
+    """Number of reactions to each item, shape (items,)."""
     errors: FloatArray
-    """Squared errors at these reactions, by item."""
+    """Sum of squared errors at the reactions to each item, shape (items,)."""
     scores: FloatArray
-    """Squared predictions there, by item."""
+    """Sum of squared predictions at the reactions to each item, shape (items,)."""
 
     def added_up(self, total: Callable[[FloatArray], FloatArray]) -> "UserSums":
-        """The sums over all workers."""
+        """Return the sums over all workers."""
         parts = (np.array([self.n_users]), self.vectors, self.products, self.counts, self.errors, self.scores)
         flat = total(np.concatenate([part.reshape(-1) for part in parts]))
         ends = np.cumsum([part.size for part in parts])[:-1]
@@ -64,15 +65,15 @@ class Vectors:
     """Propagated posterior means (eq:pos_i) and, where they were asked for, variances."""
 
     items: Float32Array
-    """(items, d)"""
+    """Item vectors, shape (items, d)."""
     users: UserSums
     item_variances: Float32Array | None = None
     user_variance: FloatArray | None = None
-    """Mean over the users, (d,)"""
+    """Posterior variance, mean over the users, shape (d,)."""
 
 
 def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSums:
-    """The sums over `users`, whose reactions are `pairs`."""
+    """Return the sums over `users`, whose reactions are `pairs`."""
     d = users.shape[1]
     vectors, products = np.zeros(d), np.zeros((d, d))
     for start in range(0, len(users), ROW_BLOCK):
@@ -93,7 +94,7 @@ def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSum
 def meta_distribution(
     users: UserSums, *, gamma: float, user_variance: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal.
+    """Return mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal.
 
     With `user_variance`, the users' mean posterior variance, that is added too: by the law of total variance the
     spread of the posterior means alone is too small.
@@ -107,7 +108,7 @@ def meta_distribution(
 
 
 def residual_variances(vectors: Vectors, *, counts_missing: bool) -> FloatArray:
-    """The noise variance of each item: how far reactions to it lie from the predictions, (items,).
+    """Return the noise variance of each item: how far reactions to it lie from the predictions, (items,).
 
     With `counts_missing` every user without a reaction counts as a zero, and the variance is over all users; otherwise
     it is over the item's reactions, drawn toward the mean of all items where there are few. A share of the mean is
@@ -128,14 +129,14 @@ def _sum_by_item(pairs: Pairs, values: Float32Array) -> FloatArray:
 
 
 def root_mean_square(users: UserSums) -> float:
-    """Of the predictions at the reactions: the best common xi of the bound for these logits."""
+    """Return the root mean square of the predictions at the reactions: the best common xi of the logistic bound."""
     n = float(users.counts.sum())
     return math.sqrt(float(users.scores.sum()) / n) if n else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear-Gaussian view of a model in reward units."""
+    """Linear-Gaussian view of a model in reward units."""
 
     item_vectors: Float32Array
     item_variances: Float32Array | None
@@ -144,7 +145,7 @@ class Linear:
 
 
 def logits_as_rewards(linear: Linear, xi: float) -> Linear:
-    """Binary feedback: rewrite a model of logits x so that its predictions are rewards.
+    """Rewrite a model of logits x, from binary feedback, so that its predictions are rewards.
 
     The quadratic bound of the logistic likelihood around xi makes a reaction r in {0, 1} a Gaussian observation
     (r - 1/2) / (2 lambda) of x with variance 1 / (2 lambda), lambda = tanh(xi / 2) / (4 xi); equivalently r is one of

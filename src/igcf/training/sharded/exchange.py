@@ -10,7 +10,7 @@ from igcf.training.sharded.layout import Layout
 
 
 def rows_of_columns(nodes: Tensor, layout: Layout, group: Group | None) -> tuple[Tensor, Tensor]:
-    """This worker's users and all items in all dimensions, out of everybody's columns of all nodes, with gradient."""
+    """Return this worker's users and all items in all dimensions from everybody's columns, with gradient."""
     if group is None:
         users, items = torch.split(nodes, [layout.n_users, layout.n_items])
     else:
@@ -19,7 +19,7 @@ def rows_of_columns(nodes: Tensor, layout: Layout, group: Group | None) -> tuple
 
 
 class _Rows(torch.autograd.Function):
-    """Every rank swaps blocks with one other after the other, so that there is never more than one in memory."""
+    """Exchange in which every rank swaps blocks with one other at a time: at most one block is in memory."""
 
     @staticmethod
     def forward(ctx: Any, nodes: Tensor, layout: Layout, group: Group) -> tuple[Tensor, Tensor]:
@@ -40,7 +40,7 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """A user's gradient comes from one rank, an item's is the sum over all of them."""
+        """Collect gradients: a user's comes from one rank, an item's is the sum over all of them."""
         layout, group = ctx.layout, ctx.group
         if not layout.users(group.rank):
             grads = (grads[0], grads[1][:0])
@@ -58,7 +58,7 @@ class _Rows(torch.autograd.Function):
 
 
 def _block(nodes: Tensor, layout: Layout, rank: int) -> Tensor:
-    """The rows that a rank needs."""
+    """Return the rows that a rank needs."""
     users = layout.users(rank)
     if not users:
         return nodes[:0]

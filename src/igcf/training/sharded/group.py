@@ -14,16 +14,16 @@ from igcf.errors import WorkerLostError
 from igcf.training.sharded.layout import Layout
 
 SILENCE = timedelta(minutes=30)
-"""A worker that is alive but says nothing for so long is given up; a dead one is noticed at once."""
+"""Time after which a worker that is alive but silent is given up; a dead one is noticed at once."""
 
 
 class Group:
-    """The ranks 0 .. size - 1 of a job, seen from one of them."""
+    """Connections between the ranks 0 .. size - 1 of a job, seen from one of them."""
 
     def __init__(self, store: Store, rank: int, size: int, *, host: str | None = None) -> None:
         self.rank, self.size = rank, size
         self.sent = 0
-        """Bytes that this rank has handed over so far."""
+        """Number of bytes that this rank has sent so far."""
         gloo: Any = ProcessGroupGloo  # its type stubs are incomplete
         with _lost_if_broken():
             if host is None:  # torch finds the address, or takes it from GLOO_SOCKET_IFNAME
@@ -51,7 +51,7 @@ class Group:
             self._wait(self._sending(message, to), self._receiving(into, source))
 
     def total(self, numbers: FloatArray) -> FloatArray:
-        """The sum over all ranks, at every rank."""
+        """Return the sum over all ranks, at every rank."""
         result = torch.from_numpy(numbers.copy())
         with _lost_if_broken():
             self._wait(self._gloo.allreduce([result]))
@@ -81,7 +81,7 @@ def _lost_if_broken() -> Iterator[None]:
 
 
 def gather_columns(block: Tensor, layout: Layout, group: Group | None) -> Tensor | None:
-    """The columns of all ranks side by side, at rank 0; None at the others."""
+    """Return the columns of all ranks side by side, at rank 0; None at the others."""
     if group is None:
         return block
     if group.rank > 0:
@@ -96,7 +96,7 @@ def gather_columns(block: Tensor, layout: Layout, group: Group | None) -> Tensor
 
 
 def scatter_columns(whole: Tensor | None, into: Tensor, layout: Layout, group: Group | None) -> None:
-    """Every rank's columns of what rank 0 holds."""
+    """Send every rank its columns of what rank 0 holds."""
     if group is not None and group.rank > 0:
         into.copy_(group.receive(torch.empty(into.shape), 0))
         return

@@ -1,4 +1,4 @@
-"""Which worker holds what: some columns of all vectors, and the pairs of some users."""
+"""Division of a training among workers: some columns of all vectors, and the pairs of some users, for each."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ NUMBER_BYTES = 4
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns and users cut into equal ranges, one of each per worker.
+    """Columns and users of a training in equal ranges, one of each per worker.
 
     Columns are propagated without any communication. The likelihood is a sum over users; for it every worker needs
     its own users and all items in all dimensions.
@@ -20,7 +20,7 @@ class Layout:
     n_items: int
     n_workers: int = 1
     coordinated: bool = False
-    """Rank 0 only gives orders and holds nothing; the workers are ranks 1, 2, ..."""
+    """Whether rank 0 only gives orders and holds nothing; the workers are then ranks 1, 2, ..."""
 
     def __post_init__(self) -> None:
         """Refuse more workers than columns."""
@@ -31,24 +31,24 @@ class Layout:
 
     @property
     def n_ranks(self) -> int:
-        """All processes, the one that only gives orders too."""
+        """Number of processes, including one that only gives orders."""
         return self.n_workers + self.coordinated
 
     def columns(self, rank: int) -> range:
-        """The columns whose parameters lie at a rank."""
+        """Return the columns whose parameters lie at a rank."""
         return self._part(self.dim, rank)
 
     def users(self, rank: int) -> range:
-        """The users whose likelihood is computed at a rank."""
+        """Return the users whose likelihood is computed at a rank."""
         return self._part(self.n_users, rank)
 
     def n_rows(self, rank: int) -> int:
-        """Rows that a rank needs in all dimensions: its users and all items; none where there are no users."""
+        """Count the rows that a rank needs in all dimensions: its users and all items; none without users."""
         n_users = len(self.users(rank))
         return n_users + self.n_items if n_users else 0
 
     def step_bytes(self, rank: int) -> int:
-        """What a rank sends in one step: its columns of others' rows, and the gradients of its rows to their columns.
+        """Count the bytes that a rank sends in one step: its columns of others' rows, and gradients of its rows.
 
         The few numbers that are added up over all ranks come on top.
         """
