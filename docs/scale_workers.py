@@ -105,9 +105,9 @@ def memory(folder: Path | None) -> None:
     team_module.Shard = Noting  # type: ignore[misc]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
     if workers.follows:
-        from igcf.training.sharded.meeting import follow_environment
+        from igcf.training.sharded.rendezvous import work_for_environment
 
-        follow_environment()
+        work_for_environment()
     else:
         config = PretrainConfig(dim=64, epochs=2, validate_every=1)
         world = World.of(random_log(200_000, 20_000, 1_000_000), config, STARS)

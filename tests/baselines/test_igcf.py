@@ -6,13 +6,14 @@ import pytest
 
 from igcf.baselines import method_named
 from igcf.baselines.igcf import FIT
-from igcf.config import ExpertsConfig
+from igcf.config import RENAMED, ExpertsConfig
 from igcf.errors import ConfigError
 from igcf.model import Model, Term
 from igcf.online import ModelLearner
 from tests.baselines.worlds import task
 
 METHOD = method_named("igcf")
+RENAMED_BACK = {new: old for old, new in RENAMED.items()}
 
 
 @cache
@@ -51,10 +52,17 @@ def test_without_likelihood_temperature_every_reaction_has_its_full_weight() -> 
 
 
 def test_a_model_saved_under_old_names_of_settings_is_played_alike(tmp_path: Path) -> None:
-    fitted().save(tmp_path / "model")
-    path = tmp_path / "model" / "meta.json"
-    meta = path.read_text()
-    path.write_text(meta.replace('"likelihood_temperature"', '"caution"').replace("item_age_correction", "newcomers"))
+    model = fitted()
+    chosen = {RENAMED_BACK.get(name, name): value for name, value in model.metadata["chosen"].items()}
+    Model(
+        channels=model.channels,
+        terms=model.terms,
+        item_ids=model.item_ids,
+        prior_mean=model.prior_mean,
+        prior_cov=model.prior_cov,
+        reward=model.reward,
+        metadata={**model.metadata, "chosen": chosen},
+    ).save(tmp_path / "model")
     old = Model.load(tmp_path / "model")
     assert "caution" in old.metadata["chosen"]
     learner = METHOD.play(old, METHOD.settings({"tempered": False}))
