@@ -22,12 +22,13 @@ from igcf.bench.worlds import STARS, random_log
 from igcf.config import PretrainConfig
 from igcf.data import DATASETS, load_dataset
 from igcf.training import Progress, pretrain
-from igcf.training.pretraining import vectors_of
+from igcf.training.graph.run import collect_vectors
 from igcf.training.graph.shard import Shard
-from igcf.training.sharded.engines import Workers, team_of
-from igcf.training.sharded.layout import Layout
 from igcf.training.graph.train import fit
-from igcf.training.graph.training_data import World
+from igcf.training.graph.training_data import GraphTrainingData
+from igcf.training.sharded.engines import open_team
+from igcf.training.sharded.layout import Layout
+from igcf.training.sharded.workers import Workers
 
 WORKERS = (1, 2, 4)
 OBJECTIVES: tuple[dict[str, Any], ...] = (
@@ -68,18 +69,18 @@ def sent_bytes() -> None:
         {}, {"layers": 8}, {"pairs": 80_000}, {"users": 4000}, {"items": 1000}, {"dim": 64},
     )  # fmt: skip
     for n in (2, 4):
-        with team_of(Workers(shards=n)) as team:
+        with open_team(Workers(shards=n)) as team:
             for change in changes:
                 size = base | change
                 config = PretrainConfig(dim=size["dim"], layers=size["layers"], epochs=3)
-                world = World.of(random_log(size["users"], size["items"], size["pairs"]), config, STARS)
+                world = GraphTrainingData.from_log(random_log(size["users"], size["items"], size["pairs"]), config, STARS)
                 marks: list[int] = []
 
                 def note(_: Progress, marks: list[int] = marks, group: Any = team.group) -> None:
                     marks.append(group.sent)
 
-                fit(world.problem, config, team=team, progress=note)
-                layout = Layout(size["dim"], world.problem.n_users, world.problem.n_items, n)
+                fit(world.training_pairs, config, team=team, progress=note)
+                layout = Layout(size["dim"], world.training_pairs.n_users, world.training_pairs.n_items, n)
                 print(n, size, "measured", marks[2] - marks[1], "formula", layout.step_bytes(0) + 16, flush=True)
 
 
@@ -104,17 +105,17 @@ def memory(folder: Path | None) -> None:
 
     team_module.Shard = Noting  # type: ignore[misc]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
-    if workers.follows:
+    if os.environ["RANK"] != "0":
         from igcf.training.sharded.rendezvous import work_for_environment
 
         work_for_environment()
     else:
         config = PretrainConfig(dim=64, epochs=2, validate_every=1)
-        world = World.of(random_log(200_000, 20_000, 1_000_000), config, STARS)
-        world.problem.all_pairs  # noqa: B018 (part of the data)
-        with team_of(workers) as team:
-            fit(world.problem, config, team=team, checkpoint=folder / "checkpoint.safetensors")
-            vectors_of(team, "best", with_variances=True)
+        world = GraphTrainingData.from_log(random_log(200_000, 20_000, 1_000_000), config, STARS)
+        world.training_pairs.all_pairs  # noqa: B018 (part of the data)
+        with open_team(workers) as team:
+            fit(world.training_pairs, config, team=team, checkpoint=folder / "checkpoint.safetensors")
+            collect_vectors(team, "best", with_variances=True)
     note["peak"] = _status("VmHWM") - note["data"]
     (folder / f"{rank}.json").write_text(json.dumps(note))
 

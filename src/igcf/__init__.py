@@ -1,6 +1,6 @@
 """igcf: an interactive recommender that learns a new user's taste from each reaction.
 
-Names are loaded on first use, so that `import igcf` stays light and serving never needs torch.
+Names are loaded on first use, so that `import igcf` stays light; only the graph model needs torch.
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
+    from igcf.config import ExpertsConfig as ExpertsConfig
     from igcf.config import PretrainConfig as PretrainConfig
     from igcf.data import Interactions as Interactions
     from igcf.data import load_dataset as load_dataset
@@ -16,17 +17,20 @@ if TYPE_CHECKING:
     from igcf.online import Greedy as Greedy
     from igcf.online import InfoUcb as InfoUcb
     from igcf.online import Recommender as Recommender
+    from igcf.online import Session as Session
     from igcf.online import Thompson as Thompson
     from igcf.online import Ucb as Ucb
     from igcf.training import pretrain as pretrain
 
 _HOME = {
+    "ExpertsConfig": "igcf.config",
     "Greedy": "igcf.online",
     "InfoUcb": "igcf.online",
     "Interactions": "igcf.data",
     "Model": "igcf.model",
     "PretrainConfig": "igcf.config",
     "Recommender": "igcf.online",
+    "Session": "igcf.online",
     "Thompson": "igcf.online",
     "Ucb": "igcf.online",
     "load_dataset": "igcf.data",
