@@ -30,6 +30,10 @@ def small_log(n_users: int = 60, n_items: int = 25, seed: int = 0) -> tuple[sp.c
     return sp.csr_array(is_liked.astype(np.float32)), sp.csr_array(is_seen.astype(np.float32))
 
 
+def two_dimensional(iterations: int) -> ExpertsConfig:
+    return ExpertsConfig(logistic_dim=2, iterations=iterations)
+
+
 @pytest.mark.parametrize("activity", [0.0, 0.5])
 def test_the_linear_expert_is_weighted_principal_components(activity: float) -> None:
     successes, exposures = small_log()
@@ -111,8 +115,8 @@ def test_the_item_step_agrees_with_its_formula() -> None:
 def test_a_fit_can_go_on_where_another_one_ended() -> None:
     successes, exposures = small_log(n_users=300)
     start = fit_linear([successes, exposures], 2)
-    early, late = (fit_logistic(exposures, [successes], start, dim=2, iterations=n) for n in (20, 30))
-    more = fit_logistic(exposures, [successes], early, dim=2, iterations=10)
+    early, late = (fit_logistic(exposures, [successes], start, two_dimensional(n)) for n in (20, 30))
+    more = fit_logistic(exposures, [successes], early, two_dimensional(10))
     np.testing.assert_allclose(np.abs(more.seen), np.abs(late.seen), atol=0.05)
 
 
@@ -120,9 +124,9 @@ def test_the_number_of_threads_does_not_change_the_result() -> None:
     successes, exposures = small_log(n_users=600)
     start = fit_linear([successes, exposures], 2)
     with threadpool_limits(limits=1), one_thread_each():
-        one = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+        one = fit_logistic(exposures, [successes], start, two_dimensional(2))
     with threadpool_limits(limits=2), one_thread_each():
-        two = fit_logistic(exposures, [successes], start, dim=2, iterations=2)
+        two = fit_logistic(exposures, [successes], start, two_dimensional(2))
     np.testing.assert_array_equal(one.vectors, two.vectors)
 
 
@@ -142,7 +146,7 @@ def test_the_logistic_expert_explains_users_it_has_not_seen_better_with_every_fe
         successes, exposures = small_log(n_users=400, seed=seed)
         start = fit_linear([successes[train], exposures[train]], 2)
         for iterations in scores:
-            expert = fit_logistic(exposures[train], [successes[train]], start, dim=2, iterations=iterations)
+            expert = fit_logistic(exposures[train], [successes[train]], start, two_dimensional(iterations))
             scores[iterations] += likelihood(expert, successes[rest], exposures[rest])
     assert scores[1] < scores[3] < scores[12]
 
@@ -178,7 +182,7 @@ def test_two_happy_reactions_do_not_say_that_everybody_likes_an_item() -> None:
     liked = seen * (rng.random((200, 8)) < 0.5)
     seen[:, 0] = liked[:, 0] = np.arange(200) < 2
     exposures, successes = sp.csr_array(seen), sp.csr_array(liked.astype(np.float32))
-    expert = fit_logistic(exposures, [successes], fit_linear([successes, exposures], 2), dim=2, iterations=10)
+    expert = fit_logistic(exposures, [successes], fit_linear([successes, exposures], 2), two_dimensional(10))
     assert 0.0 < expert.liked[0, -1] < 1.5  # 0 is even odds, as for all other items
 
 

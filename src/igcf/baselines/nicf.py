@@ -75,13 +75,8 @@ def fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Nicf:
         train_nicf(
             network,
             truth,
+            settings,
             rounds=rounds,
-            epochs=settings["epochs"],
-            steps=settings["steps"],
-            learning_rate=settings["learning_rate"],
-            mask_target=settings["mask_target"],
-            patience=settings["patience"],
-            check_every=settings["check_every"],
             score=score if tables and len(tables[0]) else None,
             rng=rng,
         )

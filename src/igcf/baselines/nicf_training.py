@@ -11,6 +11,7 @@ from torch import Tensor
 
 from igcf.arrays import Float32Array, IntArray
 from igcf.baselines.nicf_network import LEVELS, QNetwork
+from igcf.baselines.task import Settings
 from igcf.errors import TrainingDivergedError
 from igcf.model import Reward
 
@@ -135,33 +136,27 @@ def _unused(used: npt.NDArray[np.bool_], rng: np.random.Generator) -> npt.NDArra
 def train_nicf(
     network: QNetwork,
     truth: npt.NDArray[np.uint8],
+    settings: Settings,
     *,
     rounds: int,
-    epochs: int,
-    steps: int,
-    learning_rate: float,
-    mask_target: bool,
-    patience: int,
-    check_every: int,
     score: Callable[[QNetwork], float] | None,
     rng: np.random.Generator,
 ) -> dict[str, float]:
     """Train in place and leave the network at its best checkpoint.
 
     Args:
-        network: changed in place.
-        truth: levels of the training users, (users, N + 1), column 0 unused.
-        rounds: length of a session.
-        epochs: each plays the sessions of 50 users, then takes `steps` gradient steps.
-        steps: gradient steps per epoch; the released code takes one in each of 3000 epochs.
-        learning_rate: of Adam.
-        mask_target: leave shown items out of the target's maximum.
-        patience: checks without a new best before training stops.
-        check_every: epochs between two looks at `score`.
-        score: what the best checkpoint has most of, on validation users; None keeps the last.
-        rng: users, exploration and replay.
+        network: Network to train.
+        truth: Levels of the training users, shape (users, N + 1), column 0 unused.
+        settings: `epochs`, each of which plays the sessions of 50 users and then takes `steps` gradient steps (the
+            released code takes one in each of 3000 epochs); the `learning_rate` of Adam; `mask_target` leaves shown
+            items out of the target's maximum; `check_every` epochs the network is scored, and training stops after
+            `patience` checks without a new best.
+        rounds: Length of a session.
+        score: Number on validation users that is largest for the best checkpoint; None takes the last one.
+        rng: Random numbers for users, exploration and replay.
     """
-    optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    epochs, steps, mask_target = settings["epochs"], settings["steps"], settings["mask_target"]
+    optimiser = torch.optim.Adam(network.parameters(), lr=settings["learning_rate"])
     episodes = Episodes(rounds)
     best, best_state, best_epoch, n_worse = -np.inf, None, 0, 0
     for number in range(epochs):
@@ -178,14 +173,14 @@ def train_nicf(
             optimiser.step()
         if not torch.isfinite(loss):
             raise TrainingDivergedError(f"the loss of nicf is {loss.item()} at epoch {number}; lower learning_rate")
-        if score is not None and (number + 1) % check_every == 0:
+        if score is not None and (number + 1) % settings["check_every"] == 0:
             network.eval()
             found = score(network)
             n_worse += 1
             if found > best:
                 best, best_epoch, n_worse = found, number + 1, 0
                 best_state = {name: part.clone() for name, part in network.state_dict().items()}
-            if n_worse >= patience:
+            if n_worse >= settings["patience"]:
                 break
     if best_state is not None:
         network.load_state_dict(best_state)

@@ -116,7 +116,11 @@ def find_dataset(info: DatasetInfo, data_dir: str | Path | None = None) -> Path 
 
 
 def load_dataset(
-    name_or_path: str | Path, data_dir: str | Path | None = None, *, columns: "Columns | None" = None
+    name_or_path: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    columns: "Columns | None" = None,
+    separator: str | None = None,
 ) -> Interactions:
     """Load a data set by name, or a log by the path of a CSV or Parquet file or folder.
 
@@ -124,6 +128,7 @@ def load_dataset(
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
         data_dir: where named data sets lie; see `default_data_dir`.
         columns: the columns of a CSV or Parquet log.
+        separator: between the columns of a text file; None: a tab for `.tsv`, otherwise a comma.
     """
     if str(name_or_path) in DATASETS:
         return _load_named(DATASETS[str(name_or_path)], data_dir)
@@ -133,7 +138,7 @@ def load_dataset(
         return _read(named, path)
     if not path.exists():
         raise DataError(f"{name_or_path!s} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
-    return _load_table(path, columns)
+    return _load_table(path, columns, separator)
 
 
 def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
@@ -163,14 +168,13 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
     return read_movielens_1m(path) if info.name == "ml-1m" else read_movielens_100k(path)
 
 
-def _load_table(path: Path, columns: "Columns | None") -> Interactions:
+def _load_table(path: Path, columns: "Columns | None", separator: str | None) -> Interactions:
     from igcf.data.frames import read_csv, read_parquet
     from igcf.data.table_files import ENDINGS, is_parquet, separator_of
 
     if is_parquet(path):
         return read_parquet(path, columns)
-    separator = separator_of(path)
-    if separator is None:
+    if separator_of(path) is None:
         known = ", ".join((*ENDINGS, ".parquet"))
         raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of Parquet")
-    return read_csv(path, columns, separator=separator)
+    return read_csv(path, columns, separator=separator or separator_of(path) or ",")

@@ -1,7 +1,7 @@
 """The experts of one log, each fitted when it is first needed, and the model of one choice of settings."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,10 +76,7 @@ class Fits:
                 self.exposures,
                 [self.successes, *self.better, *(self._table(threshold) for threshold in self.below)],
                 self.earlier or self.linear(max(config.logistic_dim, LARGEST_LINEAR_DIM), 0.0),
-                dim=config.logistic_dim,
-                iterations=config.iterations if self.earlier is None else -(-config.iterations // 3),
-                penalty=config.penalty,
-                seed=config.seed,
+                config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
                 progress=lambda done, total: self.say("logistic expert", done, total),
             )
         return self._logistic

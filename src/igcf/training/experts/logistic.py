@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.config import ExpertsConfig
 from igcf.graph.sparse_products import csr_product, sampled_products
 from igcf.training.experts.blocks import in_blocks
 from igcf.training.experts.linear import LinearExpert
@@ -180,11 +181,8 @@ def fit_logistic(
     exposures: sp.csr_array,
     gradings: Sequence[sp.csr_array],
     start: LinearExpert | LogisticExpert,
+    config: ExpertsConfig,
     *,
-    dim: int = 32,
-    iterations: int = 15,
-    penalty: float = 5.0,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> LogisticExpert:
     """Fit the logistic expert by variational EM.
@@ -193,19 +191,17 @@ def fit_logistic(
         exposures: Ones where there is a reaction, shape (users, items).
         gradings: Ones where the reaction is good enough, one table per grading, the successes first.
         start: The linear expert, whose loadings are the first directions, or the result of an earlier fit.
-        dim: Size of the users' vectors.
-        iterations: Number of steps over users and items in turn.
-        penalty: Precision of the items' Gaussian prior.
-        seed: Seed of the draw of users where there are too many.
+        config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
         progress: Function that is told the iterations done and all of them.
     """
-    users = _sampled_users(*exposures.shape, seed=seed)
-    fit = _Fit(sp.csr_array(exposures[users]), [sp.csr_array(table[users]) for table in gradings], start, dim)
-    for iteration in range(iterations):
+    users = _sampled_users(*exposures.shape, seed=config.seed)
+    tables = [sp.csr_array(table[users]) for table in gradings]
+    fit = _Fit(sp.csr_array(exposures[users]), tables, start, config.logistic_dim)
+    for iteration in range(config.iterations):
         fit.whiten(*fit.user_step())
-        fit.item_step(penalty)
+        fit.item_step(config.penalty)
         if progress is not None:
-            progress(iteration + 1, iterations)
+            progress(iteration + 1, config.iterations)
     return LogisticExpert(fit.vectors)
 
 
