@@ -15,6 +15,7 @@ from typing import Any, Literal
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
+from igcf.training.sharded.ray_cluster import check_reachable, no_cluster, ray_cluster
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TRIES = 4
@@ -86,8 +87,9 @@ def on_this_machine(
 
 def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
     """As Ray tasks, one processor each."""
-    ray = _needed("ray", "Ray")
-    with _ray_cluster(ray, engine, data):
+    columns = (data.user_idx, data.item_idx, data.values, data.timestamps)
+    size = sum(each.nbytes for each in columns if each is not None)
+    with ray_cluster(engine.address, n_cpus=engine.processes, object_store_bytes=200_000_000 + 2 * size) as ray:
         shared = ray.put(data)  # owned by this process, so that it outlives workers
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_job_on_worker)
         running: dict[Any, str] = {}
@@ -108,37 +110,6 @@ def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started:
             except ray.exceptions.RayError as error:
                 raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
             yield name, outcomes
-
-
-@contextmanager
-def _ray_cluster(ray: Any, engine: Engine, data: Interactions) -> Iterator[None]:
-    if ray.is_initialized():  # by whoever called us; not ours to end
-        yield
-        return
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if engine.address is None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        size = sum(
-            each.nbytes for each in (data.user_idx, data.item_idx, data.values, data.timestamps) if each is not None
-        )
-        ray.init(
-            address="local",
-            num_cpus=engine.processes,
-            include_dashboard=False,
-            object_store_memory=200_000_000 + 2 * size,
-            _node_ip_address="127.0.0.1",
-            **options,
-        )
-    else:
-        _check_reachable("Ray", engine.address, 6379)
-        try:
-            ray.init(address=engine.address, **options)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise _no_cluster("Ray", engine.address, error) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
@@ -200,11 +171,11 @@ def _dask_client(distributed: Any, engine: Engine) -> Iterator[Any]:
         ):
             yield client
         return
-    _check_reachable("Dask", engine.address, 8786)
+    check_reachable("Dask", engine.address, 8786)
     try:
         client = distributed.Client(engine.address, timeout=CONNECT_S)
     except (OSError, ValueError) as error:
-        raise _no_cluster("Dask", engine.address, error) from error
+        raise no_cluster("Dask", engine.address, error) from error
     with client:
         yield client
 
@@ -229,22 +200,6 @@ def _needed(module: str, name: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(f"{name} is not installed; install it with `pip install igcf[scale]`") from error
-
-
-def _check_reachable(name: str, address: str, default_port: int) -> None:
-    """Ask the port first: Ray tries for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.rsplit("/", 1)[-1].partition(":")
-    try:
-        socket.create_connection((host, int(port or default_port)), timeout=CONNECT_S).close()
-    except (OSError, ValueError) as error:
-        raise _no_cluster(name, address, error) from error
-
-
-def _no_cluster(name: str, address: str, error: Exception) -> ConfigError:
-    check = "--address and RAY_AUTH_TOKEN" if name == "Ray" else "--address"
-    return ConfigError(f"no {name} cluster answers at {address}: {str(error).splitlines()[0]}; check {check}")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def ray_cluster(address: str | None, *, n_cpus: int, object_store_bytes: int) ->
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise ConfigError("Ray is not installed; install it with `pip install 'igcf[scale]'`") from error
+        raise ConfigError("Ray is not installed; install it with `pip install igcf[scale]`") from error
     if ray.is_initialized():
         yield ray
         return
