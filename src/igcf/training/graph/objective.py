@@ -12,12 +12,6 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 
-def gaussian_kl(mean: Tensor, std: Tensor, prior_std: float) -> Tensor:
-    """Compute KL( N(mean, diag std^2) || N(0, prior_std^2 I) ), exact, summed over all entries (eq:KL)."""
-    squares = (_squares(mean) + _squares(std)) / (2 * prior_std**2)
-    return squares - std.log().sum() + std.numel() * (math.log(prior_std) - 0.5)
-
-
 def observed_gaussian(scores: Tensor, targets: Tensor, *, noise_var: float) -> Tensor:
     """Compute the negative log likelihood of the observed pairs without its constant (eq::objective::reg)."""
     return _squares(targets - scores) / (2 * noise_var)

@@ -1,6 +1,6 @@
 """A draw of all vectors and the KL of their posterior with all gradients, in pieces that stay in the cache.
 
-Automatic differentiation of mean + std * noise and `objective.gaussian_kl` gives the same, but keeps a tensor of the
+Automatic differentiation of mean + std * noise and of the KL gives the same, but keeps a tensor of the
 size of all parameters for every operation: for millions of items that took several times as long, most of it for new
 pages of memory.
 """
