@@ -30,7 +30,7 @@ HELP = (
 )
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
-def recommend(
+def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,
     history: Path | None,
     k: int,

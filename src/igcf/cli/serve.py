@@ -33,7 +33,7 @@ from igcf.errors import ConfigError, ModelError
 )
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
-def serve(
+def serve(  # noqa: PLR0913  (one parameter per option)
     model: Path | None,
     demo: bool,
     host: str,

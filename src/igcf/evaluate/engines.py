@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +14,13 @@ from typing import Any, Literal
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
+from igcf.threads import at_most_threads, one_thread_for_new_libraries
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TRIES = 4
-"""How often a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
+"""Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
 CONNECT_S = 10.0
 WORKERS_S = 60.0
-"""How long a cluster may take to have its first worker."""
+"""Seconds that a cluster may take to have its first worker."""
 GO_ON = "what was finished is kept; the same command goes on from there"
 
 Finished = Iterator[tuple[str, list[Outcome]]]
@@ -30,16 +29,16 @@ Finished = Iterator[tuple[str, list[Outcome]]]
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs jobs."""
+    """Choice of what runs jobs: processes of this machine, Ray or Dask."""
 
     name: Literal["local", "ray", "dask"] = "local"
     processes: int = 1
-    """Jobs at a time; a cluster at an address has a number of its own."""
+    """Number of jobs at a time; a cluster at an address has a number of its own."""
     address: str | None = None
-    """Of a cluster that is running; None: processes of this machine."""
+    """Address of a running cluster; None starts processes on this machine."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse settings that contradict each other."""
         if self.processes < 1:
             raise ConfigError(f"jobs must be at least 1, got {self.processes}")
         if self.name not in RUNNERS:
@@ -58,7 +57,7 @@ def finished_jobs(
 def on_this_machine(
     engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
 ) -> Finished:
-    """In this process, or in a pool of processes; a killed process ends the run with one sentence."""
+    """Run jobs in this process or in a pool of processes; a killed process ends the run with one sentence."""
     if engine.processes == 1:
         for name, job in jobs.items():
             started(job)
@@ -85,7 +84,7 @@ def on_this_machine(
 
 
 def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
-    """As Ray tasks, one processor each."""
+    """Run jobs as Ray tasks, one processor each."""
     ray = _needed("ray", "Ray")
     with _ray_cluster(ray, engine, data):
         shared = ray.put(data)  # owned by this process, so that it outlives workers
@@ -142,7 +141,7 @@ def _ray_cluster(ray: Any, engine: Engine, data: Interactions) -> Iterator[None]
 
 
 def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
-    """As Dask tasks, one thread each."""
+    """Run jobs as Dask tasks, one thread each."""
     distributed = _needed("distributed", "Dask")
     with _dask_client(distributed, engine) as client:
         try:
@@ -232,7 +231,7 @@ def _needed(module: str, name: str) -> Any:
 
 
 def _check_reachable(name: str, address: str, default_port: int) -> None:
-    """Ask the port first: Ray tries for minutes."""
+    """Try to connect first, because Ray would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.rsplit("/", 1)[-1].partition(":")
@@ -249,28 +248,9 @@ def _no_cluster(name: str, address: str, error: Exception) -> ConfigError:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra in one thread: sums in another order would make equal scores unequal."""
-    from threadpoolctl import threadpool_limits
-
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # for libraries that a job loads first
-    if "numba" not in sys.modules:  # numba reads it once and sets the threads of everybody; it must not change later
-        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-    torch = sys.modules.get("torch")
-    n_threads = torch.get_num_threads() if torch else 1
-    if torch:
-        torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        if torch:
-            torch.set_num_threads(n_threads)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    """Run linear algebra in one thread: sums in another order would make equal scores unequal."""
+    with one_thread_for_new_libraries(), at_most_threads(1):
+        yield
 
 
 RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {

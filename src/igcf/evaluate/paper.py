@@ -3,17 +3,6 @@
 from typing import Final
 
 DATASETS: Final = ("kuairec", "ml-1m", "eachmovie")
-ROWS: Final = {
-    "Random": "random",
-    "Pop": "pop",
-    "MF": "mf",
-    "ICF-UCB": "icf-ucb",
-    "ICF-TS": "icf-ts",
-    "NICF": "nicf",
-    "iGCF": "igcf-paper",
-}
-"""The paper's rows and our methods for them."""
-
 COLD_START_AT: Final = (10, 20, 40, 120)
 COLD_START: Final = {
     "precision": """

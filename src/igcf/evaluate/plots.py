@@ -1,14 +1,14 @@
-"""The figures of the report, as SVG text; matplotlib is imported only here."""
+"""Figures of the report, as SVG text."""
 
-import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.evaluate.protocols import Session, primary_metric
 from igcf.evaluate.results import Results, Row
+from igcf.figures import BLUE, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ SIZE = (8.5, 4.6)
 
 
 def figures(results: Results) -> dict[str, str]:
-    """Caption -> SVG."""
+    """Draw all figures of an experiment; returns SVG texts by caption."""
     found = {}
     for session in results.sessions:
         shape = "" if session.slate == 1 else f", {session.slate} items per round"
@@ -40,7 +40,7 @@ def figures(results: Results) -> dict[str, str]:
 
 
 def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
-    """(users, rounds): the mean over the seeds that met the user, who counts once however many did."""
+    """Average a curve over the seeds that met each user, shape (users, rounds); a user counts once."""
     found: dict[str, list[FloatArray]] = {}
     for row in rows:
         for user_id, values in zip(row.outcome.user_ids, row.curves[curve], strict=True):
@@ -52,7 +52,7 @@ def _curves(results: Results, session: Session, curve: str) -> "Callable[[Axes],
     def draw(axes: "Axes") -> None:
         rounds = np.arange(1, session.rounds + 1)
         for method in results.methods:
-            users = by_user(results.of(method, session), curve)
+            users = by_user(results.rows_of(method, session), curve)
             users = users[~np.isnan(users).any(axis=1)]
             mean = users.mean(axis=0)
             half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
@@ -70,10 +70,10 @@ def _bars(results: Results, session: Session, curve: str) -> "Callable[[Axes], N
         place = np.arange(len(results.methods))
         means, halves = [], []
         for method in results.methods:
-            last = by_user(results.of(method, session), curve)[:, -1]
+            last = by_user(results.rows_of(method, session), curve)[:, -1]
             means.append(last.mean())
             halves.append(NORMAL_95 * last.std() / np.sqrt(len(last)))
-        axes.barh(place, means, xerr=halves, color="#4878a8", error_kw={"linewidth": 1})
+        axes.barh(place, means, xerr=halves, color=BLUE, error_kw={"linewidth": 1})
         axes.set_yticks(place, results.methods)
         axes.invert_yaxis()
         axes.set_xlabel(curve)
@@ -84,7 +84,7 @@ def _bars(results: Results, session: Session, curve: str) -> "Callable[[Axes], N
 def _spread(results: Results, session: Session) -> "Callable[[Axes], None]":
     def draw(axes: "Axes") -> None:
         for method in results.methods:
-            runs = [row.outcome.spread for row in results.of(method, session) if len(row.outcome.spread)]
+            runs = [row.outcome.spread for row in results.rows_of(method, session) if len(row.outcome.spread)]
             if runs:
                 mean = np.mean(runs, axis=0)
                 noted = np.flatnonzero(~np.isnan(mean))
@@ -97,15 +97,5 @@ def _spread(results: Results, session: Session) -> "Callable[[Axes], None]":
 
 
 def _svg(draw: "Callable[[Axes], None]") -> str:
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    options: Any = {"svg.hashsalt": "igcf", "svg.fonttype": "path", "axes.grid": True, "grid.alpha": 0.3}
-    with matplotlib.rc_context(options):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        draw(figure.subplots())
-        out = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})  # type: ignore[no-untyped-call]
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    text = svg(lambda figure: draw(figure.subplots()), *SIZE)
+    return text[text.index("<svg") :]  # to stand inside a page

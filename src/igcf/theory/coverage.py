@@ -10,7 +10,7 @@ from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief, InfoUcb, ScoringEngine, top_k
 from igcf.theory.bounds import ellipsoid_factor, nu_t, union_factor
-from igcf.theory.world import World, check_count, check_delta
+from igcf.theory.world import SimulatedWorld, check_count, check_delta
 
 BLOCK = 250
 """Users in lock-step at a time."""
@@ -58,7 +58,7 @@ def failure_rate(failed: BoolArray) -> Rate:
 
 
 def simulate_coverage(
-    world: World,
+    world: SimulatedWorld,
     *,
     deltas: Sequence[float],
     seen: Sequence[int] = (0, 5, 20),
@@ -127,7 +127,7 @@ def simulate_coverage(
 class _Block:
     """Users in lock-step: their true scores, their beliefs, the items that are left."""
 
-    def __init__(self, world: World, engine: ScoringEngine, delta: float, rng: np.random.Generator) -> None:
+    def __init__(self, world: SimulatedWorld, engine: ScoringEngine, delta: float, rng: np.random.Generator) -> None:
         self.world, self.engine, self.rng = world, engine, rng
         self.policy = InfoUcb(delta)
         self.truth = world.draw_users(engine.n_users, rng) @ world.items.T

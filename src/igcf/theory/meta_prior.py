@@ -10,7 +10,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief, ScoringEngine
 from igcf.theory.bounds import good_event
-from igcf.theory.world import World, check_count
+from igcf.theory.world import SimulatedWorld, check_count
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def meta_belief(vectors: FloatArray, widening: float = 0.0) -> Belief:
 
 
 def simulate_meta_prior(
-    world: World, *, sizes: Sequence[int], rounds: int, repeats: int, rng: np.random.Generator
+    world: SimulatedWorld, *, sizes: Sequence[int], rounds: int, repeats: int, rng: np.random.Generator
 ) -> list[MetaError]:
     """Estimate the prior `repeats` times from M exact user vectors, for every M in `sizes`."""
     check_count("repeats", repeats)
@@ -96,7 +96,7 @@ def simulate_meta_prior(
 
 
 def simulate_shrunken(
-    world: World, *, sizes: Sequence[int], n_ratings: int, most_repeats: int, rng: np.random.Generator
+    world: SimulatedWorld, *, sizes: Sequence[int], n_ratings: int, most_repeats: int, rng: np.random.Generator
 ) -> list[ShrunkenError]:
     """Estimate the covariance from posterior means after `n_ratings` random items, computed with the correct prior.
 
@@ -129,7 +129,7 @@ def fitted_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def _errors(estimate: Belief, world: World) -> tuple[float, float]:
+def _errors(estimate: Belief, world: SimulatedWorld) -> tuple[float, float]:
     return (
         float(np.linalg.norm(estimate.mean - world.mean)),
         float(np.linalg.norm(estimate.cov - world.cov, 2)),

@@ -1,9 +1,10 @@
-"""The figures of docs/theory.md; matplotlib is imported when they are drawn."""
+"""Figures of docs/theory.md."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from igcf.figures import SVG, prepare_folder
+from igcf.figures import prepare_folder, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,28 +18,15 @@ LABELS = {
     "random": "random",
 }
 COLOURS = {"ucb-theorem": "C0", "ucb-nu-1": "C1", "thompson": "C2", "greedy": "C3", "random": "C7"}
-STYLE: dict[Any, Any] = {
-    **SVG,
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-}
 
 
 def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
     """Write one SVG per part of the document into `folder`."""
     prepare_folder(folder)
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    paths = []
-    with matplotlib.rc_context(STYLE):
-        for name, draw in FIGURES.items():
-            figure = Figure(figsize=(8.5, 3.6), layout="constrained")
-            draw(figure, document)
-            paths.append(folder / f"theory-{name}.svg")
-            figure.savefig(paths[-1], metadata={"Date": None})
-    return paths
+    paths = {folder / f"theory-{name}.svg": draw for name, draw in FIGURES.items()}
+    for path, draw in paths.items():
+        path.write_text(svg(partial(draw, document=document), 8.5, 3.6), encoding="utf-8")
+    return list(paths)
 
 
 def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from igcf.errors import ConfigError
 from igcf.online import Belief, Policy, ScoringEngine, top_k
 from igcf.theory.bounds import mutual_information
 from igcf.theory.meta_prior import fitted_slope
-from igcf.theory.world import World, check_count
+from igcf.theory.world import SimulatedWorld, check_count
 
 FIT_FROM = 0.1
 """Exponents are fitted from this share of the rounds on, so that the first guesses do not count."""
@@ -20,12 +20,12 @@ FIT_POINTS = 30
 
 @dataclass(frozen=True)
 class UniformChoice:
-    """Recommends by lot."""
+    """Policy that recommends at random."""
 
     needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
-        """Random numbers."""
+        """Return random numbers as scores."""
         return rng.random(available.shape)
 
 
@@ -70,7 +70,7 @@ class Exponent:
     high: float
 
 
-def draw_crowd(world: World, n_users: int, rounds: int, rng: np.random.Generator) -> Crowd:
+def draw_crowd(world: SimulatedWorld, n_users: int, rounds: int, rng: np.random.Generator) -> Crowd:
     """Users from the population, and noise."""
     check_count("n_users", n_users)
     check_count("rounds", rounds)
@@ -79,7 +79,7 @@ def draw_crowd(world: World, n_users: int, rounds: int, rng: np.random.Generator
 
 
 def simulate_regret(
-    world: World,
+    world: SimulatedWorld,
     policy: Policy,
     crowd: Crowd,
     *,
@@ -118,7 +118,7 @@ def simulate_regret(
     return run
 
 
-def sufficient_rounds(world: World, shown: IntArray) -> IntArray:
+def sufficient_rounds(world: SimulatedWorld, shown: IntArray) -> IntArray:
     """The tau of def:tau per user: the first t with lambda_min(V_t) >= lambda_Sigma_A d / 2; rounds + 1 if never.
 
     lambda_min(V_t) never falls, so each user's t is found by bisection.
@@ -155,7 +155,7 @@ def _slope(times: IntArray, curve: FloatArray) -> float:
     return fitted_slope(times[positive], curve[positive]) if positive.sum() > 1 else 0.0
 
 
-def _engine(world: World, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
+def _engine(world: SimulatedWorld, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
     if prior is None or isinstance(prior, Belief):
         return ScoringEngine(world.model(prior), n_users, dtype=np.float64)
     if len(prior) != n_users:

@@ -11,18 +11,10 @@ from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 from igcf.theory.bounds import ellipsoid_factor, good_event, max_information_gain, nu_t, union_factor
 from igcf.theory.coverage import simulate_coverage
 from igcf.theory.meta_prior import fitted_slope, meta_belief, simulate_meta_prior, simulate_shrunken
-from igcf.theory.regret import (
-    Crowd,
-    Run,
-    UniformChoice,
-    draw_crowd,
-    fit_exponent,
-    simulate_regret,
-    sufficient_rounds,
-)
+from igcf.theory.regret import Crowd, Run, UniformChoice, draw_crowd, fit_exponent, simulate_regret, sufficient_rounds
 from igcf.theory.regret_bound import informative_from, meta_regret_bound, regret_bound
 from igcf.theory.settings import TheorySettings
-from igcf.theory.world import World, draw_world
+from igcf.theory.world import SimulatedWorld, draw_world
 
 Document = dict[str, Any]
 OTHER_DELTAS = (0.2, 0.5)
@@ -197,7 +189,7 @@ def _policies(settings: TheorySettings) -> dict[str, Policy]:
     }
 
 
-def _bounds(settings: TheorySettings, world: World, crowd: Crowd, run: Run, times: list[int]) -> Document:
+def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: Run, times: list[int]) -> Document:
     """The calculators at this world's constants, fed with the simulated tau where they need one."""
     assumed = world.assumptions
     tau = np.minimum(sufficient_rounds(world, run.shown), settings.rounds)
@@ -216,7 +208,9 @@ def _bounds(settings: TheorySettings, world: World, crowd: Crowd, run: Run, time
     }
 
 
-def _estimated(world: World, n_meta: int, widening: float, n_users: int, rng: np.random.Generator) -> list[Belief]:
+def _estimated(
+    world: SimulatedWorld, n_meta: int, widening: float, n_users: int, rng: np.random.Generator
+) -> list[Belief]:
     """An own estimate of the prior for each user, so that the mean over users is also one over estimates."""
     return [meta_belief(world.draw_users(n_meta, rng), widening) for _ in range(n_users)]
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from igcf.tables import markdown_table
+
 Document = dict[str, Any]
 
 
@@ -150,7 +152,5 @@ def _mean(value: dict[str, float]) -> str:
     return f"{value['mean']:.1f} ± {value['se']:.1f}"
 
 
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [" | ".join(head), "|".join("---" for _ in head), *(" | ".join(map(str, row)) for row in rows)]
-    body = "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
-    return f"{title}\n\n{body}"
+def _table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return f"{title}\n\n{markdown_table(header, rows)}"

@@ -51,7 +51,7 @@ class Assumptions:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SimulatedWorld:
     """A catalogue and a population: user ~ N(mean, cov), reward = item . user + N(0, noise_var)."""
 
     items: FloatArray
@@ -115,7 +115,7 @@ class World:
         )
 
 
-def draw_world(assumed: Assumptions, rng: np.random.Generator) -> World:
+def draw_world(assumed: Assumptions, rng: np.random.Generator) -> SimulatedWorld:
     """A world with exactly these constants: eigenvalues evenly spaced in logarithm, random axes, truncated items.
 
     Items are N(0, s I) cut off at norm `radius`, as ass:bound wants, with s such that the covariance that remains has
@@ -128,7 +128,7 @@ def draw_world(assumed: Assumptions, rng: np.random.Generator) -> World:
     direction = rng.standard_normal(d)
     mean = direction * (assumed.mean_norm / np.linalg.norm(direction))
     items = _truncated_items(assumed, rng)
-    return World(items, mean, (cov + cov.T) / 2, assumed.noise_var, assumed.radius, assumed.items_low)
+    return SimulatedWorld(items, mean, (cov + cov.T) / 2, assumed.noise_var, assumed.radius, assumed.items_low)
 
 
 def truncated_variance(scale: float, radius: float, dim: int) -> float:

@@ -1,8 +1,8 @@
 """Measures training on several workers for docs/scale.md: losses, bytes and memory.
 
-python docs/scale_workers.py losses --dataset ml-100k
-python docs/scale_workers.py bytes
-python docs/scale_workers.py memory
+python research/scale_workers.py losses --dataset ml-100k
+python research/scale_workers.py bytes
+python research/scale_workers.py memory
 """
 
 import argparse
