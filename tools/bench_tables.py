@@ -1,4 +1,4 @@
-"""Fill the tables of docs/bench.md from docs/figures/bench.json: python research/bench_tables.py.
+"""Fill the tables of docs/bench.md from docs/figures/bench.json: python tools/bench_tables.py.
 
 `igcf bench --large --dataset ml-1m --out docs/figures` writes that file and the figure.
 """

@@ -1,8 +1,8 @@
 """Measures training on several workers for docs/scale.md: losses, bytes and memory.
 
-python research/scale_workers.py losses --dataset ml-100k
-python research/scale_workers.py bytes
-python research/scale_workers.py memory
+python tools/scale_workers.py losses --dataset ml-100k
+python tools/scale_workers.py bytes
+python tools/scale_workers.py memory
 """
 
 import argparse
@@ -22,12 +22,12 @@ from igcf.bench.worlds import STARS, random_log
 from igcf.config import PretrainConfig
 from igcf.data import DATASETS, load_dataset
 from igcf.training import Progress, pretrain
-from igcf.training.pretraining import vectors_of
 from igcf.training.graph.shard import Shard
-from igcf.training.sharded.engines import Workers, team_of
-from igcf.training.sharded.layout import Layout
 from igcf.training.graph.train import fit
 from igcf.training.graph.training_data import World
+from igcf.training.pretraining import vectors_of
+from igcf.training.sharded.engines import Workers, team_of
+from igcf.training.sharded.layout import Layout
 
 WORKERS = (1, 2, 4)
 OBJECTIVES: tuple[dict[str, Any], ...] = (
