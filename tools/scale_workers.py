@@ -102,7 +102,7 @@ def memory(folder: Path | None) -> None:
             Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
             super().__init__(*arguments, **named)
 
-    team_module.Shard = Noting  # type: ignore[misc]
+    team_module.Shard = Noting  # type: ignore[attr-defined]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
     if workers.follows:
         from igcf.training.sharded.meeting import follow_environment

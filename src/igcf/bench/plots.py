@@ -1,4 +1,4 @@
-"""The figure of docs/bench.md."""
+"""Figure of docs/bench.md."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

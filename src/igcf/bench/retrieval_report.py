@@ -1,4 +1,4 @@
-"""The tables and the figure of `igcf.bench.retrieval`."""
+"""Tables and figure of `igcf.bench.retrieval`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The document as Markdown tables, for the terminal and for docs/bench.md."""
+"""Tables of the benchmark in Markdown, for the terminal and for docs/bench.md."""
 
 from itertools import pairwise
 from math import log
@@ -9,7 +9,7 @@ from igcf.tables import markdown_table, short_number
 
 
 def as_text(document: dict[str, Any]) -> str:
-    """Everything that a person wants to see."""
+    """Write everything that a person wants to see."""
     return "\n\n".join([_machine(document), ratio_table(document), growth_table(document), "\n".join(_notes(document))])
 
 
@@ -60,7 +60,7 @@ def growth_table(document: dict[str, Any]) -> str:
 
 
 def _steepest(points: list[dict[str, Any]]) -> float:
-    """The largest exponent of time between two neighbouring sizes."""
+    """Return the largest exponent of time between two neighbouring sizes."""
     return max(
         log(after["seconds"] / before["seconds"]) / log(after["size"] / before["size"])
         for before, after in pairwise(points)

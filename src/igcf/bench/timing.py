@@ -1,4 +1,4 @@
-"""Times of several jobs measured in turn, and the ratio of two of them."""
+"""Timing of several jobs measured in turn, and the ratio of two of them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from igcf.threads import at_most_threads
 
 Job = Callable[[], object]
 Clock = Literal["cpu", "wall"]
-"""`cpu`: processor time of this process, for jobs in one thread; `wall`: for jobs that use several."""
+"""Kind of time: `cpu` is processor time, for jobs in one thread; `wall` is for jobs that use several."""
 one_thread = partial(at_most_threads, 1)
 """Context manager that keeps BLAS, torch and numba in one thread."""
 PAUSE = 0.005
@@ -22,7 +22,7 @@ PAUSE = 0.005
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison; `ratio` is our time divided by the reference's."""
+    """Comparison of our time with a reference; `ratio` is our time divided by the reference's."""
 
     group: str
     job: str
@@ -37,7 +37,7 @@ class Row:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """True if the target is met; None without a target."""
         return None if self.at_most is None else self.ratio <= self.at_most
 
     def as_dict(self) -> dict[str, Any]:

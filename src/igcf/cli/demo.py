@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
-"""Lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
+"""Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
 
 
 @click.command()

@@ -53,7 +53,7 @@ class Calibration:
 
     @property
     def bins(self) -> list[tuple[float, float, int]]:
-        """Mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
+        """Bins of mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
         number = np.minimum((self.predicted * N_BINS).astype(int), N_BINS - 1)
         found = []
         for each in np.unique(number):

@@ -259,4 +259,4 @@ RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[
     "dask": on_dask,
 }
 LOCAL = Engine()
-"""This process."""
+"""Engine that runs jobs in this process."""

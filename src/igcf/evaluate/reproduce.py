@@ -1,4 +1,4 @@
-"""The paper's tables beside ours."""
+"""Tables of the paper beside ours."""
 
 from typing import Any
 

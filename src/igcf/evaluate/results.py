@@ -14,7 +14,7 @@ from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_metric
 from igcf.evaluate.significance import Comparison, compare, corrected, per_user
 
 Figures = dict[str, float]
-"""One number per T, which is the key as text."""
+"""Type of figures: one number per T, which is the key as text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Everything that an experiment found."""
+    """Results of an experiment: rows, comparisons and tuning."""
 
     setup: Setup
     n_users: int

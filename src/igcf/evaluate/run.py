@@ -29,7 +29,7 @@ class Execution:
     """Where the jobs of an experiment run, and what becomes of them on the way."""
 
     engine: Engine = LOCAL
-    """What runs the jobs, each with one thread, so that a number does not depend on where."""
+    """Engine that runs the jobs, each with one thread, so that a number does not depend on where."""
     folder: Path | None = None
     """Folder where finished jobs are saved; a job that is there already is not run again. None saves nothing."""
     watch: Watcher | None = None
@@ -39,7 +39,7 @@ class Execution:
 
 
 HERE = Execution()
-"""In this process, saving nothing."""
+"""Execution in this process, which saves nothing."""
 
 
 def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HERE) -> list[list[Outcome]]:

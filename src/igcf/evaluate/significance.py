@@ -1,4 +1,4 @@
-"""Whether one method is better than another on the same users: paired test, effect size, correction."""
+"""Comparison of two methods on the same users: paired test, effect size, correction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

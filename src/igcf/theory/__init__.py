@@ -1,4 +1,4 @@
-"""The guarantees of the paper, corrected and checked by simulation (docs/theory.md); never torch."""
+"""Guarantees of the paper, corrected and checked by simulation (docs/theory.md); never torch."""
 
 from igcf.theory.bounds import (
     GoodEvent,

@@ -30,7 +30,7 @@ def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
-    """Failure rates beside delta."""
+    """Draw failure rates beside delta."""
     rows = [row for row in document["coverage"]["rows"] if row["seen"] == 20]
     sizes = sorted({(row["dim"], row["n_items"]) for row in rows})
     floor = 0.3 / rows[0]["information"]["n"]
@@ -61,7 +61,7 @@ def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_nu(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret against nu, with what the bounds ask for."""
+    """Draw regret against nu, with what the bounds ask for."""
     part = document["nu"]
     panels = {"again": "items may come again", "once": "each item once, as in a recommender"}
     for axes, (mode, title) in zip(figure.subplots(1, 2), panels.items(), strict=True):
@@ -76,7 +76,7 @@ def draw_nu(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_regret(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret against T with the bound, both ways of choosing candidates."""
+    """Draw regret against T with the bound, both ways of choosing candidates."""
     part = document["policies"]
     for axes, repeats in zip(figure.subplots(1, 2, sharey=True), (True, False), strict=True):
         for row in (row for row in part["rows"] if row["repeats"] is repeats):
@@ -91,7 +91,7 @@ def draw_regret(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_priors(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret with estimated priors against M, and with other priors."""
+    """Draw regret with estimated priors against M, and with other priors."""
     part = document["priors"]
     left, right = figure.subplots(1, 2)
     for label, name in (("none", "thompson"), ("practice", "thompson"), ("lemma", "thompson"), ("none", "ucb-theorem")):
@@ -116,7 +116,7 @@ def draw_priors(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_meta_prior(figure: "Figure", document: dict[str, Any]) -> None:
-    """Errors of the estimated prior against M."""
+    """Draw errors of the estimated prior against M."""
     part = document["meta_prior"]
     left, right = figure.subplots(1, 2)
     users = [row["n_meta"] for row in part["exact"]]
@@ -147,4 +147,4 @@ FIGURES = {
     "priors": draw_priors,
     "meta-prior": draw_meta_prior,
 }
-"""File name (after `theory-`) and what draws it."""
+"""Functions that draw the figures, by file name after `theory-`."""

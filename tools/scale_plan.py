@@ -1,4 +1,4 @@
-"""From measured unit costs to a large installation: `python -m igcf.bench.scale` prints the tables of docs/scale.md."""
+"""From measured unit costs to a large installation: `python tools/scale_plan.py` prints the tables of docs/scale.md."""
 
 from dataclasses import dataclass
 
@@ -213,4 +213,4 @@ def as_markdown() -> str:
 
 
 if __name__ == "__main__":
-    print(as_markdown())  # noqa: T201
+    print(as_markdown())
