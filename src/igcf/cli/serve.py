@@ -73,7 +73,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
 
 
 def _demo_model() -> Path:
-    """Return the folder of the embedded catalogue's model, learned once in a process of its own: this one stays small."""
+    """Return the folder of the embedded catalogue's model, learned once, in another process."""
     from platformdirs import user_cache_path
 
     from igcf.version import __version__
