@@ -41,7 +41,7 @@ def blas_threads() -> int:
     """Return how many threads linear algebra uses now."""
     from threadpoolctl import threadpool_info
 
-    return max([1, *(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")])
+    return max([1, *(int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas")])
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def load_dataset(
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
         data_dir: where named data sets lie; see `default_data_dir`.
         columns: the columns of a CSV or Parquet log.
-        separator: between the columns of a text file; None: a tab for `.tsv`, otherwise a comma.
+        separator: reads the log as text with this between its columns, whatever its ending; None goes by the ending.
     """
     if str(name_or_path) in DATASETS:
         return _load_named(DATASETS[str(name_or_path)], data_dir)
@@ -140,7 +140,11 @@ def load_dataset(
         return _read(named, path)
     if not path.exists():
         raise DataError(f"{name_or_path!s} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
-    return _load_table(path, columns, separator)
+    if separator is not None:
+        from igcf.data.frames import read_csv
+
+        return read_csv(path, columns, separator=separator)
+    return _load_table(path, columns)
 
 
 def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
@@ -170,12 +174,14 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
     return read_movielens_1m(path) if info.name == "ml-1m" else read_movielens_100k(path)
 
 
-def _load_table(path: Path, columns: "Columns | None", separator: str | None) -> Interactions:
+def _load_table(path: Path, columns: "Columns | None") -> Interactions:
     from igcf.data.frames import read_csv, read_parquet
 
     name = path.name.lower()
     if path.is_dir() or name.endswith((".parquet", ".pq")):
         return read_parquet(path, columns)
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        return read_csv(path, columns, separator=separator or ("\t" if ".tsv" in name else ","))
+    if name.endswith((".csv", ".csv.gz")):
+        return read_csv(path, columns)
+    if name.endswith((".tsv", ".tsv.gz")):
+        return read_csv(path, columns, separator="\t")
     raise DataError(f"{path} has no known ending; expected one of {', '.join(TABLE_SUFFIXES)}, or a folder of Parquet")
