@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.arrays import Float32Array, FloatArray, IntArray, covariance_root
 from igcf.model import Model
 from igcf.online import Belief
 
@@ -65,7 +65,9 @@ def beliefs(catalogue: SimulatedCatalogue, n_users: int, *, seed: int = 1) -> li
     found = [(0, catalogue.prior)] if STAGES[0] == 0 else []
     for user in range(n_users):
         rng = np.random.default_rng([seed, user])
-        taste = catalogue.prior.mean + root(catalogue.prior) @ rng.standard_normal(catalogue.prior.mean.size)
+        taste = catalogue.prior.mean + covariance_root(catalogue.prior.cov) @ rng.standard_normal(
+            catalogue.prior.mean.size
+        )
         belief = catalogue.prior
         for t in range(1, max(STAGES) + 1):
             rows = rng.integers(0, len(catalogue.vectors), min(MET, len(catalogue.vectors)))
@@ -76,13 +78,6 @@ def beliefs(catalogue: SimulatedCatalogue, n_users: int, *, seed: int = 1) -> li
             )
             if t in STAGES:
                 found.append((t, belief))
-    return found
-
-
-def root(belief: Belief) -> FloatArray:
-    """Return L with L L' = cov; the covariance may be singular."""
-    size, axes = np.linalg.eigh(belief.cov)
-    found: FloatArray = axes * np.sqrt(np.maximum(size, 0.0))
     return found
 
 

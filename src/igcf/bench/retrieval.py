@@ -15,8 +15,8 @@ from typing import Any
 import click
 import numpy as np
 
-from igcf.arrays import Float32Array, FloatArray, IntArray
-from igcf.bench.catalogues import NU, SimulatedCatalogue, beliefs, mixture, replicated, root, scored
+from igcf.arrays import Float32Array, FloatArray, IntArray, covariance_root
+from igcf.bench.catalogues import NU, SimulatedCatalogue, beliefs, mixture, replicated, scored
 from igcf.bench.memory import PeakMemory
 from igcf.bench.retrieval_report import as_markdown, draw_losses
 from igcf.bench.timing import one_thread
@@ -80,7 +80,7 @@ def by_mean(index: Index, belief: Belief, rng: np.random.Generator) -> IntArray:
 
 def by_samples(index: Index, belief: Belief, rng: np.random.Generator, n: int = 8) -> IntArray:
     """Return the best items of some draws of the user."""
-    draws = belief.mean + rng.standard_normal((n, belief.mean.size)) @ root(belief).T
+    draws = belief.mean + rng.standard_normal((n, belief.mean.size)) @ covariance_root(belief.cov).T
     return index.search(draws, CANDIDATES // n)
 
 
@@ -88,7 +88,7 @@ def by_directions(index: Index, belief: Belief, rng: np.random.Generator, n: int
     """Return the best items of some users on the edge of the belief: mu + nu L z, |z| = 1."""
     z = rng.standard_normal((n, belief.mean.size))
     z /= np.linalg.norm(z, axis=1, keepdims=True)
-    return index.search(belief.mean + NU * z @ root(belief).T, CANDIDATES // n)
+    return index.search(belief.mean + NU * z @ covariance_root(belief.cov).T, CANDIDATES // n)
 
 
 def by_norm(index: Index, belief: Belief, rng: np.random.Generator) -> IntArray:

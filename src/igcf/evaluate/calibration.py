@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray, covariance_root
 from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
@@ -136,8 +136,7 @@ def place_of_count(
     model: Model, belief: Belief, rows: IntArray, count: int, *, n_draws: int = DRAWS, rng: np.random.Generator
 ) -> float:
     """Return where `count` successes at `rows` lie in the distribution that the belief predicts, 0 to 1."""
-    size, axes = np.linalg.eigh(belief.cov)
-    users = belief.mean + rng.standard_normal((n_draws, len(size))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T
+    users = belief.mean + rng.standard_normal((n_draws, len(belief.mean))) @ covariance_root(belief.cov).T
     z = {n: users[:, model.channels[n].span] @ model.channels[n].vectors[rows].T for n in model.scored}
     p = expectation(model.terms, activations(model.channels, z))
     drawn = (rng.random(p.shape) < p).sum(axis=1)
