@@ -1,6 +1,7 @@
 # Everything a developer does; each target sets up what it needs on a fresh machine.
 PYTHON ?= python3
 BIN := .venv/bin
+NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
 .PHONY: setup demo test check serve test-realdata clean system
@@ -20,9 +21,10 @@ serve: setup
 	$(BIN)/igcf serve --demo --open
 
 check: setup
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
-	$(BIN)/mypy
+	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools
+	$(BIN)/mypy --python-version 3.11
+	$(BIN)/mypy --python-version $(NEWEST)
 	$(BIN)/lint-imports
 
 # Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
@@ -32,11 +34,12 @@ system:
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=1; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(SERVICE_PACKAGES); fi
 
+# Coverage has a floor (pyproject.toml); processes that tests start are counted too.
 test: setup system
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv .coverage demo build dist

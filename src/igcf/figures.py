@@ -1,14 +1,39 @@
-"""What all figures share: SVG that changes only when the numbers do, in a folder that can be written to."""
+"""What all figures share: one look, SVG that changes only when the numbers do, in a folder that can be written to."""
 
+import io
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from igcf.errors import ConfigError
 
-SVG: dict[Any, Any] = {"svg.hashsalt": "igcf", "svg.fonttype": "none"}
-"""Fixed ids and no outlines of letters: small files."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, RED, GREY = "#4878a8", "#c44e52", "#999999"
+"""Colours of a fact, of a warning, and of what is only there for comparison."""
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "igcf",  # the same drawing gets the same ids
+    "svg.fonttype": "none",  # no outlines of letters: small files
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+}
+
+
+def svg(draw: "Callable[[Figure], None]", width: float, height: float) -> str:
+    """Return the SVG text of a figure of this size in inches, filled by `draw`; matplotlib is imported here only."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
 
 
 def prepare_folder(folder: Path) -> None:

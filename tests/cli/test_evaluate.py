@@ -160,3 +160,20 @@ def test_among_all_tables_an_ablation_leaves_out_methods_without_parts(monkeypat
     result = run("reproduce", "--dataset", "synthetic", *rows, "--users", 20, "--jobs", 1, "--json")
     assert result.exit_code == 0, result.output
     assert [each["protocol"] for each in json.loads(result.stdout)["tables"]] == ["cold-start", "taste-drift"]
+
+
+@pytest.mark.parametrize(
+    "command", [("evaluate", "--users", "10", "--rounds", "12", "--jobs", "1"), ("calibration", "--rounds", "12")]
+)
+def test_the_columns_of_a_log_can_be_named(small_log: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    names = {"user": "who", "item": "what", "value": "stars", "timestamp": "when"}
+    path = tmp_path / "log.csv"
+    pl.read_parquet(small_log).rename(names).write_csv(path, separator=";")
+    options = [part for name, column in names.items() for part in (f"--{name}", column)]
+    asked = (*command, "--dataset", path, "--methods", "pca-gp", "--json")
+    result = run(*asked, *options, "--separator", ";")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["dataset"] == "log"
+    result = run(*asked, "--separator", ";")
+    assert result.exit_code == 2
+    assert "has no column 'user', 'item', 'value'" in result.stderr

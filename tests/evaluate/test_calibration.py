@@ -4,6 +4,7 @@ import pytest
 from igcf.errors import ConfigError
 from igcf.evaluate.calibration import Calibration, calibration, draw_calibration, place_of_count
 from igcf.model import Model, Reward
+from igcf.online import prior_belief
 from tests.evaluate.worlds import log, setup
 
 
@@ -39,17 +40,22 @@ def test_a_belief_that_is_right_puts_counts_at_uniform_places() -> None:
     for _ in range(400):
         p = vectors @ np.array([1.0, rng.normal()])
         count = int((rng.random(30) < p).sum())
-        places.append(place_of_count(model, model.prior_mean, model.prior_cov, np.arange(30), count, 200, rng))
+        places.append(place_of_count(model, prior_belief(model), np.arange(30), count, n_draws=200, rng=rng))
     assert np.mean(places) == pytest.approx(0.5, abs=0.05)
     assert np.mean(np.abs(np.array(places) - 0.5) <= 0.4) == pytest.approx(0.8, abs=0.07)
 
 
 def test_test_users_are_met_and_both_plots_are_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]
     (found,) = calibration(log(), setup(), ["pca-gp"], settings={"pca-gp": {"dim": 4}})
-    assert len(found.predicted) == len(found.observed)
+    n_users, n_items = 12, 120  # one look, before the first round, at all items
+    assert found.predicted.shape == found.observed.shape == (n_users * n_items,)
+    assert found.places.shape == (n_users,)
+    assert 0 < found.observed.mean() < 1
     assert found.as_dict()["coverage"].keys() == {"50%", "80%", "95%"}
     draw_calibration([found], tmp_path / "figures" / "calibration.svg")
-    assert "<svg" in (tmp_path / "figures" / "calibration.svg").read_text()
+    drawn = (tmp_path / "figures" / "calibration.svg").read_text()
+    assert f"pca-gp, ECE {found.error:.3f}" in drawn
+    assert "share of counts inside" in drawn
 
 
 def test_a_method_without_probabilities_is_refused() -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
-from igcf.evaluate import Engine, Results, evaluate
+from igcf.evaluate import Engine, Execution, Results, evaluate
 from igcf.evaluate.run import Step
 from tests.evaluate.worlds import log, setup
 
@@ -75,10 +75,8 @@ def run_with_a_kill(engine: str, folder: Path) -> tuple[Results, list[Step], lis
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        place = Engine(engine, 2)  # type: ignore[arg-type]
-        found = evaluate(
-            log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, folder=folder, engine=place, watch=steps.append
-        )
+        place = Execution(Engine(engine, 2), folder, steps.append)  # type: ignore[arg-type]
+        found = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
     finally:
         over.set()
         killer.join()
@@ -97,7 +95,8 @@ def test_a_cluster_gives_the_numbers_of_one_process_also_when_a_worker_is_killed
     assert [step.done for step in steps if step.what == "finished"] == [1, 2, 3, 4, 5, 6]
     assert len(list(tmp_path.glob("*.npz"))) == 6  # kept by this process, as always
     again: list[Step] = []
-    kept = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, folder=tmp_path, watch=again.append)
+    here = Execution(folder=tmp_path, watch=again.append)
+    kept = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=here)
     assert {step.what for step in again} == {"kept"}
     assert figures(kept) == expected
 
@@ -109,10 +108,8 @@ def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     with pytest.raises(IgcfError, match=r"a process was killed.*the same command goes on"):
         run_with_a_kill("local", tmp_path)
     steps: list[Step] = []
-    resumed = evaluate(
-        log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, folder=tmp_path, engine=Engine(processes=2),
-        watch=steps.append,
-    )  # fmt: skip
+    place = Execution(Engine(processes=2), tmp_path, steps.append)
+    resumed = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
     assert [step.what for step in steps].count("kept") >= 4
     assert figures(resumed) == expected
 
@@ -130,9 +127,9 @@ def test_without_the_extra_the_error_says_what_to_install(engine: str, monkeypat
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_a_cluster_that_does_not_answer_is_one_line(engine: str) -> None:
-    place = Engine(engine, address="127.0.0.1:1")  # type: ignore[arg-type]
+    place = Execution(Engine(engine, address="127.0.0.1:1"))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"cluster answers at 127.0.0.1:1: .*; check --address"):
-        evaluate(log(), setup(), ("pop",), engine=place)
+        evaluate(log(), setup(), ("pop",), execution=place)
 
 
 def test_an_engine_that_makes_no_sense_is_refused() -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,17 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import igcf
 from igcf.baselines import METHODS
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.evaluate import Engine, Results, evaluate
+from igcf.evaluate import Engine, Execution, Results, evaluate, jobs
 from igcf.evaluate.jobs import Job, Play
 from igcf.evaluate.plots import by_user
 from igcf.evaluate.report import write_results
 from igcf.evaluate.results import collect
 from igcf.evaluate.run import Step, run_jobs
-from igcf.evaluate.tables import as_latex, as_markdown, results_tables
+from igcf.evaluate.tables import results_tables
 from igcf.evaluate.tune import grid_jobs, grid_points
+from igcf.tables import as_latex, as_markdown
 from tests.evaluate.recompute import recompute
 from tests.evaluate.worlds import FAST, log, setup
 
@@ -32,7 +35,9 @@ def test_the_same_seed_gives_the_same_numbers_twice() -> None:
 
 def test_several_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     alone = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1))
-    together = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1), folder=tmp_path, engine=Engine(processes=2))
+    together = evaluate(
+        log(), setup(), ("random", "pca-gp"), seeds=(0, 1), execution=Execution(Engine(processes=2), tmp_path)
+    )
     assert without_seconds(alone) == without_seconds(together)
 
 
@@ -47,9 +52,9 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_numbers(tmp_path: Pat
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        evaluate(log(), setup(), FAST, seeds=(0, 1), folder=tmp_path, watch=stop)
+        evaluate(log(), setup(), FAST, seeds=(0, 1), execution=Execution(folder=tmp_path, watch=stop))
     steps: list[Step] = []
-    resumed = evaluate(log(), setup(), FAST, seeds=(0, 1), folder=tmp_path, watch=steps.append)
+    resumed = evaluate(log(), setup(), FAST, seeds=(0, 1), execution=Execution(folder=tmp_path, watch=steps.append))
     assert [step.what for step in steps] == ["kept", "kept", *["started", "finished"] * 4]
     assert [step.done for step in steps if step.what != "started"] == [1, 2, 3, 4, 5, 6]
     assert without_seconds(resumed) == without_seconds(evaluate(log(), setup(), FAST, seeds=(0, 1)))
@@ -62,18 +67,23 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(log(), setup(), ("pca-gp",), tuned=True, folder=tmp_path, watch=stop)
+        evaluate(log(), setup(), ("pca-gp",), grid="quick", execution=Execution(folder=tmp_path, watch=stop))
     steps: list[Step] = []
-    resumed = evaluate(log(), setup(), ("pca-gp",), tuned=True, folder=tmp_path, watch=steps.append)
+    resumed = evaluate(
+        log(), setup(), ("pca-gp",), grid="quick", execution=Execution(folder=tmp_path, watch=steps.append)
+    )
     assert [step.what for step in steps[:2]] == ["kept", "started"]
-    assert resumed.tuning == evaluate(log(), setup(), ("pca-gp",), tuned=True).tuning
+    assert resumed.tuning == evaluate(log(), setup(), ("pca-gp",), grid="quick").tuning
 
 
 def test_a_damaged_result_is_run_again(tmp_path: Path) -> None:
-    first = evaluate(log(), setup(), ("pop",), folder=tmp_path)
+    steps: list[Step] = []
+    saving = Execution(folder=tmp_path, watch=steps.append)
+    first = evaluate(log(), setup(), ("pop",), execution=saving)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:100])
-    assert without_seconds(evaluate(log(), setup(), ("pop",), folder=tmp_path)) == without_seconds(first)
+    assert without_seconds(evaluate(log(), setup(), ("pop",), execution=saving)) == without_seconds(first)
+    assert [step.what for step in steps] == ["started", "finished"] * 2
 
 
 def test_other_data_settings_or_seeds_are_other_jobs() -> None:
@@ -85,6 +95,39 @@ def test_other_data_settings_or_seeds_are_other_jobs() -> None:
         Job("pca-gp", setup(), 0, job.plays, users="validation"),
     ]
     assert len({each.key("data") for each in [job, *others]} | {job.key("other data")}) == 6
+
+
+def test_a_job_is_another_one_with_another_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job("pca-gp", setup(), 0, (Play("pca-gp", {"dim": 4}),))
+    monkeypatch.setattr(jobs, "code_version", jobs.code_version.__wrapped__)  # not the one that was remembered
+    names = set()
+    for backend in ("numpy", "native"):
+        monkeypatch.setattr(jobs, "BACKEND", backend)
+        names.add(job.key("data"))
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize(
+    "changed", ["online/loops.c", "online/loops.h", "online/deep/engine.py", "baselines/new.py", "config.py"]
+)
+def test_other_sources_are_another_version_of_the_code(changed: str, tmp_path: Path) -> None:
+    for name in ("online/loops.c", "online/loops.h", "online/deep/engine.py", "config.py", "service/app.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("as it was")
+    before = jobs.hash_sources(tmp_path, "numpy")
+    (tmp_path / "service/app.py").write_text("changes no number")
+    (tmp_path / "online/notes.txt").write_text("neither does this")
+    assert jobs.hash_sources(tmp_path, "numpy") == before
+    (tmp_path / changed).parent.mkdir(exist_ok=True)
+    (tmp_path / changed).write_text("as it is now")
+    assert jobs.hash_sources(tmp_path, "numpy") != before
+
+
+def test_every_source_that_produces_numbers_exists_and_counts() -> None:
+    """A folder that was renamed would silently leave the hash."""
+    root = Path(igcf.__file__).parent
+    assert [name for name in jobs.CODE if not (root / name).exists()] == []
+    assert list((root / "online").rglob("*.c"))
 
 
 def test_plays_of_one_fit_give_the_numbers_of_fits_of_their_own() -> None:
@@ -107,13 +150,14 @@ def test_every_metric_can_be_recomputed_from_what_was_shown(protocol: str, tmp_p
 
 
 def test_the_report_is_one_page_without_references_to_the_outside(tmp_path: Path) -> None:
-    results = evaluate(log(), setup("top-k", slate=3, rounds=6), FAST, command="igcf evaluate <x>")
+    results = evaluate(log(), setup("top-k", slate=3, rounds=6), FAST, execution=Execution(command="igcf evaluate <x>"))
     write_results(results, log(), tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") == 4
     assert "src=" not in page
     assert 'href="http' not in page
     assert "igcf evaluate &lt;x&gt;" in page
+    assert set(re.findall(r"var\((--\w+)\)", page)) == set(re.findall(r"(--\w+):", page))  # its own style, all of it
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "items.parquet", "report.html", "results.json", "results.md", "results.tex", "shown.parquet", "users.parquet",
     ]  # fmt: skip
@@ -156,11 +200,11 @@ def test_in_an_ablation_every_variant_is_compared_with_the_full_model_of_its_met
 def test_a_grid_shares_fits_among_online_settings() -> None:
     method = METHODS["pca-gp"]
     points = grid_points(method, method.settings())
-    jobs = grid_jobs(method, setup(), 0, points)
+    found = grid_jobs(method, setup(), 0, points)
     n_fits = len(method.grid["dim"])
     assert len(points) == n_fits * len(method.grid["noise_var"])
-    assert len(jobs) == n_fits
-    assert {job.users for job in jobs} == {"validation"}
+    assert len(found) == n_fits
+    assert {job.users for job in found} == {"validation"}
 
 
 @pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf"])
@@ -178,7 +222,9 @@ def test_the_papers_grid_is_searched_when_asked_for() -> None:
 
 
 def test_tuning_chooses_the_best_point_on_validation_users(tmp_path: Path) -> None:
-    results = evaluate(log(), setup(), ("pop", "pca-gp"), tuned=True, command="igcf evaluate --tune")
+    results = evaluate(
+        log(), setup(), ("pop", "pca-gp"), grid="quick", execution=Execution(command="igcf evaluate --tune")
+    )
     pop, pca = results.tuning
     assert pop["tried"] == []
     assert pca["score"] == max(point["score"] for point in pca["tried"])

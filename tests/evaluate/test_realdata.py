@@ -56,6 +56,11 @@ def test_methods_reach_what_is_known_of_them_on_ml_1m(method: str, least: float)
     assert figures(cold_start("ml-1m", method), method)[-1] >= least
 
 
+def test_igcf_holds_its_headline_on_ml_1m() -> None:
+    """The row of the README."""
+    assert figures(cold_start("ml-1m", "igcf"), "igcf") == pytest.approx([8.03, 15.68, 30.65, 82.43], abs=0.006)
+
+
 @pytest.mark.parametrize(("name", "n_items"), [("kuairec", 3327), ("eachmovie", 1619)])
 def test_cold_start_and_top_k_run_on_the_other_data_sets(name: str, n_items: int) -> None:
     results = cold_start(name, "random", "pop", "pop-satisfied", "pca-gp")

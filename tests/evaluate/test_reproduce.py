@@ -44,7 +44,7 @@ def test_a_summary_holds_all_metrics_as_means_over_seeds() -> None:
 
 
 def test_what_was_chosen_is_in_the_tables_and_on_the_page(tmp_path: Path) -> None:
-    results = evaluate(log(), setup(), ("pop", "pca-gp"), tuned=True)
+    results = evaluate(log(), setup(), ("pop", "pca-gp"), grid="quick")
     table = results_tables(results)[-1]
     assert table.title == "Chosen on validation users"
     ((name, chosen, n_tried, _),) = table.rows

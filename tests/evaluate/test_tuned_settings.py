@@ -5,7 +5,7 @@ import pytest
 
 from igcf.baselines import METHODS
 from igcf.errors import ConfigError
-from igcf.evaluate.tuned_settings import chosen_settings, parse_changes
+from igcf.evaluate.tuned_settings import parse_changes, tuned_settings
 
 
 def test_settings_kept_as_data_belong_to_known_methods_and_name_their_command() -> None:
@@ -17,7 +17,7 @@ def test_settings_kept_as_data_belong_to_known_methods_and_name_their_command() 
 
 
 def test_a_log_that_nobody_tuned_takes_the_defaults() -> None:
-    assert chosen_settings("my-shop", "top-k", "icf-ucb") == METHODS["icf-ucb"].settings()
+    assert tuned_settings("my-shop", "top-k", "icf-ucb") == METHODS["icf-ucb"].settings()
 
 
 def test_a_protocol_adds_its_own_settings_to_those_of_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +27,8 @@ def test_a_protocol_adds_its_own_settings_to_those_of_cold_start(monkeypatch: py
     }
     monkeypatch.setattr("igcf.evaluate.tuned_settings._read", lambda dataset: known)
     expected = {**METHODS["pca-gp"].settings(), "dim": 12, "noise_var": 0.2}
-    assert chosen_settings("shop", "top-k", "pca-gp") == expected
-    assert chosen_settings("shop", "taste-drift", "pca-gp") == {**expected, "forgetting": 0.98}
+    assert tuned_settings("shop", "top-k", "pca-gp") == expected
+    assert tuned_settings("shop", "taste-drift", "pca-gp") == {**expected, "forgetting": 0.98}
 
 
 def test_changes_are_read_as_json_or_words() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from igcf.errors import ConfigError
 from igcf.online import Belief
-from igcf.theory import World, simulate_coverage
+from igcf.theory import SimulatedWorld, simulate_coverage
 from igcf.theory.coverage import failure_rate
 from tests.theory.worlds import small_world
 
@@ -77,6 +77,6 @@ def test_the_interval_of_a_rate_contains_the_truth_as_often_as_it_says() -> None
     "bad", [{"deltas": (0.0,)}, {"deltas": (1.0,)}, {"deltas": ()}, {"seen": (60,)}, {"seen": ()}, {"n_users": 0}]
 )
 def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
-    world: World = small_world()
+    world: SimulatedWorld = small_world()
     with pytest.raises(ConfigError):
         simulate_coverage(world, **{"deltas": (0.1,), "seen": (0,), "rng": np.random.default_rng(0), **bad})

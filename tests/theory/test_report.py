@@ -40,13 +40,11 @@ def test_the_text_says_when_a_bound_says_nothing(document: Document) -> None:
 
 
 def test_every_table_row_has_as_many_cells_as_its_head(document: Document) -> None:
-    block: list[int] = []
-    for line in [*as_text(document).splitlines(), ""]:
-        if line.startswith("|"):
-            block.append(line.count("|"))
-        else:
-            assert len(set(block)) <= 1
-            block = []
+    tables = [part.splitlines() for part in as_text(document).split("\n\n") if part.startswith("|")]
+    assert len(tables) == 6
+    for lines in tables:
+        assert len(lines) > 2
+        assert len({line.count("|") for line in lines}) == 1
 
 
 def test_one_dimension_works() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
-from igcf.theory import World
+from igcf.theory import SimulatedWorld
 from igcf.theory.world import truncated_variance
 from tests.theory.worlds import small_assumptions, small_world
 
@@ -72,9 +72,9 @@ def test_impossible_worlds_are_refused(changes: dict[str, Any], word: str) -> No
 )
 def test_a_covariance_that_is_none_is_refused(cov: FloatArray, word: str) -> None:
     with pytest.raises(ConfigError, match=word):
-        World(np.eye(2), np.zeros(2), cov, 1.0, 1.0, 0.5)
+        SimulatedWorld(np.eye(2), np.zeros(2), cov, 1.0, 1.0, 0.5)
 
 
 def test_items_longer_than_the_radius_are_refused() -> None:
     with pytest.raises(ConfigError, match="norm 2"):
-        World(2 * np.eye(2), np.zeros(2), np.eye(2), 1.0, 1.0, 0.5)
+        SimulatedWorld(2 * np.eye(2), np.zeros(2), np.eye(2), 1.0, 1.0, 0.5)

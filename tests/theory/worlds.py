@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.theory import Assumptions, World, draw_world
+from igcf.theory import Assumptions, SimulatedWorld, draw_world
 
 
 def small_assumptions(**changes: Any) -> Assumptions:
@@ -21,5 +21,5 @@ def small_assumptions(**changes: Any) -> Assumptions:
     return Assumptions(**{**values, **changes})
 
 
-def small_world(seed: int = 0, **changes: Any) -> World:
+def small_world(seed: int = 0, **changes: Any) -> SimulatedWorld:
     return draw_world(small_assumptions(**changes), np.random.default_rng(seed))

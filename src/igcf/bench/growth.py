@@ -1,4 +1,4 @@
-"""How time and memory of a training step grow with interactions, items and d."""
+"""Growth of time and memory of a training step grow with interactions, items and d."""
 
 import gc
 import tempfile
@@ -36,7 +36,7 @@ def growth_curves(sizes: Sizes) -> dict[str, Any]:
 
 
 def _users(n_pairs: int) -> int:
-    """About as many reactions per user as in ML-1M."""
+    """Return a number of users with about as many reactions each as in ML-1M."""
     return max(n_pairs // 165, 10)
 
 
@@ -59,7 +59,7 @@ def _curve(what: str, cases: Sequence[tuple[int, tuple[int, int, int], int]]) ->
 
 
 def one_step(log: tuple[int, int, int], dim: int) -> dict[str, Any]:
-    """Processor seconds of the fastest of a few steps, and the peak memory of graph and steps together."""
+    """Measure the processor seconds of the fastest of a few steps, and the peak memory of graph and steps together."""
     data = random_log(*log)
     gc.collect()
     peak = PeakMemory()
@@ -80,7 +80,7 @@ def one_step(log: tuple[int, int, int], dim: int) -> dict[str, Any]:
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of log value over log size, least squares."""
+    """Return the slope of log value over log size, least squares."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 

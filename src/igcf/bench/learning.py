@@ -1,10 +1,11 @@
-"""How long a graph model of a real log takes until its validation users are served almost as well as in the end."""
+"""Time that a graph model of a real log takes until its validation users are served almost as well as in the end."""
 
 import time
 from typing import Any
 
 import numpy as np
 
+from igcf.bench.sizes import Sizes
 from igcf.config import PretrainConfig
 from igcf.data import load_dataset
 from igcf.training import Progress, pretrain
@@ -12,6 +13,11 @@ from igcf.training.selection import held_out_users
 
 SHARE = 0.99
 SECONDS = 60.0
+
+
+def learning_part(sizes: Sizes) -> dict[str, Any]:
+    """Measure the learning curve of the data set that was asked for; nothing without one."""
+    return {} if sizes.dataset is None else learning_curve(sizes.dataset)
 
 
 def learning_curve(dataset: str, config: PretrainConfig | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The peak of this process's memory during a piece of work, where the system tells it."""
+"""Peak of this process's memory during a piece of work, where the system tells it."""
 
 import ctypes
 from pathlib import Path
@@ -7,7 +7,7 @@ RESET, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 class PeakMemory:
-    """Counts from its creation; `bytes()` is None where the system has no such counter (it is Linux's)."""
+    """Peak memory since its creation; `bytes()` is None where the system has no such counter (it is Linux's)."""
 
     def __init__(self) -> None:
         self._before = None
@@ -19,14 +19,14 @@ class PeakMemory:
             return
 
     def bytes(self) -> int | None:
-        """The largest growth since the creation."""
+        """Return the largest growth since the creation."""
         if self._before is None:
             return None
         peak = _field("VmHWM")
         return None if peak is None else max(peak - self._before, 0)
 
     def total(self) -> int | None:
-        """The largest size of the whole process since the creation."""
+        """Return the largest size of the whole process since the creation."""
         return None if self._before is None else _field("VmHWM")
 
 

@@ -1,4 +1,4 @@
-"""The same job by other libraries: choose 10 of N items for one user, learn from one reaction, one thread."""
+"""The job of one round by other libraries: choose 10 of N items for one user, learn from one reaction, one thread."""
 
 import warnings
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from igcf.online import Recommender, Ucb
 
 
 def peer_rows(sizes: Sizes) -> dict[str, Any]:
-    """One row per installed peer, our own round measured in turn with it; the others by name."""
+    """Measure every installed peer in turn with our own round; the others are named."""
     rows, missing, failed = [], [], {}
     vectors = random_vectors(sizes.peer_items, sizes.dim)
     recommender = Recommender(random_model(vectors), Ucb(0.5))
@@ -39,7 +39,7 @@ def peer_rows(sizes: Sizes) -> dict[str, Any]:
 
 
 def vowpal_wabbit(vectors: Float32Array) -> Job:
-    """Contextual bandit over action features, one shared line and one line per item."""
+    """Make a round of a contextual bandit over action features, one shared line and one line per item."""
     from vowpalwabbit import Workspace
 
     workspace = Workspace("--cb_explore_adf --epsilon 0.1 -q UA --quiet")
@@ -56,7 +56,7 @@ def vowpal_wabbit(vectors: Float32Array) -> Job:
 
 
 def mab2rec_linucb(vectors: Float32Array) -> Job:
-    """Disjoint LinUCB: one regression per item over the user's features (it learns items, not users)."""
+    """Make a round of disjoint LinUCB: one regression per item over the user's features; it learns about items."""
     from mab2rec import BanditRecommender, LearningPolicy
 
     n_items, dim = vectors.shape
@@ -74,7 +74,7 @@ def mab2rec_linucb(vectors: Float32Array) -> Job:
 
 
 def bayesianbandits_ucb(vectors: Float32Array) -> Job:
-    """The same Bayesian linear regression on item vectors, bounds from posterior quantiles."""
+    """Make a round of Bayesian linear regression on item vectors, bounds from posterior quantiles."""
     from bayesianbandits import (
         Arm,
         FunctionArmFeaturizer,
@@ -105,7 +105,7 @@ def bayesianbandits_ucb(vectors: Float32Array) -> Job:
 
 
 def implicit_fold_in(vectors: Float32Array) -> Job:
-    """Alternating least squares: the user's factors are solved anew from all reactions; no uncertainty."""
+    """Make a round of alternating least squares: the user's factors are solved anew from all reactions."""
     from implicit.cpu.als import AlternatingLeastSquares
 
     n_items, dim = vectors.shape
@@ -129,4 +129,4 @@ PEERS: dict[str, tuple[str, Callable[[Float32Array], Job]]] = {
     "bayesianbandits UCB": ("bayesianbandits", bayesianbandits_ucb),
     "implicit ALS fold-in": ("implicit", implicit_fold_in),
 }
-"""Name, module, and what makes one round of it."""
+"""Module of each peer and the function that makes one round of it, by name."""

@@ -1,9 +1,10 @@
-"""The whole benchmark as one document."""
+"""The whole benchmark as one document of plain values."""
 
 import os
 import platform
 import time
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,7 +25,7 @@ def run_bench(sizes: Sizes = FULL, *, step: Callable[[str], None] = lambda name:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on; a load above the number of cores makes them rough."""
+    """Describe the machine; a load above the number of cores makes the measured times rough."""
     return {
         "igcf": __version__,
         "python": platform.python_version(),
@@ -36,62 +37,29 @@ def machine() -> dict[str, Any]:
 
 
 def installed(name: str) -> str | None:
-    """The version of a package, or None."""
+    """Return the version of a package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def _start(sizes: Sizes) -> dict[str, Any]:
-    from igcf.bench.startup import startup_rows
-
-    return startup_rows(sizes)
-
-
-def _online(sizes: Sizes) -> dict[str, Any]:
-    from igcf.bench.online import online_rows
-
-    return online_rows(sizes)
-
-
-def _pretraining(sizes: Sizes) -> dict[str, Any]:
-    from igcf.bench.training import pretraining_rows
-
-    return pretraining_rows(sizes)
-
-
-def _growth(sizes: Sizes) -> dict[str, Any]:
-    from igcf.bench.growth import growth_curves
-
-    return growth_curves(sizes)
-
-
-def _learning(sizes: Sizes) -> dict[str, Any]:
-    if sizes.dataset is None:
-        return {}
-    from igcf.bench.learning import learning_curve
-
-    return learning_curve(sizes.dataset)
-
-
-def _peers(sizes: Sizes) -> dict[str, Any]:
-    from igcf.bench.peers import peer_rows
-
-    return peer_rows(sizes)
+def _part(module: str, function: str) -> Callable[[Sizes], dict[str, Any]]:
+    """Return a part that imports what it measures when it begins, so that nothing heavy is loaded before its turn."""
+    return lambda sizes: getattr(import_module(f"igcf.bench.{module}"), function)(sizes)
 
 
 PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
-    "start": _start,
-    "online": _online,
-    "peers": _peers,
-    "pretraining": _pretraining,
-    "growth": _growth,
-    "learning": _learning,
+    "start": _part("startup", "startup_rows"),
+    "online": _part("online", "online_rows"),
+    "peers": _part("peers", "peer_rows"),
+    "pretraining": _part("training", "pretraining_rows"),
+    "growth": _part("growth", "growth_curves"),
+    "learning": _part("learning", "learning_part"),
 }
-"""In this order; the parts that bring threads of their own come last."""
+"""Parts of the benchmark in order; those that bring threads of their own come last."""
 
 
 def all_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The comparisons of all parts."""
+    """Return the comparisons of all parts."""
     return [row for name in PARTS for row in document.get(name, {}).get("rows", ())]

@@ -15,10 +15,10 @@ from typing import Any
 import click
 import numpy as np
 
-from igcf.arrays import Float32Array, FloatArray, IntArray
-from igcf.bench.catalogues import NU, World, beliefs, mixture, replicated, root, scored
+from igcf.arrays import Float32Array, FloatArray, IntArray, covariance_root
+from igcf.bench.catalogues import NU, SimulatedCatalogue, beliefs, mixture, replicated, scored
 from igcf.bench.memory import PeakMemory
-from igcf.bench.retrieval_report import as_markdown, draw
+from igcf.bench.retrieval_report import as_markdown, draw_losses
 from igcf.bench.timing import one_thread
 from igcf.bench.worlds import STARS
 from igcf.errors import ConfigError
@@ -27,31 +27,31 @@ from igcf.online import Belief, Recommender, Ucb
 
 TOP = 10
 CANDIDATES = 400
-"""Per decision, over all directions asked for."""
+"""Number of candidates per decision, over all directions asked for."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One way to find candidates, for users with so many reactions."""
+    """Figures of one way to find candidates, for users with so many reactions."""
 
     world: str
     reactions: int
     way: str
     nprobe: int
     loss: float
-    """Of the first item's score, as a share of what the best item has over the average one; mean over users"""
+    """Score that the first item lacks, as a share of what the best has over the average one; mean over users."""
     worst_loss: float
     list_loss: float
-    """The same for the mean of the ten"""
+    """Score that the mean of the ten items lacks, as the same share."""
     recall: float
-    """Share of the ten best items that are among the ten found"""
+    """Share of the ten best items that are among the ten found."""
     ms: float
-    """Processor time of one decision, median"""
+    """Median processor time of one decision."""
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """An inverted file of the items, and what it took to build.
+    """Inverted file of the items, and what it took to build.
 
     An item is filed as [x, |x|, c] with c chosen so that all have the same length: the nearest of them to a direction,
     by distance, is then the one with the largest product.
@@ -63,7 +63,7 @@ class Index:
     megabytes: float
 
     def search(self, directions: FloatArray, k: int, *, norms: float = 0.0) -> IntArray:
-        """Rows with the largest direction.x + norms |x|, `k` for each direction, every row once."""
+        """Return rows with the largest direction.x + norms |x|, `k` for each direction, every row once."""
         tail = np.broadcast_to([norms, 0.0], (len(directions), 2))
         query = np.column_stack([directions, tail]).astype(np.float32)
         rows = np.unique(self.file.search(query, k)[1])
@@ -74,32 +74,32 @@ Way = Callable[[Index, Belief, np.random.Generator], IntArray]
 
 
 def by_mean(index: Index, belief: Belief, rng: np.random.Generator) -> IntArray:
-    """The largest expected rewards."""
+    """Return the items with the largest expected rewards."""
     return index.search(belief.mean[None], CANDIDATES)
 
 
 def by_samples(index: Index, belief: Belief, rng: np.random.Generator, n: int = 8) -> IntArray:
-    """The best items of some draws of the user."""
-    draws = belief.mean + rng.standard_normal((n, belief.mean.size)) @ root(belief).T
+    """Return the best items of some draws of the user."""
+    draws = belief.mean + rng.standard_normal((n, belief.mean.size)) @ covariance_root(belief.cov).T
     return index.search(draws, CANDIDATES // n)
 
 
 def by_directions(index: Index, belief: Belief, rng: np.random.Generator, n: int = 8) -> IntArray:
-    """The best items of some users on the edge of what is believed: mu + nu L z, |z| = 1."""
+    """Return the best items of some users on the edge of the belief: mu + nu L z, |z| = 1."""
     z = rng.standard_normal((n, belief.mean.size))
     z /= np.linalg.norm(z, axis=1, keepdims=True)
-    return index.search(belief.mean + NU * z @ root(belief).T, CANDIDATES // n)
+    return index.search(belief.mean + NU * z @ covariance_root(belief.cov).T, CANDIDATES // n)
 
 
 def by_norm(index: Index, belief: Belief, rng: np.random.Generator) -> IntArray:
-    """One search for mu.x + nu c |x|: exact where the belief is equally unsure in all directions, with deviation c."""
+    """Search mu.x + nu c |x|, which is exact for a belief that is equally unsure in all directions (deviation c)."""
     return index.search(
         belief.mean[None], CANDIDATES, norms=NU * float(np.sqrt(np.trace(belief.cov) / len(belief.cov)))
     )
 
 
 def by_climbing(index: Index, belief: Belief, rng: np.random.Generator, n: int = 4) -> IntArray:
-    """From the best of `by_norm` to the most favourable users for them, mu + nu S x / |x|_S, and their best items.
+    """Search from the best of `by_norm` for the best items of their most favourable users, mu + nu S x / |x|_S.
 
     The bound of x is the product with its own most favourable user, so that each step can only find better items.
     """
@@ -142,11 +142,13 @@ def built(vectors: Float32Array, *, n_lists: int) -> Index:
     return Index(file, vectors, time.process_time() - begun, (peak.bytes() or 0) / 1e6)
 
 
-def compared(index: Index, world: World, users: list[tuple[int, Belief]], nprobes: tuple[int, ...]) -> list[Line]:
-    """Every way beside the exact scores of all items."""
+def compared(
+    index: Index, catalogue: SimulatedCatalogue, users: list[tuple[int, Belief]], nprobes: tuple[int, ...]
+) -> list[Line]:
+    """Compare every way with the exact scores of all items."""
     tries: dict[tuple[int, str, int], list[tuple[float, float, float, float]]] = {}
     for number, (reactions, belief) in enumerate(users):
-        exact, order = scored(world.vectors, slice(None), belief)
+        exact, order = scored(catalogue.vectors, slice(None), belief)
         best, gap = order[:TOP], exact[order[0]] - exact.mean()
         for nprobe in nprobes:
             index.file.nprobe = nprobe
@@ -155,7 +157,7 @@ def compared(index: Index, world: World, users: list[tuple[int, Belief]], nprobe
                     rng = np.random.default_rng([number, turn])
                     begun = time.process_time()
                     rows = candidates(index, belief, rng)
-                    _, places = scored(world.vectors, rows, belief)
+                    _, places = scored(catalogue.vectors, rows, belief)
                     chosen = rows[places[:TOP]]
                     seconds = time.process_time() - begun
                     loss = (exact[best[0]] - exact[chosen[0]]) / gap
@@ -164,7 +166,7 @@ def compared(index: Index, world: World, users: list[tuple[int, Belief]], nprobe
                     tries.setdefault((reactions, way, nprobe), []).append((loss, list_loss, recall, seconds))
     return [
         Line(
-            world.name,
+            catalogue.name,
             reactions,
             way,
             nprobe,
@@ -178,14 +180,14 @@ def compared(index: Index, world: World, users: list[tuple[int, Belief]], nprobe
     ]
 
 
-def exact_ms(world: World, repeats: int) -> dict[str, float]:
-    """Processor time of igcf's own decisions over all items: a user in memory, and one read from a stored belief."""
-    ids = [str(row) for row in range(len(world.vectors))]
+def exact_ms(catalogue: SimulatedCatalogue, repeats: int) -> dict[str, float]:
+    """Time igcf's own decisions over all items: a user in memory, and one read from a stored belief."""
+    ids = [str(row) for row in range(len(catalogue.vectors))]
     model = Model(
-        item_vectors=world.vectors,
-        prior_mean=world.prior.mean,
-        prior_cov=world.prior.cov,
-        noise_var=world.noise_var,
+        item_vectors=catalogue.vectors,
+        prior_mean=catalogue.prior.mean,
+        prior_cov=catalogue.prior.cov,
+        noise_var=catalogue.noise_var,
         item_ids=ids,
         reward=STARS,
     )
@@ -205,21 +207,21 @@ def exact_ms(world: World, repeats: int) -> dict[str, float]:
     return {"warm": 1e3 * float(np.median(warm[1:])), "cold": 1e3 * float(np.median(cold))}
 
 
-def measured(world: World, *, n_lists: int, n_users: int, nprobes: tuple[int, ...]) -> dict[str, Any]:
-    """Everything about one world, in one thread."""
+def measured(catalogue: SimulatedCatalogue, *, n_lists: int, n_users: int, nprobes: tuple[int, ...]) -> dict[str, Any]:
+    """Measure everything about one catalogue, in one thread."""
     with one_thread():
-        index = built(world.vectors, n_lists=n_lists)
-        lines = compared(index, world, beliefs(world, n_users), nprobes)
-        exact = exact_ms(world, 30)
+        index = built(catalogue.vectors, n_lists=n_lists)
+        lines = compared(index, catalogue, beliefs(catalogue, n_users), nprobes)
+        exact = exact_ms(catalogue, 30)
     return {
-        "world": world.name,
-        "items": len(world.vectors),
-        "dim": world.vectors.shape[1],
+        "world": catalogue.name,
+        "items": len(catalogue.vectors),
+        "dim": catalogue.vectors.shape[1],
         "lists": n_lists,
         "users": n_users,
         "build_cpu_s": index.build_s,
         "build_peak_mb": index.megabytes,
-        "vectors_mb": world.vectors.nbytes / 1e6,
+        "vectors_mb": catalogue.vectors.nbytes / 1e6,
         "exact_ms": exact,
         "lines": [asdict(line) for line in lines],
     }
@@ -238,14 +240,14 @@ def main(
 ) -> None:
     """Measure what candidates from an approximate index lose and gain."""
     found = []
-    for world in (
+    for catalogue in (
         [mixture(items, dim)] if model is None else [mixture(items, dim), replicated(Model.load(model), items)]
     ):
-        found.append(measured(world, n_lists=lists, n_users=users, nprobes=tuple(nprobes)))
+        found.append(measured(catalogue, n_lists=lists, n_users=users, nprobes=tuple(nprobes)))
         click.echo(as_markdown(found[-1]) + "\n")
     if out is not None:
         (out / "retrieval.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        click.echo(f"wrote {draw(found, out)}", err=True)
+        click.echo(f"wrote {draw_losses(found, out)}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How much is measured: everything, a taste of it for tests, or also what needs a large machine."""
+"""Amounts to measure: everything, a taste of it for tests, or also what needs a large machine."""
 
 from dataclasses import dataclass, replace
 
@@ -12,33 +12,33 @@ class Sizes:
     items: tuple[tuple[int, int, int], ...] = ((3_706, 12, 100), (100_000, 6, 10), (1_000_000, 4, 4))
     """Catalogue sizes of the single user, each with turns and rounds in a row per turn."""
     textbook_items: int = 100_000
-    """The largest catalogue that the textbook way is measured on."""
+    """Size of the largest catalogue that the textbook way is measured on."""
     history: int = 100
-    """Stored reactions that a belief is rebuilt from."""
+    """Number of stored reactions that a belief is rebuilt from."""
     users: int = 200
     rounds: int = 120
     many_users: int = 5_000
-    """Users met in blocks, for `many_rounds` rounds, to see that memory does not grow with them."""
+    """Number of users met in blocks, for `many_rounds` rounds, to see that memory does not grow with them."""
     many_rounds: int = 3
     log: tuple[int, int, int] = (3_020, 3_706, 500_000)
     """Users, items and interactions of the graph: 10^6 non-zeros."""
     dims: tuple[int, ...] = (32, 64, 128, 256)
     repeats: int = 15
-    """Of the sparse products."""
+    """Number of repetitions of the sparse products."""
     step_repeats: int = 10
     interactions: tuple[int, ...] = (100_000, 300_000, 1_000_000, 3_000_000)
     catalogues: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     growth_dims: tuple[int, ...] = (16, 64, 256)
     growth_dim: int = 32
-    """d where it is not d that grows."""
+    """Size d of the vectors where something else grows."""
     huge: tuple[int, int, int] | None = None
     """Users, items and interactions of the log that is read from a file, or None."""
     expert_dims: tuple[int, int] = (49, 33)
     """Sizes of the two experts' vectors in the default model."""
     dataset: str | None = None
-    """The log whose training is timed to 99 % of its final precision, or None."""
+    """Name of the log whose training is timed to 99 % of its final precision, or None."""
     starts: int = 7
-    """Processes started for each start-up time."""
+    """Number of processes started for each start-up time."""
     peer_items: int = 3_706
     peer_repeats: int = 4
 

@@ -1,4 +1,4 @@
-"""How long the command takes to answer, and what importing the library loads."""
+"""Time that the command takes to answer, and modules that importing the library loads."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ HELP_SECONDS = 0.3
 
 
 def startup_rows(sizes: Sizes) -> dict[str, Any]:
-    """Processes started one after the other, `igcf --help` and bare Python in turn."""
+    """Start processes one after the other, `igcf --help` and bare Python in turn, and time them."""
     commands = {"help": ["-m", "igcf", "--help"], "import": ["-c", "import igcf"], "python": ["-c", "pass"]}
     seconds = interleaved(
         {name: lambda arguments=arguments: _run(arguments) for name, arguments in commands.items()},  # type: ignore[misc]
@@ -38,7 +38,7 @@ def startup_rows(sizes: Sizes) -> dict[str, Any]:
 
 
 def modules_after(statement: str) -> set[str]:
-    """What a fresh Python has loaded after `statement`."""
+    """Return the modules that a fresh Python has loaded after `statement`."""
     return set(_run(["-c", f"{statement}; import sys; print(' '.join(sys.modules))"]).split())
 
 

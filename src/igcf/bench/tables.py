@@ -1,57 +1,66 @@
-"""The document as Markdown tables, for the terminal and for docs/bench.md."""
+"""Tables of the benchmark in Markdown, for the terminal and for docs/bench.md."""
 
 from itertools import pairwise
 from math import log
 from typing import Any
 
 from igcf.bench.report import all_rows
+from igcf.tables import markdown_table, short_number
 
 
 def as_text(document: dict[str, Any]) -> str:
-    """Everything that a person wants to see."""
+    """Write everything that a person wants to see."""
     return "\n\n".join([_machine(document), ratio_table(document), growth_table(document), "\n".join(_notes(document))])
 
 
 def ratio_table(document: dict[str, Any]) -> str:
-    """One line per comparison."""
-    lines = [
-        "| job | against | ours, ms | reference, ms | ratio | target | met | clock |",
-        "|---|---|--:|--:|--:|--:|---|---|",
-    ]
-    for row in all_rows(document):
-        target = "" if row["at_most"] is None else f"≤ {_number(row['at_most'])}"
-        lines.append(
-            f"| {row['job']} | {row['against']} | {_number(row['ours_ms'])} | {_number(row['reference_ms'])} "
-            f"| {_number(row['ratio'])} | {target} | {_yes(row['met'])} | {row['clock']} |"
+    """Write one line per comparison."""
+    header = ("job", "against", "ours, ms", "reference, ms", "ratio", "target", "met", "clock")
+    rows = [
+        (
+            row["job"],
+            row["against"],
+            *(short_number(row[name]) for name in ("ours_ms", "reference_ms", "ratio")),
+            "" if row["at_most"] is None else f"≤ {short_number(row['at_most'])}",
+            _yes(row["met"]),
+            row["clock"],
         )
-    return "\n".join(lines)
+        for row in all_rows(document)
+    ]
+    return markdown_table(header, rows, align="llrrrr")
 
 
 def growth_table(document: dict[str, Any]) -> str:
-    """Time and memory of one training step against size."""
-    lines = [
-        "| one training step against | sizes | seconds | peak MB | exponents | steepest step | target | met |",
-        "|---|---|---|---|---|--:|--:|---|",
-    ]
+    """Write time and memory of one training step against size."""
+    header = (
+        "one training step against", "sizes", "seconds", "peak MB", "exponents", "steepest step", "target", "met",
+    )  # fmt: skip
+    rows = []
     for curve in document["growth"]["curves"]:
         points = curve["points"]
-        memory = [point["peak_bytes"] for point in points]
+        peaks = ["?" if each["peak_bytes"] is None else short_number(each["peak_bytes"] / 1e6) for each in points]
         exponents = [
             f"{what} {value:.2f}"
             for what, value in (("time", curve["exponents"]["seconds"]), ("memory", curve["exponents"]["peak_bytes"]))
             if value is not None
         ]
-        lines.append(
-            f"| {curve['against']} | {', '.join(format(point['size'], ',') for point in points)} "
-            f"| {', '.join(_number(point['seconds']) for point in points)} "
-            f"| {', '.join('?' if peak is None else _number(peak / 1e6) for peak in memory)} "
-            f"| {', '.join(exponents)} | {_steepest(points):.2f} | ≤ {curve['at_most']} | {_yes(curve['met'])} |"
+        rows.append(
+            (
+                curve["against"],
+                ", ".join(f"{point['size']:,}" for point in points),
+                ", ".join(short_number(point["seconds"]) for point in points),
+                ", ".join(peaks),
+                ", ".join(exponents),
+                f"{_steepest(points):.2f}",
+                f"≤ {curve['at_most']}",
+                _yes(curve["met"]),
+            )
         )
-    return "\n".join(lines)
+    return markdown_table(header, rows, align="lllllrr")
 
 
 def _steepest(points: list[dict[str, Any]]) -> float:
-    """The largest exponent of time between two neighbouring sizes."""
+    """Return the largest exponent of time between two neighbouring sizes."""
     return max(
         log(after["seconds"] / before["seconds"]) / log(after["size"] / before["size"])
         for before, after in pairwise(points)
@@ -103,11 +112,6 @@ def _notes(document: dict[str, Any]) -> list[str]:
             f"{learning['at_most']:.0f} s, met: {_yes(learning['met'])}); {learning['seconds_in_all']:.0f} s in all."
         )
     return notes
-
-
-def _number(value: float) -> str:
-    """Three digits that matter."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _yes(is_met: bool | None) -> str:

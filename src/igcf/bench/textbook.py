@@ -1,4 +1,4 @@
-"""The textbook way, in float64: invert the precision and compute every variance anew in every round."""
+"""The textbook algorithm in float64: invert the precision and compute every variance anew in every round."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from igcf.model import Model
 
 
 class TextbookUser:
-    """One user of a linear model: eq:update_dis and eq:UCB2 as they are printed."""
+    """State of one user of a linear model: eq:update_dis and eq:UCB2 as they are printed."""
 
     def __init__(self, model: Model, *, nu: float = 0.5) -> None:
         self.model, self.nu = model, nu
@@ -17,13 +17,13 @@ class TextbookUser:
         self.is_seen = np.zeros(model.n_items, dtype=np.bool_)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Means and variances of all items."""
+        """Return means and variances of all items."""
         cov = np.linalg.inv(self.precision)
         variances = np.einsum("nd,nd->n", self.items @ cov, self.items)
         return self.items @ (cov @ self.information), np.maximum(variances, 0.0)
 
     def recommend(self, k: int) -> IntArray:
-        """The rows of the `k` best items, best first."""
+        """Return the rows of the `k` best items, best first."""
         means, variances = self.moments()
         scores = means + self.nu * np.sqrt(variances)
         scores[self.is_seen] = -np.inf

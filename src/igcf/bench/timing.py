@@ -1,27 +1,28 @@
-"""Times of several jobs measured in turn, and the ratio of two of them."""
+"""Timing of several jobs measured in turn, and the ratio of two of them."""
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from igcf.arrays import FloatArray
+from igcf.threads import at_most_threads
 
 Job = Callable[[], object]
 Clock = Literal["cpu", "wall"]
-"""`cpu`: processor time of this process, for jobs in one thread; `wall`: for jobs that use several."""
+"""Kind of time: `cpu` is processor time, for jobs in one thread; `wall` is for jobs that use several."""
+one_thread = partial(at_most_threads, 1)
+"""Context manager that keeps BLAS, torch and numba in one thread."""
 PAUSE = 0.005
-"""Seconds before a job that is timed by the wall: the threads of the one before stop spinning."""
+"""Seconds of rest before a job that is timed by the wall: the threads of the one before stop spinning."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison; `ratio` is our time divided by the reference's."""
+    """Comparison of our time with a reference; `ratio` is our time divided by the reference's."""
 
     group: str
     job: str
@@ -30,22 +31,22 @@ class Row:
     reference_ms: float
     ratio: float
     at_most: float | None
-    """The target, where there is one."""
+    """Largest ratio that meets the target; None without a target."""
     clock: Clock
     repeats: int
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """True if the target is met; None without a target."""
         return None if self.at_most is None else self.ratio <= self.at_most
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {**asdict(self), "met": self.is_met}
 
 
 def interleaved(jobs: Mapping[str, Job], *, repeats: int, run: int = 1, clock: Clock = "cpu") -> dict[str, FloatArray]:
-    """Seconds of every job, `repeats` of them, the jobs taking turns so that a busy moment strikes all alike.
+    """Time every job `repeats` times, in seconds, the jobs taking turns so that a busy moment strikes all alike.
 
     A turn is the mean of `run` executions in a row: with more than one, a job finds its data where it left them.
     """
@@ -74,7 +75,7 @@ def compared(
     at_most: float | None = None,
     clock: Clock = "cpu",
 ) -> Row:
-    """Our seconds beside the reference's, turn by turn.
+    """Compare our seconds with the reference's, turn by turn.
 
     Processor time: the median of the ratios of neighbouring turns, and the median times. Wall time: the shortest of
     each, because other programs on the machine can only lengthen it.
@@ -86,19 +87,3 @@ def compared(
         own, other = float(ours.min()), float(reference.min())
         ratio = own / other
     return Row(group, job, against, own * 1e3, other * 1e3, ratio, at_most, clock, len(ours))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep BLAS, torch and numba in one thread; BLAS only where threadpoolctl is installed."""
-    with ExitStack() as limits:
-        if find_spec("threadpoolctl") is not None:
-            from threadpoolctl import threadpool_limits
-
-            limits.enter_context(threadpool_limits(1))
-        for name in ("numba", "torch"):  # numba first: starting its threads sets the number that torch uses
-            module = sys.modules.get(name)
-            if module is not None:
-                limits.callback(module.set_num_threads, module.get_num_threads())
-                module.set_num_threads(1)
-        yield

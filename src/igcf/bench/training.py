@@ -1,4 +1,4 @@
-"""Pretraining beside the sparse and dense products that it consists of."""
+"""Training of the graph model beside the sparse and dense products that it consists of."""
 
 import warnings
 from collections.abc import Callable
@@ -21,7 +21,7 @@ STEP_LIMIT = 1.5
 
 
 def pretraining_rows(sizes: Sizes) -> dict[str, Any]:
-    """The sparse product and the whole step, in one thread and in as many as the libraries take by themselves."""
+    """Measure the sparse product and the whole step, in one thread and in as many as the libraries take."""
     rows: list[Row] = []
     compiled()  # loads numba, whose threads are then counted
     with one_thread():
@@ -31,7 +31,7 @@ def pretraining_rows(sizes: Sizes) -> dict[str, Any]:
 
 
 def sparse_rows(sizes: Sizes, clock: Clock) -> list[Row]:
-    """The sparse product beside those of torch and SciPy, over the adjacency of a random log.
+    """Measure the sparse product beside those of torch and SciPy, over the adjacency of a random log.
 
     The targets are for all cores, so they belong to the rows by the wall.
     """
@@ -52,7 +52,7 @@ def sparse_rows(sizes: Sizes, clock: Clock) -> list[Row]:
 
 
 def torch_csr(matrix: sp.csr_array) -> torch.Tensor:
-    """The same matrix for torch."""
+    """Convert a sparse matrix to torch."""
     indptr, indices = (torch.from_numpy(each.astype(np.int64)) for each in (matrix.indptr, matrix.indices))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
@@ -64,7 +64,7 @@ def torch_csr(matrix: sp.csr_array) -> torch.Tensor:
 def product_jobs(
     adjacency: sp.csr_array, in_torch: torch.Tensor, dense: np.ndarray[Any, np.dtype[np.float32]]
 ) -> dict[str, Callable[[], object]]:
-    """One product `adjacency @ dense`, three ways."""
+    """Return jobs that compute the product `adjacency @ dense` in three ways."""
     dense_torch = torch.from_numpy(dense)
     return {
         "ours": lambda: sparse_product(adjacency, dense),

@@ -1,4 +1,4 @@
-"""What is measured on: random models and random logs with popular and unpopular items."""
+"""Inputs of the benchmark: random models and random logs with popular and unpopular items."""
 
 from dataclasses import replace
 
@@ -15,14 +15,14 @@ STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 
 
 def random_vectors(n_items: int, dim: int, *, seed: int = 0) -> Float32Array:
-    """Item vectors of length about 1."""
+    """Draw item vectors of length about 1."""
     vectors = np.random.default_rng(seed).standard_normal((n_items, dim), dtype=np.float32)
     vectors /= np.float32(np.sqrt(dim))
     return vectors
 
 
 def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
-    """A model with these item vectors and a population that is neither centred nor round."""
+    """Build a model with these item vectors and a population that is neither centred nor round."""
     rng = np.random.default_rng(seed)
     n_items, dim = vectors.shape
     root = rng.normal(size=(dim, dim + 2)) / np.sqrt(dim)
@@ -37,7 +37,7 @@ def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
 
 
 def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: int = 1) -> Model:
-    """A model built like the default one: half a linear expert, half the product of two logistic probabilities."""
+    """Build a model like the default one: half a linear expert, half the product of two logistic probabilities."""
     kinds: list[tuple[RewardKind, Link, int, int]] = [
         ("satisfied", "identity", linear_dim, 0),
         ("exposed", "identity", linear_dim, 0),
@@ -62,14 +62,14 @@ def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: in
 
 
 def random_truth(n_users: int, n_items: int, *, seed: int = 2) -> Float32Array:
-    """Stars of every user for every item."""
+    """Draw the stars of every user for every item."""
     return np.random.default_rng(seed).integers(1, 6, size=(n_users, n_items)).astype(np.float32)
 
 
 def random_pairs(
     n_users: int, n_items: int, n_pairs: int, *, seed: int = 3
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Distinct user-item pairs, at most `n_pairs` of them, some users and items far more active than others.
+    """Draw distinct user-item pairs, at most `n_pairs` of them, some users and items far more active than others.
 
     Ranks are drawn as u^2 x size, which makes the most popular tenth of the items take a third of the pairs.
     """
@@ -88,7 +88,7 @@ def random_pairs(
 
 
 def random_log(n_users: int, n_items: int, n_pairs: int, *, seed: int = 3) -> Interactions:
-    """A log of such pairs with one to five stars."""
+    """Draw a log of such pairs with one to five stars."""
     users, items = random_pairs(n_users, n_items, n_pairs, seed=seed)
     stars = np.random.default_rng(seed + 1).integers(1, 6, size=len(users)).astype(np.float32)
     return Interactions(

@@ -1,12 +1,11 @@
 """`igcf bench`: speed as ratios."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_measured, parts_display
 from igcf.figures import prepare_folder
 
 
@@ -28,8 +27,6 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
       igcf bench --json > bench.json
       igcf bench --large --dataset ml-1m --out bench/
     """
-    from rich.progress import Progress
-
     from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
     from igcf.bench.plots import draw_figure
     from igcf.data.registry import dataset_info
@@ -42,18 +39,8 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     if out is not None:
         prepare_folder(out)
     sizes = replace(QUICK if quick else LARGE if large else FULL, dataset=dataset)
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("bench", total=len(PARTS))
-
-        def step(name: str) -> None:
-            progress.update(task, description=name, completed=list(PARTS).index(name))
-
+    with parts_display(list(PARTS)) as step:
         document = run_bench(sizes, step=step)
     if out is not None:
-        path = draw_figure(document, out)
-        (out / "bench.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        console.print(f"{path} and {out / 'bench.json'} written")
-    if as_json:
-        emit_json(document)
-    else:
-        click.echo(as_text(document))
+        console.print(f"{draw_figure(document, out)} and {out / 'bench.json'} written")
+    emit_measured(document, as_text(document), file=out and out / "bench.json", as_json=as_json)

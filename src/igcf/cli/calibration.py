@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.columns import LogFormat, column_options
+from igcf.cli.output import console, emit_json, parts_display
 from igcf.errors import IgcfError
 
 
@@ -12,15 +13,17 @@ from igcf.errors import IgcfError
 @click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
 @click.option("--methods", default="pca-gp,igcf", show_default=True, help="Names, joined by commas.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@column_options
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
 @click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def calibration(
+def calibration(  # noqa: PLR0913  (one parameter per option)
     dataset: str,
     methods: str,
     data_dir: str | None,
+    log_format: LogFormat,
     rounds: int | None,
     changes: tuple[str, ...],
     seed: int,
@@ -40,10 +43,11 @@ def calibration(
     from igcf.evaluate.calibration import calibration as run
     from igcf.evaluate.tuned_settings import parse_changes
 
-    data = load_dataset(dataset, data_dir)
+    data = load_dataset(dataset, data_dir, **log_format._asdict())
     names = [name.strip() for name in methods.split(",") if name.strip()]
     setup = setup_for(data, "cold-start", rounds=rounds)
-    found = run(data, setup, names, seed=seed, settings=parse_changes(changes))
+    with parts_display(names) as step:
+        found = run(data, setup, names, seed=seed, settings=parse_changes(changes), step=step)
     if out is not None:
         try:
             draw_calibration(found, out)

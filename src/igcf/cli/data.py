@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from igcf.cli.columns import LogFormat, column_options
 from igcf.cli.output import console, emit_json
 
 DATA_DIR = click.option(
@@ -87,31 +88,17 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
 
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--user", default="user", show_default=True, help="Column of the user ids.")
-@click.option("--item", default="item", show_default=True, help="Column of the item ids.")
-@click.option("--value", default="value", show_default=True, help="Column of the values.")
-@click.option("--timestamp", default=None, help="Column of the times; default: `timestamp` where it exists.")
-@click.option("--separator", default=None, help="Between the columns; default: a tab for .tsv, otherwise a comma.")
+@column_options
 @AS_JSON
 @click.pass_context
-def validate(
-    ctx: click.Context,
-    path: Path,
-    user: str,
-    item: str,
-    value: str,
-    timestamp: str | None,
-    separator: str | None,
-    as_json: bool,
-) -> None:
+def validate(ctx: click.Context, path: Path, log_format: LogFormat, as_json: bool) -> None:
     """Check the log at PATH and report every defect with its count and its first rows.
 
     Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
     """
-    from igcf.data.columns import Columns
     from igcf.data.validate import validate as check
 
-    report = check(path, Columns(user, item, value, timestamp), separator=separator)
+    report = check(path, log_format.columns, separator=log_format.separator)
     if as_json:
         emit_json(report.as_dict())
     else:

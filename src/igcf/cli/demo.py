@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
-"""Lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
+"""Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
 
 
 @click.command()
@@ -115,23 +115,16 @@ def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
 
 
 def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    from rich.progress import Progress
-
-    from igcf.evaluate import evaluate, setup_for
+    from igcf.cli.evaluate import progress_display
+    from igcf.evaluate import Execution, evaluate, setup_for
     from igcf.evaluate.report import write_results
-    from igcf.evaluate.tables import as_rich, results_tables
+    from igcf.evaluate.tables import results_tables
+    from igcf.tables import as_rich
 
     setup = setup_for(data, "cold-start", rounds=rounds)
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("comparing", total=len(METHODS))
-        results = evaluate(
-            data,
-            setup,
-            METHODS,
-            seeds=(seed,),
-            watch=lambda step: bar.update(task, completed=step.done),
-            command="igcf demo",
-        )
+    with progress_display() as watch:
+        execution = Execution(watch=watch, command="igcf demo")
+        results = evaluate(data, setup, METHODS, seeds=(seed,), execution=execution)
     folder.mkdir()
     write_results(results, data, folder)
     console.print(f"[bold]3. Against the baselines[/]  satisfied items in {rounds} rounds, users never seen before")

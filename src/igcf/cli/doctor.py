@@ -45,7 +45,7 @@ def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
 
 
 def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
-    """Everything that `igcf doctor` shows, as plain values."""
+    """Return everything that `igcf doctor` shows, as plain values."""
     return {
         "igcf": __version__,
         "python": sys.version.split()[0],

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from igcf.cli.columns import LogFormat, column_options, with_options
 from igcf.cli.output import console, emit_json
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
     from igcf.evaluate.results import Results
     from igcf.evaluate.run import Step
+    from igcf.tables import Table
 
 DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
 FORMATS = ("table", "markdown", "latex")
@@ -47,11 +48,8 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that `evaluate` and `reproduce` share."""
-    for option in reversed(COMMON):
-        command = option(command)
-    return command
+common_options = with_options(COMMON)
+"""Decorator with the options that `evaluate` and `reproduce` share."""
 
 
 @click.command()
@@ -69,8 +67,9 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
 @click.option("--split", type=click.Choice(("time", "users", "auto")), help="How training users are chosen.")
 @click.option("--min-reactions", type=click.IntRange(min=1), help="Least number of reactions of a test user.")
+@column_options
 @common_options
-def evaluate(
+def evaluate(  # noqa: PLR0913  (one parameter per option)
     dataset: str,
     protocol: str,
     methods: str | None,
@@ -80,6 +79,7 @@ def evaluate(
     satisfied: float | None,
     split: str | None,
     min_reactions: int | None,
+    log_format: LogFormat,
     **common: Any,
 ) -> None:
     """Compare methods on users whose reactions are known.
@@ -96,11 +96,12 @@ def evaluate(
     from igcf.baselines import METHODS
     from igcf.data import load_dataset
     from igcf.evaluate import setup_for
+    from igcf.evaluate.tables import results_tables
 
     if methods is None:
         methods = "igcf" if protocol == "ablation" else DEFAULT_METHODS
     names = list(METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
-    data = load_dataset(dataset, common["data_dir"])
+    data = load_dataset(dataset, common["data_dir"], **log_format._asdict())
     setup = setup_for(
         data,
         protocol,  # type: ignore[arg-type]
@@ -117,10 +118,10 @@ def evaluate(
     if common["as_json"]:
         emit_json(results.as_dict())
     else:
-        print_tables(results, common["style"])
+        print_all(results_tables(results), common["style"])
 
 
-def run_experiment(
+def run_experiment(  # noqa: PLR0913  (the common options of two commands)
     data: Any,
     setup: Any,
     names: list[str],
@@ -128,7 +129,7 @@ def run_experiment(
     seed: int,
     seeds: int,
     tune: bool,
-    grid: str,
+    grid: Literal["quick", "paper"],
     changes: tuple[str, ...],
     jobs: int | None,
     engine: Literal["local", "ray", "dask"],
@@ -137,33 +138,30 @@ def run_experiment(
     fresh: bool,
     **_: Any,
 ) -> "Results":
-    """Run with progress on stderr; finished jobs are kept in the report's folder or in the cache."""
+    """Run an experiment with progress on stderr; finished jobs are saved in the report's folder or in the cache."""
     from tempfile import TemporaryDirectory
 
-    from igcf.evaluate import Engine
+    from igcf.evaluate import Engine, Execution
     from igcf.evaluate import evaluate as run
     from igcf.evaluate.tuned_settings import parse_changes
 
     settings = parse_changes(changes)
     place = Engine(engine, jobs or os.cpu_count() or 1, address)
     with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display() as watch:
+        folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
         return run(
             data,
             setup,
             names,
             seeds=range(seed, seed + seeds),
             settings=settings,
-            tuned=tune,
-            paper_grid=grid == "paper",
-            folder=Path(temporary) if fresh else out / "jobs" if out else cache_folder(),
-            engine=place,
-            watch=watch,
-            command=command_line(),
+            grid=grid if tune else None,
+            execution=Execution(place, folder, watch, command_line()),
         )
 
 
 def cache_folder() -> Path:
-    """Where finished jobs are kept without --out: `IGCF_CACHE_DIR` or the user's cache folder."""
+    """Return where finished jobs are saved without --out: `IGCF_CACHE_DIR` or the user's cache folder."""
     from platformdirs import user_cache_path
 
     configured = os.environ.get("IGCF_CACHE_DIR")
@@ -171,7 +169,7 @@ def cache_folder() -> Path:
 
 
 def command_line() -> str:
-    """The command as it was called, to be written beside the numbers."""
+    """Return the command as it was called, to be written beside the numbers."""
     return shlex.join(["igcf", *sys.argv[1:]])
 
 
@@ -187,16 +185,9 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
     console.print(f"wrote {folder / 'report.html'}", highlight=False)
 
 
-def print_tables(results: "Results", style: str) -> None:
-    """The tables of an experiment on stdout."""
-    from igcf.evaluate.tables import results_tables
-
-    print_all(results_tables(results), style)
-
-
-def print_all(tables: list[Any], style: str) -> None:
-    """Tables on stdout, in the chosen style."""
-    from igcf.evaluate.tables import as_latex, as_markdown, as_rich
+def print_all(tables: "list[Table]", style: str) -> None:
+    """Print tables on stdout, in the style of --format."""
+    from igcf.tables import as_latex, as_markdown, as_rich
 
     for table in tables:
         if style == "table":
@@ -209,31 +200,22 @@ def print_all(tables: list[Any], style: str) -> None:
 
 @contextmanager
 def progress_display() -> "Iterator[Callable[[Step], None]]":
-    """A bar on a terminal, a line per event elsewhere; both on stderr."""
-    if not console.is_terminal:
-        began = time.monotonic()
-        yield lambda step: click.echo(
-            f"[{step.done}/{step.total}] {time.monotonic() - began:5.0f} s  {_told(step)} {step.what}", err=True
-        )
-        return
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
+    """Show jobs on stderr: a bar on a terminal; elsewhere a line per event, and one when nothing happens for long."""
+    from igcf.progress import show_progress
 
-        running: list[str] = []
+    began, running = time.monotonic(), list[str]()
+    with show_progress() as report:
 
         def watch(step: "Step") -> None:
+            told = _told(step)
             if step.what == "started":
-                running.append(_told(step))
-            elif _told(step) in running:
-                running.remove(_told(step))
-            progress.update(task, total=step.total, completed=step.done, description="; ".join(running))
+                running.append(told)
+            elif told in running:
+                running.remove(told)
+            report("; ".join(running) or "finishing", step.done, step.total)
+            if not console.is_terminal:
+                seconds = time.monotonic() - began
+                click.echo(f"[{step.done}/{step.total}] {seconds:5.0f} s  {told} {step.what}", err=True)
 
         yield watch
 

@@ -33,10 +33,10 @@ Examples:
 
 
 class LazyGroup(click.Group):
-    """Imports a subcommand only when it is called and shows our own errors as one line with exit code 2."""
+    """Command group that imports subcommands when they are called and shows our own errors as one line, exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order in which one meets them."""
+        """Return all commands, in the order in which one meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

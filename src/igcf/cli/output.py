@@ -1,14 +1,36 @@
 """Where the command line prints: results on stdout, everything for people to watch on stderr."""
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from rich.console import Console
 
 console = Console(stderr=True)
-"""Progress, notes and tables for people."""
+"""Console for progress, notes and tables for people."""
 
 
 def emit_json(document: object) -> None:
     """Print exactly one JSON document on stdout."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+@contextmanager
+def parts_display(names: Sequence[str]) -> Iterator[Callable[[str], None]]:
+    """Show on stderr which part of a long command runs; gives a function that is called when a part begins."""
+    from igcf.progress import show_progress
+
+    with show_progress() as report:
+        yield lambda name: report(name.replace("_", " "), list(names).index(name), len(names))
+
+
+def emit_measured(document: object, text: str, *, file: Path | None, as_json: bool) -> None:
+    """Write a measured document to `file` if there is one, and print it as JSON or as the text for people."""
+    if file is not None:
+        file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo(text)

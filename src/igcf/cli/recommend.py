@@ -30,7 +30,7 @@ HELP = (
 )
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
-def recommend(
+def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,
     history: Path | None,
     k: int,
@@ -65,7 +65,7 @@ def recommend(
 
 
 def read_history(path: Path) -> list[tuple[str, float | None]]:
-    """Reactions from a CSV file with the columns item and value; an empty value is an item shown without a reaction."""
+    """Read reactions from a CSV file with the columns item and value; an empty value means shown without a reaction."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
@@ -134,7 +134,7 @@ def _ask(session: Session, pick: Recommendation, round_number: int) -> str:
 
 
 def favourites(model: Model, picks: list[Recommendation]) -> Table:
-    """The items as a table for people."""
+    """Build a table of the items for people."""
     table = Table("rank", "item", "title", "expected", "±")
     for pick in picks:
         title = escape(model.title(pick.item_id))

@@ -55,13 +55,13 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
 
 
 def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tuple[str, ...]:
-    """The settings on the command line; among all tables, each takes those of its rows."""
+    """Return the settings on the command line; among all tables, each takes those of its rows."""
     changes: tuple[str, ...] = common["changes"]
     return tuple(text for text in changes if table or text.partition(":")[0] in rows)
 
 
 def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:
-    """The pairs of table and data set to run: all of the paper's that are asked for and found."""
+    """Return the pairs of table and data set to run: all of the paper's that are asked for and found."""
     from igcf.data import dataset_info, find_dataset
     from igcf.evaluate.reproduce import TABLES
 

@@ -33,7 +33,7 @@ from igcf.errors import ConfigError, ModelError
 )
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
-def serve(
+def serve(  # noqa: PLR0913  (one parameter per option)
     model: Path | None,
     demo: bool,
     host: str,
@@ -73,7 +73,7 @@ def serve(
 
 
 def _demo_model() -> Path:
-    """The model of the embedded catalogue, learned once, in a process of its own so that this one stays small."""
+    """Return the folder of the embedded catalogue's model, learned once, in another process."""
     from platformdirs import user_cache_path
 
     from igcf.version import __version__

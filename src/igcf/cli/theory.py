@@ -1,11 +1,10 @@
 """`igcf theory`: the guarantees, simulated."""
 
-import json
 from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_measured, parts_display
 from igcf.figures import prepare_folder
 
 
@@ -34,8 +33,6 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
       igcf theory --delta 0.2 --dim 16 --json
       igcf theory --out figures/
     """
-    from rich.progress import Progress
-
     from igcf.theory.plots import draw_figures
     from igcf.theory.report import PARTS, run_theory
     from igcf.theory.settings import TheorySettings
@@ -44,18 +41,8 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
     if out is not None:
         prepare_folder(out)
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("theory", total=len(PARTS))
-
-        def step(name: str) -> None:
-            progress.update(task, description=name.replace("_", " "), completed=list(PARTS).index(name))
-
+    with parts_display(list(PARTS)) as step:
         document = run_theory(settings, step=step)
     if out is not None:
-        paths = draw_figures(document, out)
-        (out / "theory.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        console.print(f"{len(paths)} figures and theory.json written to {out}")
-    if as_json:
-        emit_json(document)
-    else:
-        click.echo(as_text(document))
+        console.print(f"{len(draw_figures(document, out))} figures and theory.json written to {out}")
+    emit_measured(document, as_text(document), file=out and out / "theory.json", as_json=as_json)

@@ -1,4 +1,4 @@
-"""Do predicted probabilities come true? Reliability of candidates, and coverage of intervals for how many will please.
+"""Calibration: whether predicted probabilities come true, for single candidates and for counts of successes.
 
 Every few rounds, before the next choice, each user's likeliest candidates are looked at:
 
@@ -8,48 +8,52 @@ Every few rounds, before the next choice, each user's likeliest candidates are l
   A count is discrete, so its place in the distribution is drawn uniformly within its own probability.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray, covariance_root
 from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.evaluate.protocols import Setup, prepare
-from igcf.evaluate.tuned_settings import chosen_settings
+from igcf.evaluate.tuned_settings import tuned_settings
+from igcf.figures import svg
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
-from igcf.online import ModelLearner, replay
+from igcf.online import Belief, ModelLearner, replay
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
 LOOK_EVERY = 20
 CANDIDATES = 200
-"""Of each user at each look: reliability is about what could be shown soon, not about thousands of hopeless items."""
+"""Number of candidates per user and look: reliability is about what could be shown soon, not about all items."""
 COUNTED = 50
-"""The best of them, whose number of successes is predicted as one distribution."""
+"""Number of best candidates whose successes are predicted as one distribution."""
 DRAWS = 200
 N_BINS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What one method predicted and what came true."""
+    """Predictions of one method and what came true."""
 
     method: str
     predicted: FloatArray
-    """(predictions,) probabilities"""
+    """Predicted probabilities, shape (predictions,)."""
     observed: BoolArray
-    """(predictions,)"""
+    """Whether each prediction came true, shape (predictions,)."""
     places: FloatArray
-    """(users x looks,) where the count lies in the predicted distribution, 0 to 1; uniform where that is right"""
+    """Place of each count in its predicted distribution, 0 to 1, shape (users x looks,); uniform if that is right."""
 
     @property
     def bins(self) -> list[tuple[float, float, int]]:
-        """Mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
+        """Bins of mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
         number = np.minimum((self.predicted * N_BINS).astype(int), N_BINS - 1)
         found = []
         for each in np.unique(number):
@@ -61,16 +65,16 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """Expected calibration error: the mean distance of both, weighted by the number of predictions."""
+        """Expected calibration error: mean distance of prediction and share, weighted by the number of predictions."""
         return float(sum(n * abs(p - y) for p, y, n in self.bins) / len(self.predicted))
 
     @property
     def coverage(self) -> dict[float, float]:
-        """For each level, the share of counts in the central interval of that probability."""
+        """Share of counts in the central interval of each nominal probability."""
         return {level: float((np.abs(self.places - 0.5) <= level / 2).mean()) for level in LEVELS}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         p = np.clip(self.predicted, 1e-3, 1.0 - 1e-3)
         return {
             "method": self.method,
@@ -83,8 +87,8 @@ class Calibration:
         }
 
 
-class Looking:
-    """A learner that is watched: before some rounds its predictions are written down."""
+class PredictionRecorder:
+    """Learner that records the predictions of another one before some rounds."""
 
     def __init__(self, learner: ModelLearner, is_satisfying: BoolArray, rng: np.random.Generator) -> None:
         self.learner, self._truth, self._rng = learner, is_satisfying, rng
@@ -101,14 +105,14 @@ class Looking:
         self._round = 0
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """Select, every few rounds after a look."""
+        """Select items, every few rounds after recording the predictions."""
         if self._round % LOOK_EVERY == 0:
             self._look(available)
         self._round += 1
         return self.learner.select(available, k)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Pass on."""
+        """Pass the reactions on to the watched learner."""
         self.learner.observe(rows, values)
 
     def _look(self, available: BoolArray) -> None:
@@ -120,24 +124,19 @@ class Looking:
         self.predicted.append(np.clip(np.take_along_axis(means, best, axis=1), 0.0, 1.0).astype(np.float64).ravel())
         self.observed.append(came_true.ravel())
         places = [
-            place_of_count(self.learner.model, mean, cov, rows[:COUNTED], int(truth[:COUNTED].sum()), DRAWS, self._rng)
+            place_of_count(
+                self.learner.model, Belief(mean, cov), rows[:COUNTED], int(truth[:COUNTED].sum()), rng=self._rng
+            )
             for mean, cov, rows, truth in zip(engine.belief_means, engine.belief_covs, best, came_true, strict=True)
         ]
         self.places.append(np.array(places))
 
 
 def place_of_count(
-    model: Model,
-    mean: FloatArray,
-    cov: FloatArray,
-    rows: IntArray,
-    count: int,
-    n_draws: int,
-    rng: np.random.Generator,
+    model: Model, belief: Belief, rows: IntArray, count: int, *, n_draws: int = DRAWS, rng: np.random.Generator
 ) -> float:
-    """Where `count` successes at `rows` lie in the distribution that the belief N(mean, cov) predicts, 0 to 1."""
-    size, axes = np.linalg.eigh(cov)
-    users = mean + rng.standard_normal((n_draws, len(mean))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T
+    """Return where `count` successes at `rows` lie in the distribution that the belief predicts, 0 to 1."""
+    users = belief.mean + rng.standard_normal((n_draws, len(belief.mean))) @ covariance_root(belief.cov).T
     z = {n: users[:, model.channels[n].span] @ model.channels[n].vectors[rows].T for n in model.scored}
     p = expectation(model.terms, activations(model.channels, z))
     drawn = (rng.random(p.shape) < p).sum(axis=1)
@@ -151,68 +150,51 @@ def calibration(
     *,
     seed: int = 0,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    step: Callable[[str], None] = lambda method: None,
 ) -> list[Calibration]:
-    """Meet the test users with each method and compare what it predicts with what comes true.
+    """Meet the test users with each method and compare its predictions with what comes true.
 
-    Validation users will not do: choices, and the prior of `igcf`, are made on them.
+    Validation users will not do: choices, and the prior of `igcf`, are made on them. `step` is called with the name of
+    each method before it runs.
     """
     case = prepare(data, setup, seed, "test")
     truth = case.truth[0]
     found = []
     for name in methods:
+        step(name)
         method = method_named(name)
-        chosen = method.settings(
-            {**chosen_settings(setup.dataset, setup.protocol, name), **(settings or {}).get(name, {})}
-        )
-        learner = method.build(case.task, chosen, np.random.default_rng([seed, 1]))
+        own = tuned_settings(setup.dataset, setup.protocol, name, settings)
+        learner = method.build(case.task, own, np.random.default_rng([seed, 1]))
         if not isinstance(learner, ModelLearner) or learner.model.reward.kind != "satisfied":
             raise ConfigError(f"{name} does not predict probabilities of success; pca-gp, igcf and igcf-graph do")
-        looking = Looking(learner, truth >= setup.satisfied, np.random.default_rng([seed, 2]))
-        replay(looking, truth, rounds=setup.sessions[0].rounds, rng=np.random.default_rng([seed, 3]))
-        found.append(
-            Calibration(
-                name,
-                np.concatenate(looking.predicted),
-                np.concatenate(looking.observed),
-                np.concatenate(looking.places),
-            )
-        )
+        recorder = PredictionRecorder(learner, truth >= setup.satisfied, np.random.default_rng([seed, 2]))
+        replay(recorder, truth, rounds=setup.sessions[0].rounds, rng=np.random.default_rng([seed, 3]))
+        predicted, observed = np.concatenate(recorder.predicted), np.concatenate(recorder.observed)
+        found.append(Calibration(name, predicted, observed, np.concatenate(recorder.places)))
     return found
 
 
 def draw_calibration(found: Sequence[Calibration], path: Path) -> None:
-    """Both plots side by side, as SVG."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    """Write reliability and coverage side by side to an SVG file."""
 
-    options: Any = {"svg.hashsalt": "igcf", "svg.fonttype": "path", "axes.grid": True, "grid.alpha": 0.3}
-    with matplotlib.rc_context(options):
-        figure = Figure(figsize=(8.5, 3.9), layout="constrained")
+    def draw(figure: "Figure") -> None:
         reliability, coverage = figure.subplots(1, 2)
         nominal = np.linspace(0.0, 1.0, 101)
         for axes in (reliability, coverage):
             axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle=":")
-            axes.set_xlim(0, 1)
-            axes.set_ylim(0, 1)
+            axes.set(xlim=(0, 1), ylim=(0, 1))
         for each in found:
             predicted, observed, _ = zip(*each.bins, strict=True)
-            reliability.plot(
-                predicted, observed, marker="o", markersize=4, label=f"{each.method}, ECE {each.error:.3f}"
-            )
+            label = f"{each.method}, ECE {each.error:.3f}"
+            reliability.plot(predicted, observed, marker="o", markersize=4, label=label)
             covered = [(np.abs(each.places - 0.5) <= level / 2).mean() for level in nominal]
             (line,) = coverage.plot(nominal, covered, label=each.method)
-            coverage.plot(
-                list(each.coverage),
-                list(each.coverage.values()),
-                linestyle="",
-                marker="o",
-                markersize=4,
-                color=line.get_color(),
-            )
+            levels, shares = list(each.coverage), list(each.coverage.values())
+            coverage.plot(levels, shares, "o", markersize=4, color=line.get_color())
         reliability.set(xlabel="predicted probability of satisfaction", ylabel="observed share")
         coverage.set(xlabel="nominal probability of the interval", ylabel="share of counts inside")
         reliability.legend(fontsize=8)
         coverage.legend(fontsize=8)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(svg(draw, 8.5, 3.9), encoding="utf-8")

@@ -1,9 +1,7 @@
 """Where jobs run: in this machine's processes, or as tasks of a Ray or Dask cluster. All give the same numbers."""
 
 import logging
-import os
 import socket
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,14 +13,14 @@ from typing import Any, Literal
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
+from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.sharded.ray_cluster import check_reachable, no_cluster, ray_cluster
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TRIES = 4
-"""How often a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
+"""Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
 CONNECT_S = 10.0
 WORKERS_S = 60.0
-"""How long a cluster may take to have its first worker."""
+"""Seconds that a cluster may take to have its first worker."""
 GO_ON = "what was finished is kept; the same command goes on from there"
 
 Finished = Iterator[tuple[str, list[Outcome]]]
@@ -31,16 +29,16 @@ Finished = Iterator[tuple[str, list[Outcome]]]
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs jobs."""
+    """Choice of what runs jobs: processes of this machine, Ray or Dask."""
 
     name: Literal["local", "ray", "dask"] = "local"
     processes: int = 1
-    """Jobs at a time; a cluster at an address has a number of its own."""
+    """Number of jobs at a time; a cluster at an address has a number of its own."""
     address: str | None = None
-    """Of a cluster that is running; None: processes of this machine."""
+    """Address of a running cluster; None starts processes on this machine."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse settings that contradict each other."""
         if self.processes < 1:
             raise ConfigError(f"jobs must be at least 1, got {self.processes}")
         if self.name not in RUNNERS:
@@ -59,7 +57,7 @@ def finished_jobs(
 def on_this_machine(
     engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
 ) -> Finished:
-    """In this process, or in a pool of processes; a killed process ends the run with one sentence."""
+    """Run jobs in this process or in a pool of processes; a killed process ends the run with one sentence."""
     if engine.processes == 1:
         for name, job in jobs.items():
             started(job)
@@ -86,7 +84,7 @@ def on_this_machine(
 
 
 def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
-    """As Ray tasks, one processor each."""
+    """Run jobs as Ray tasks, one processor each."""
     columns = (data.user_idx, data.item_idx, data.values, data.timestamps)
     size = sum(each.nbytes for each in columns if each is not None)
     with ray_cluster(engine.address, n_cpus=engine.processes, object_store_bytes=200_000_000 + 2 * size) as ray:
@@ -113,7 +111,7 @@ def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started:
 
 
 def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
-    """As Dask tasks, one thread each."""
+    """Run jobs as Dask tasks, one thread each."""
     distributed = _needed("distributed", "Dask")
     with _dask_client(distributed, engine) as client:
         try:
@@ -204,28 +202,9 @@ def _needed(module: str, name: str) -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra in one thread: sums in another order would make equal scores unequal."""
-    from threadpoolctl import threadpool_limits
-
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # for libraries that a job loads first
-    if "numba" not in sys.modules:  # numba reads it once and sets the threads of everybody; it must not change later
-        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-    torch = sys.modules.get("torch")
-    n_threads = torch.get_num_threads() if torch else 1
-    if torch:
-        torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        if torch:
-            torch.set_num_threads(n_threads)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    """Run linear algebra in one thread: sums in another order would make equal scores unequal."""
+    with one_thread_for_new_libraries(), at_most_threads(1):
+        yield
 
 
 RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {
@@ -234,4 +213,4 @@ RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[
     "dask": on_dask,
 }
 LOCAL = Engine()
-"""This process."""
+"""Engine that runs jobs in this process."""

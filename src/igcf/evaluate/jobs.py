@@ -1,4 +1,4 @@
-"""One job: fit a method once, play it on users whose reactions are known, and keep the outcome on disk."""
+"""One job: fit a method once, play it on users whose reactions are known, and save the outcome on disk."""
 
 import hashlib
 import io
@@ -7,7 +7,7 @@ import os
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,11 +17,11 @@ import numpy as np
 
 import igcf
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from igcf.baselines import method_named
+from igcf.baselines import Method, method_named
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.evaluate.protocols import Session, Setup, prepare
-from igcf.online import Learner, Shown, replay
+from igcf.online import Learner, Shown, kernels, replay
 
 CODE = (
     "arrays.py",
@@ -35,15 +35,18 @@ CODE = (
     "evaluate/jobs.py",
     "evaluate/protocols.py",
 )
-"""Whatever can change what is shown; the hash of these sources is part of a job's name."""
+"""Files and folders whose sources can change what is shown; their hash is part of a job's name."""
+SOURCES = (".py", ".c", ".h")
+BACKEND = "numpy" if kernels.compiled is None else "native"
+"""Name of the implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
 
 NOTE_EVERY = 20
-"""Rounds between two looks at the uncertainty of a model that does not keep track of it."""
+"""Number of rounds between two measurements of the uncertainty of a model that does not keep track of it."""
 
 
 @dataclass(frozen=True)
 class Play:
-    """One way to play what was fitted, under the name of its row in the tables."""
+    """One way to use a fitted method, with the label of its row in the tables."""
 
     label: str
     settings: Mapping[str, Any]
@@ -51,7 +54,7 @@ class Play:
 
 @dataclass(frozen=True)
 class Job:
-    """A fit and what is done with it. The plays differ in online settings only."""
+    """One fit of a method and the plays that use it, which differ in online settings only."""
 
     method: str
     setup: Setup
@@ -60,7 +63,7 @@ class Job:
     users: Literal["test", "validation"] = "test"
 
     def key(self, fingerprint: str) -> str:
-        """A name for the outcome: equal for equal data, settings and code."""
+        """Return a name for the outcome that is equal for equal data, settings, code and backend."""
         plain = [self.method, self.setup.as_dict(), self.seed, [dict(play.settings) for play in self.plays], self.users]
         text = json.dumps([fingerprint, code_version(), plain], sort_keys=True, default=str)
         return f"{self.method}-{self.seed}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
@@ -68,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one play showed in one session."""
+    """Items that one play showed to all users in one session, and what the metrics need beside them."""
 
     label: str
     method: str
@@ -80,12 +83,12 @@ class Outcome:
     n_satisfied: IntArray
     item_shares: FloatArray
     spread: FloatArray
-    """Mean standard deviation of the items' expected rewards by round, NaN where it was not looked at; may be empty"""
+    """Mean standard deviation of the items' expected rewards by round, NaN where not measured; may be empty."""
     seconds: dict[str, float]
 
 
 class Watched:
-    """A learner that takes note of its uncertainty before every choice."""
+    """Learner that records the uncertainty of another one before every choice."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -93,12 +96,12 @@ class Watched:
         self._weights: list[int] = []
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Begin; later blocks of users are averaged into the same rounds."""
+        """Begin with a block of users; later blocks are averaged into the same rounds."""
         self.learner.begin(n_users, rng=rng)
         self._round, self._n_users = 0, n_users
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """Select, noting the mean standard deviation over all items."""
+        """Select items after recording the mean standard deviation over all of them."""
         engine = getattr(self.learner, "engine", None)
         if engine is not None:
             is_cheap = getattr(engine, "tracks_variances", True)
@@ -108,7 +111,7 @@ class Watched:
         return self.learner.select(available, k)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Pass on."""
+        """Pass the reactions on to the watched learner."""
         self.learner.observe(rows, values)
 
     def _note(self, spread: float) -> None:
@@ -121,7 +124,7 @@ class Watched:
 
 
 def run_job(data: Interactions, job: Job) -> list[Outcome]:
-    """Fit and play; the random numbers depend on seed and method only, so that plays may be grouped at will."""
+    """Fit and play; random numbers depend on seed and method only, so that plays may be grouped in any way."""
     case = prepare(data, job.setup, job.seed, job.users)
     method = method_named(job.method)
     name = zlib.crc32(job.method.encode())
@@ -141,12 +144,10 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
                 rng=np.random.default_rng([job.seed, 2, name]),
             )
             outcomes.append(
-                Outcome(
-                    label=play.label,
-                    method=job.method,
-                    seed=job.seed,
-                    settings=play.settings,
-                    session=session,
+                _outcome(
+                    job,
+                    play,
+                    session,
                     user_ids=case.user_ids,
                     shown=shown,
                     n_satisfied=case.n_satisfied,
@@ -158,7 +159,22 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     return outcomes
 
 
-def keep(outcomes: list[Outcome], path: Path) -> None:
+def _outcome(job: Job, play: Play, session: Session, **found: Any) -> Outcome:
+    return Outcome(play.label, job.method, job.seed, play.settings, session, **found)
+
+
+def jobs_sharing_fits(
+    method: Method, setup: Setup, seed: int, plays: Iterable[Play], users: Literal["test", "validation"] = "test"
+) -> list[Job]:
+    """Return jobs that cover all plays; plays that differ in online settings only share a fit."""
+    groups: dict[str, list[Play]] = {}
+    for play in plays:
+        fit_settings = {name: value for name, value in play.settings.items() if name not in method.online}
+        groups.setdefault(repr(sorted(fit_settings.items())), []).append(play)
+    return [Job(method.name, setup, seed, tuple(group), users) for group in groups.values()]
+
+
+def save_outcomes(outcomes: list[Outcome], path: Path) -> None:
     """Write the outcomes of a job to one file, under a temporary name first."""
     arrays: dict[str, Any] = {}
     meta = []
@@ -178,19 +194,17 @@ def keep(outcomes: list[Outcome], path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def kept(job: Job, path: Path) -> list[Outcome] | None:
-    """The outcomes that were kept at `path`; None where there are none or the file is damaged."""
+def load_outcomes(job: Job, path: Path) -> list[Outcome] | None:
+    """Read the outcomes of a job that were saved at `path`; None where there is no file or it is damaged."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             meta = json.loads(str(arrays["meta"]))
             pairs = [(play, session) for play in job.plays for session in job.setup.sessions]
             return [
-                Outcome(
-                    label=play.label,
-                    method=job.method,
-                    seed=job.seed,
-                    settings=play.settings,
-                    session=session,
+                _outcome(
+                    job,
+                    play,
+                    session,
                     user_ids=tuple(meta[number]["user_ids"]),
                     shown=Shown(arrays[f"rows_{number}"], arrays[f"values_{number}"]),
                     n_satisfied=arrays[f"n_satisfied_{number}"],
@@ -206,12 +220,17 @@ def kept(job: Job, path: Path) -> list[Outcome] | None:
 
 @cache
 def code_version() -> str:
-    """A hash of the sources that produce the numbers."""
-    root = Path(igcf.__file__).parent
-    digest = hashlib.sha256()
+    """Return a hash of the sources that produce the numbers and of the backend in use."""
+    return hash_sources(Path(igcf.__file__).parent, BACKEND)
+
+
+def hash_sources(root: Path, backend: str) -> str:
+    """Return a hash of the Python and C sources of `CODE` below `root`, and of the backend's name."""
+    digest = hashlib.sha256(backend.encode())
     for name in CODE:
-        files = [root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py"))
+        files = [root / name] if (root / name).is_file() else sorted((root / name).rglob("*"))
         for file in files:
-            digest.update(file.name.encode())
-            digest.update(file.read_bytes())
+            if file.suffix in SOURCES:
+                digest.update(str(file.relative_to(root)).encode())
+                digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

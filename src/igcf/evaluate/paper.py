@@ -1,19 +1,8 @@
-"""The numbers that the paper prints, for comparison (tables cold-s, warm-s, topk and ablation)."""
+"""Numbers that the paper prints, for comparison (tables cold-s, warm-s, topk and ablation)."""
 
 from typing import Final
 
 DATASETS: Final = ("kuairec", "ml-1m", "eachmovie")
-ROWS: Final = {
-    "Random": "random",
-    "Pop": "pop",
-    "MF": "mf",
-    "ICF-UCB": "icf-ucb",
-    "ICF-TS": "icf-ts",
-    "NICF": "nicf",
-    "iGCF": "igcf-paper",
-}
-"""The paper's rows and our methods for them."""
-
 COLD_START_AT: Final = (10, 20, 40, 120)
 COLD_START: Final = {
     "precision": """
@@ -75,11 +64,11 @@ ABLATION: Final = """
         igcf-paper_K_=_1 18.80 0.2151 6.33
         igcf-paper_K_=_0 17.74 0.2102 6.27
     """
-"""KuaiRec only."""
+"""Ablation table of the paper, which has KuaiRec only."""
 
 
 def printed(table: str, dataset: str) -> dict[str, dict[str, float]]:
-    """What the paper prints for a data set: method -> `metric@T` -> number; empty where it prints nothing.
+    """Return what the paper prints for a data set: method -> `metric@T` -> number; empty where it prints nothing.
 
     What comes after a drift is the difference of two printed numbers.
     """

@@ -1,14 +1,15 @@
-"""The figures of the report, as SVG text; matplotlib is imported only here."""
+"""Figures of the report, as SVG text."""
 
-import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.evaluate.protocols import Session, primary_metric
 from igcf.evaluate.results import Results, Row
+from igcf.figures import BLUE, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,29 +19,32 @@ SIZE = (8.5, 4.6)
 
 
 def figures(results: Results) -> dict[str, str]:
-    """Caption -> SVG."""
+    """Draw all figures of an experiment; returns SVG texts by caption."""
     found = {}
     for session in results.sessions:
         shape = "" if session.slate == 1 else f", {session.slate} items per round"
         main = primary_metric(session)
         name = "Cumulative precision" if main == "precision" else f"Cumulative nDCG{session.slate}"
-        is_ablation = results.setup.protocol == "ablation"
-        bars = "Ablation" if is_ablation else "By method"
-        plots: dict[str, Callable[[Axes], None]] = {
-            f"{name} over rounds{shape} (bands: 95 % confidence over users)": _curves(results, session, main),
-            f"Cumulative recall over rounds{shape}": _curves(results, session, "recall"),
-            f"{bars}: {name.lower()} after {session.rounds} rounds{shape}": _bars(results, session, main),
+        bars = "Ablation" if results.setup.protocol == "ablation" else "By method"
+        plots: dict[str, Callable[[Axes, Results, Session], None]] = {
+            f"{name} over rounds{shape} (bands: 95 % confidence over users)": partial(_curves, curve=main),
+            f"Cumulative recall over rounds{shape}": partial(_curves, curve="recall"),
+            f"{bars}: {name.lower()} after {session.rounds} rounds{shape}": partial(_bars, curve=main),
         }
         if any(len(row.outcome.spread) for row in results.rows):
-            plots[f"Posterior uncertainty over rounds{shape} (mean standard deviation of an item)"] = _spread(
-                results, session
-            )
-        found.update({caption: _svg(draw) for caption, draw in plots.items()})
+            plots[f"Posterior uncertainty over rounds{shape} (mean standard deviation of an item)"] = _spread
+        for caption, draw in plots.items():
+            found[caption] = _svg(draw, results, session)
     return found
 
 
+def _svg(draw: "Callable[[Axes, Results, Session], None]", results: Results, session: Session) -> str:
+    text = svg(lambda figure: draw(figure.subplots(), results, session), *SIZE)
+    return text[text.index("<svg") :]  # to stand inside a page
+
+
 def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
-    """(users, rounds): the mean over the seeds that met the user, who counts once however many did."""
+    """Average a curve over the seeds that met each user, shape (users, rounds); a user counts once."""
     found: dict[str, list[FloatArray]] = {}
     for row in rows:
         for user_id, values in zip(row.outcome.user_ids, row.curves[curve], strict=True):
@@ -48,64 +52,35 @@ def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
     return np.array([np.mean(runs, axis=0) for runs in found.values()])
 
 
-def _curves(results: Results, session: Session, curve: str) -> "Callable[[Axes], None]":
-    def draw(axes: "Axes") -> None:
-        rounds = np.arange(1, session.rounds + 1)
-        for method in results.methods:
-            users = by_user(results.of(method, session), curve)
-            users = users[~np.isnan(users).any(axis=1)]
-            mean = users.mean(axis=0)
-            half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
-            (line,) = axes.plot(rounds, mean, label=method, linewidth=1.6)
-            axes.fill_between(rounds, mean - half, mean + half, color=line.get_color(), alpha=0.15, linewidth=0)
-        axes.set_xlabel("round")
-        axes.set_ylabel(curve)
-        axes.legend(fontsize=8)
-
-    return draw
+def _curves(axes: "Axes", results: Results, session: Session, curve: str) -> None:
+    rounds = np.arange(1, session.rounds + 1)
+    for method in results.methods:
+        users = by_user(results.rows_of(method, session), curve)
+        users = users[~np.isnan(users).any(axis=1)]
+        mean = users.mean(axis=0)
+        half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
+        (line,) = axes.plot(rounds, mean, label=method, linewidth=1.6)
+        axes.fill_between(rounds, mean - half, mean + half, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.set(xlabel="round", ylabel=curve)
+    axes.legend(fontsize=8)
 
 
-def _bars(results: Results, session: Session, curve: str) -> "Callable[[Axes], None]":
-    def draw(axes: "Axes") -> None:
-        place = np.arange(len(results.methods))
-        means, halves = [], []
-        for method in results.methods:
-            last = by_user(results.of(method, session), curve)[:, -1]
-            means.append(last.mean())
-            halves.append(NORMAL_95 * last.std() / np.sqrt(len(last)))
-        axes.barh(place, means, xerr=halves, color="#4878a8", error_kw={"linewidth": 1})
-        axes.set_yticks(place, results.methods)
-        axes.invert_yaxis()
-        axes.set_xlabel(curve)
-
-    return draw
+def _bars(axes: "Axes", results: Results, session: Session, curve: str) -> None:
+    place = np.arange(len(results.methods))
+    last = [by_user(results.rows_of(method, session), curve)[:, -1] for method in results.methods]
+    halves = [NORMAL_95 * users.std() / np.sqrt(len(users)) for users in last]
+    axes.barh(place, [users.mean() for users in last], xerr=halves, color=BLUE, error_kw={"linewidth": 1})
+    axes.set_yticks(place, results.methods)
+    axes.invert_yaxis()
+    axes.set_xlabel(curve)
 
 
-def _spread(results: Results, session: Session) -> "Callable[[Axes], None]":
-    def draw(axes: "Axes") -> None:
-        for method in results.methods:
-            runs = [row.outcome.spread for row in results.of(method, session) if len(row.outcome.spread)]
-            if runs:
-                mean = np.mean(runs, axis=0)
-                noted = np.flatnonzero(~np.isnan(mean))
-                axes.plot(noted + 1, mean[noted] / mean[0], label=method)
-        axes.set_xlabel("round")
-        axes.set_ylabel("relative to the first round")
-        axes.legend(fontsize=8)
-
-    return draw
-
-
-def _svg(draw: "Callable[[Axes], None]") -> str:
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    options: Any = {"svg.hashsalt": "igcf", "svg.fonttype": "path", "axes.grid": True, "grid.alpha": 0.3}
-    with matplotlib.rc_context(options):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        draw(figure.subplots())
-        out = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})  # type: ignore[no-untyped-call]
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+def _spread(axes: "Axes", results: Results, session: Session) -> None:
+    for method in results.methods:
+        runs = [row.outcome.spread for row in results.rows_of(method, session) if len(row.outcome.spread)]
+        if runs:
+            mean = np.mean(runs, axis=0)
+            noted = np.flatnonzero(~np.isnan(mean))
+            axes.plot(noted + 1, mean[noted] / mean[0], label=method)
+    axes.set(xlabel="round", ylabel="relative to the first round")
+    axes.legend(fontsize=8)

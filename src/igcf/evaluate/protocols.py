@@ -1,4 +1,4 @@
-"""The experiments of the paper: who is tested, what is fed back, for how long, and what is reported (reference P)."""
+"""Experiments of the paper: who is tested, what is fed back, for how long, what is reported (docs/protocols.md)."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ MIN_REACTIONS = 120
 
 @dataclass(frozen=True)
 class Session:
-    """How long a user is met, and how many items are shown in a round."""
+    """Number of rounds with a user, and of items that are shown in each."""
 
     rounds: int
     slate: int
@@ -36,7 +36,7 @@ SESSIONS: dict[Protocol, tuple[Session, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """An experiment on one log, up to the seed: plain values only, so that it can be hashed and written down."""
+    """Experiment on one log, up to the seed: plain values only, so that it can be hashed and written down."""
 
     dataset: str
     protocol: Protocol
@@ -50,32 +50,32 @@ class Setup:
     reward: Literal["raw", "satisfied"] = "raw"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An experiment with its users: what may be learned from, and the truth about those who are met."""
+    """Experiment with its users: the data to learn from, and the true reactions of the users who are met."""
 
     task: Task
     truth: tuple[Float32Array, ...]
-    """(users, items) values, one table per period; NaN where there is no reaction"""
+    """Values of shape (users, items), one table per period; NaN where there is no reaction."""
     user_ids: tuple[str, ...]
 
     @property
     def n_satisfied(self) -> IntArray:
-        """How many items satisfy each user, over all periods."""
+        """Number of items that satisfy each user, over all periods."""
         return np.asarray(np.sum([(table >= self.task.satisfied).sum(axis=1) for table in self.truth], axis=0))
 
     @property
     def item_shares(self) -> FloatArray:
-        """The share of the training users who reacted to each item."""
+        """Share of the training users who reacted to each item."""
         counts = np.bincount(self.task.train.item_idx, minlength=self.task.train.n_items)
         return counts / max(self.task.train.n_users, 1)
 
 
-def setup_for(
+def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
     data: Interactions,
     protocol: Protocol,
     *,
@@ -86,7 +86,7 @@ def setup_for(
     n_users: int = 200,
     min_reactions: int | None = None,
 ) -> Setup:
-    """The experiment as the paper runs it on this data set, with changes.
+    """Return the experiment as the paper runs it on this data set, with changes.
 
     A log that igcf does not know by name counts a reaction in the upper quarter of its range as a success, is split
     in time where it has times, and tests the most active cold users.
@@ -113,7 +113,7 @@ def setup_for(
         by_activity=info.by_activity if info else True,
         n_users=n_users,
         min_reactions=min_reactions,
-        reward="satisfied" if data.name == "kuairec" else "raw",  # watch ratios are no ratings (reference P.2)
+        reward="satisfied" if data.name == "kuairec" else "raw",  # watch ratios are no ratings
     )
 
 
@@ -158,14 +158,14 @@ def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", 
 
 
 def cutoffs(setup: Setup, session: Session) -> tuple[int, ...]:
-    """The rounds T at which figures are reported: the paper's, and the last one."""
+    """Return the rounds T at which figures are reported: the paper's, and the last one."""
     if setup.protocol == "taste-drift":  # 60, 80, 100, 120 of 120
         return tuple(sorted({max(1, session.rounds * part // 6) for part in (3, 4, 5, 6)}))
     return tuple(sorted({*(t for t in CUTOFFS if t < session.rounds and t != 60), session.rounds}))
 
 
 def primary_metric(session: Session) -> str:
-    """What methods are compared and tuned by."""
+    """Return the metric that methods are compared and tuned by."""
     return "precision" if session.slate == 1 else "ndcg"
 
 

@@ -10,19 +10,10 @@ from igcf.evaluate.paper import printed
 from igcf.evaluate.reproduce import side_by_side, side_by_side_tables
 from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
-from igcf.evaluate.tables import Table, as_latex, as_markdown, results_tables
+from igcf.evaluate.tables import results_tables
 from igcf.evaluate.tuned_settings import settings_document
+from igcf.tables import Table, as_latex, as_markdown
 from igcf.version import __version__
-
-STYLE = """
-body { padding: 2rem 0; } h1 { font-size: 26px; } .panel { margin-top: 18px; } .panel h2 { margin-bottom: 8px; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } td.best { font-weight: 700; color: var(--accent); }
-pre { background: var(--wash); padding: 0.8rem; overflow-x: auto; font-size: 13px; } figure { margin: 0; }
-svg { max-width: 100%; height: auto; }
-"""
-"""What the report adds to the look that it shares with the service's page."""
 
 
 def write_results(results: Results, data: Interactions, folder: Path) -> None:
@@ -52,12 +43,12 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 
 
 def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:
-    """One HTML page without any reference to the outside."""
+    """Write one HTML page that needs no other file."""
     setup = results.setup
     title = f"{setup.dataset}, {setup.protocol}"
     parts = [
         f"<h1>{html.escape(title)}</h1>",
-        f"<p class=muted>igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
+        f"<p>igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
         "Every choice of a setting was made on validation users.</p>",
     ]
     if results.command:
@@ -66,15 +57,14 @@ def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:
     parts += [_panel(caption, f"<figure>{svg}</figure>") for caption, svg in figures.items()]
     settings = {row.method: dict(row.outcome.settings) for row in results.rows}
     parts.append(_panel("Settings", f"<pre>{html.escape(json.dumps(settings, indent=1))}</pre>"))
-    look = files("igcf").joinpath("service", "web", "igcf.css").read_text(encoding="utf-8")
-    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{look}{STYLE}</style>"
-    body = f"<main class=wrap>{''.join(parts)}</main>"
-    # the figures are drawn for a light ground
-    return f"<!doctype html><html lang=en data-theme=light><head>{head}</head><body>{body}</body></html>"
+    style = files("igcf.evaluate").joinpath("report.css").read_text(encoding="utf-8")
+    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{style}</style>"
+    body = f"<main>{''.join(parts)}</main>"
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
 
 
 def _panel(title: str, content: str) -> str:
-    return f"<section class=panel><h2>{html.escape(title)}</h2>{content}</section>"
+    return f"<section><h2>{html.escape(title)}</h2>{content}</section>"
 
 
 def _table(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""The paper's tables beside ours."""
+"""Tables of the paper beside ours."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from igcf.baselines import method_named
 from igcf.evaluate.paper import printed
 from igcf.evaluate.protocols import PROTOCOLS, Protocol
 from igcf.evaluate.results import Results, summary
-from igcf.evaluate.tables import Table
+from igcf.tables import Table
 
 PAPER_METHODS = ("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "nicf", "pca-gp", "igcf-paper", "igcf")
 TABLES: dict[Protocol, tuple[str, ...]] = {
@@ -15,22 +15,22 @@ TABLES: dict[Protocol, tuple[str, ...]] = {
     "top-k": ("kuairec", "ml-1m", "eachmovie"),
     "ablation": ("kuairec",),
 }
-"""The paper's tables and the data sets in each."""
+"""Tables of the paper and the data sets in each."""
 assert set(TABLES) == set(PROTOCOLS)  # noqa: S101
 
 
 def methods_of(table: Protocol) -> tuple[str, ...]:
-    """The rows of a table, with those that the paper leaves out."""
+    """Return the rows of a table, with those that the paper leaves out."""
     return ("igcf-paper",) if table == "ablation" else PAPER_METHODS
 
 
 def can_be_in(table: Protocol, method: str) -> bool:
-    """Whether a method makes a row of a table: an ablation needs parts that can be left out."""
+    """Tell whether a method makes a row of a table: an ablation needs parts that can be left out."""
     return table != "ablation" or bool(method_named(method).variants)
 
 
 def side_by_side(results: Results) -> list[dict[str, Any]]:
-    """One entry per method and metric: ours (mean over seeds, best seed), the paper's, and the difference."""
+    """Return one entry per method and metric: ours (mean over seeds, best seed), the paper's, and the difference."""
     theirs = printed(results.setup.protocol, results.setup.dataset)
     found = []
     for session in results.sessions:
@@ -57,7 +57,7 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
 
 
 def side_by_side_tables(results: Results) -> list[Table]:
-    """One table per kind of metric: ours, the best seed of several, the paper's, and the difference."""
+    """Build one table per kind of metric: ours, the best seed of several, the paper's, and the difference."""
     entries = side_by_side(results)
     n_seeds = len({row.outcome.seed for row in results.rows})
     tables = []

@@ -1,4 +1,4 @@
-"""From what was shown to figures: one row per method, seed and session; summaries over seeds; comparisons."""
+"""Figures from the items shown: one row per method, seed and session; summaries over seeds; comparisons."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,33 +14,33 @@ from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_metric
 from igcf.evaluate.significance import Comparison, compare, corrected, per_user
 
 Figures = dict[str, float]
-"""One number per T, which is the key as text."""
+"""Type of figures: one number per T, which is the key as text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """The figures of one method, seed and session; `outcome` is what they were counted from."""
+    """Figures of one method, seed and session, counted from `outcome`."""
 
     outcome: Outcome
     precision: Figures
     share: Figures
-    """Precision divided by the number of items shown"""
+    """Precision divided by the number of items shown."""
     recall: Figures
     ndcg: Figures
     after_drift: Figures
-    """Satisfied items in the second half of the rounds alone; empty without drift"""
+    """Satisfied items in the second half of the rounds alone; empty without drift."""
     coverage: float
     novelty: float
     curves: Mapping[str, FloatArray]
-    """(users, rounds) cumulative precision, recall and, for slates, ndcg"""
+    """Cumulative precision, recall and, for slates, ndcg, each of shape (users, rounds)."""
 
     @property
     def method(self) -> str:
-        """The name of the row."""
+        """Label of the row in the tables."""
         return self.outcome.label
 
     def as_dict(self) -> dict[str, Any]:
-        """The row of the JSON document."""
+        """Return the row of the JSON document."""
         each = self.outcome
         return {
             "method": self.method,
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Everything that an experiment found."""
+    """Results of an experiment: rows, comparisons and tuning."""
 
     setup: Setup
     n_users: int
@@ -71,24 +71,24 @@ class Results:
     comparisons: tuple[Comparison, ...]
     command: str = ""
     tuning: tuple[Mapping[str, Any], ...] = field(default=())
-    """What was tried on validation users and what was chosen, by method"""
+    """Points tried on validation users and the settings chosen among them, by method."""
 
     @property
     def sessions(self) -> tuple[Session, ...]:
-        """The sessions of the experiment."""
+        """Sessions of the experiment."""
         return self.setup.sessions
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The names of the rows, in their order."""
+        """Labels of the rows, in their order."""
         return tuple(dict.fromkeys(row.method for row in self.rows))
 
-    def of(self, method: str, session: Session) -> list[Row]:
-        """The rows of one method and session, one per seed."""
+    def rows_of(self, method: str, session: Session) -> list[Row]:
+        """Return the rows of one method and session, one per seed."""
         return [row for row in self.rows if row.method == method and row.outcome.session == session]
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON document of `igcf evaluate --json`."""
+        """Return the JSON document of `igcf evaluate --json`."""
         return {
             "dataset": self.setup.dataset,
             "protocol": self.setup.protocol,
@@ -105,7 +105,7 @@ class Results:
 
 
 def row_of(outcome: Outcome, setup: Setup) -> Row:
-    """Count what was shown."""
+    """Count the figures of one outcome."""
     satisfied = outcome.shown.values >= setup.satisfied
     session = outcome.session
     at = cutoffs(setup, session)
@@ -139,7 +139,7 @@ def row_of(outcome: Outcome, setup: Setup) -> Row:
 def collect(
     setup: Setup, outcomes: Iterable[Outcome], *, command: str = "", tuning: Sequence[Mapping[str, Any]] = ()
 ) -> Results:
-    """Figures and comparisons of all outcomes."""
+    """Compute the figures and comparisons of all outcomes."""
     rows = tuple(row_of(outcome, setup) for outcome in outcomes)
     first = rows[0].outcome
     return Results(
@@ -154,8 +154,8 @@ def collect(
 
 
 def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
-    """Mean and standard deviation over seeds, and the seed that ended best (the paper's rule)."""
-    rows = results.of(method, session)
+    """Summarise one method: mean and standard deviation over seeds, and the seed that ended best (the paper's rule)."""
+    rows = results.rows_of(method, session)
     last = str(session.rounds)
     best = max(rows, key=lambda row: getattr(row, primary_metric(session))[last])
     found: dict[str, Any] = {"method": method, "slate": session.slate, "seeds": [row.outcome.seed for row in rows]}
@@ -176,12 +176,12 @@ def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
 
 
 def spread_of(values: Sequence[float]) -> dict[str, float]:
-    """Mean and standard deviation (0 for a single value)."""
+    """Return mean and standard deviation (0 for a single value)."""
     return {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
 
 
 def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
-    """Our models against the best baseline at every T, all others against it at the last; one family.
+    """Compare our models with the best baseline at every T, all others with it at the last; one family.
 
     In an ablation every variant is compared with the full model.
     """
@@ -204,7 +204,7 @@ def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
 
 
 def _references(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve: str, t: int) -> dict[str, str]:
-    """What each row is compared with: the best baseline, or in an ablation the full model."""
+    """Return what each row is compared with: the best baseline, or in an ablation the full model."""
     if setup.protocol == "ablation":
         return {row.method: row.outcome.method for row in rows}
     baselines = [label for label in labels if label in METHODS and not label.startswith("igcf")]

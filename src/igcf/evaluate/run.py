@@ -1,4 +1,4 @@
-"""Run many jobs on any engine: with progress, skipping what is already there, keeping what is finished."""
+"""Run many jobs on any engine: with progress, skipping those that are saved already, saving what is finished."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Literal
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.evaluate.engines import LOCAL, Engine, finished_jobs
-from igcf.evaluate.jobs import Job, Outcome, keep, kept
+from igcf.evaluate.jobs import Job, Outcome, load_outcomes, save_outcomes
 
 
 @dataclass(frozen=True)
 class Step:
-    """Told to whoever watches: a job was started, was finished, or was found finished before."""
+    """Event that a watcher is told: a job was started, was finished, or was found finished before (`kept`)."""
 
     done: int
     total: int
@@ -24,44 +24,48 @@ class Step:
 Watcher = Callable[[Step], None]
 
 
-def run_jobs(
-    data: Interactions,
-    jobs: Sequence[Job],
-    *,
-    folder: Path | None = None,
-    engine: Engine = LOCAL,
-    watch: Watcher | None = None,
-) -> list[list[Outcome]]:
-    """The outcomes of all jobs, in their order.
+@dataclass(frozen=True)
+class Execution:
+    """Where the jobs of an experiment run, and what becomes of them on the way."""
 
-    Args:
-        data: the log that all jobs are about.
-        jobs: what to run; equal jobs run once.
-        folder: where finished jobs are kept; a job that is there already is not run again. None keeps nothing.
-        engine: what runs the jobs, each with one thread, so that a number does not depend on where.
-        watch: called when a job begins and when it ends; after an error, finished jobs are still kept.
-    """
+    engine: Engine = LOCAL
+    """Engine that runs the jobs, each with one thread, so that a number does not depend on where."""
+    folder: Path | None = None
+    """Folder where finished jobs are saved; a job that is there already is not run again. None saves nothing."""
+    watch: Watcher | None = None
+    """Function that is called when a job begins and when it ends; after an error, finished jobs are still saved."""
+    command: str = ""
+    """Command that is written down with the results."""
+
+
+HERE = Execution()
+"""Execution in this process, which saves nothing."""
+
+
+def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HERE) -> list[list[Outcome]]:
+    """Run jobs about one log, equal ones once; returns the outcomes of all of them, in their order."""
+    folder = execution.folder
     fingerprint = data.fingerprint()
     done: dict[str, list[Outcome]] = {}
     todo: dict[str, Job] = {}
     names = [job.key(fingerprint) for job in jobs]
 
     def tell(job: Job, what: Literal["started", "finished", "kept"]) -> None:
-        if watch:
-            watch(Step(len(done), len(set(names)), job, what))
+        if execution.watch:
+            execution.watch(Step(len(done), len(set(names)), job, what))
 
     for name, job in zip(names, jobs, strict=True):
         if name in done or name in todo:
             continue
-        found = kept(job, _made(folder) / f"{name}.npz") if folder else None
+        found = load_outcomes(job, _made(folder) / f"{name}.npz") if folder else None
         if found is None:
             todo[name] = job
         else:
             done[name] = found
             tell(job, "kept")
-    for name, outcomes in finished_jobs(engine, data, todo, lambda job: tell(job, "started")):
+    for name, outcomes in finished_jobs(execution.engine, data, todo, lambda job: tell(job, "started")):
         if folder:
-            keep(outcomes, folder / f"{name}.npz")
+            save_outcomes(outcomes, folder / f"{name}.npz")
         done[name] = outcomes
         tell(todo[name], "finished")
     return [done[name] for name in names]

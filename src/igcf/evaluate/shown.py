@@ -1,4 +1,4 @@
-"""What was shown, as tables for anyone who wants to count again."""
+"""Items shown, as Parquet tables for anyone who wants to count the metrics again."""
 
 from pathlib import Path
 

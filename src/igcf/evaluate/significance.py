@@ -1,4 +1,4 @@
-"""Whether one method is better than another on the same users: paired test, effect size, correction."""
+"""Comparison of two methods on the same users: paired test, effect size, correction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ from igcf.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Comparison:
-    """Method against reference, over the same users."""
+    """Comparison of a method with a reference over the same users."""
 
     method: str
     reference: str
     metric: str
     difference: float
-    """Mean over users of method minus reference"""
+    """Mean over users of method minus reference."""
     p_value: float
-    """Wilcoxon signed-rank test, two-sided"""
+    """P value of the two-sided Wilcoxon signed-rank test."""
     effect: float
-    """Matched-pairs rank-biserial correlation: 1 if every user is better off with the method, -1 if none is"""
+    """Matched-pairs rank-biserial correlation: 1 if every user is better off with the method, -1 if none is."""
     p_corrected: float = 1.0
-    """After Holm's correction over all comparisons of the experiment"""
+    """P value after Holm's correction over all comparisons of the experiment."""
 
 
 def compare(method: str, reference: str, metric: str, ours: FloatArray, theirs: FloatArray) -> Comparison:
@@ -37,14 +37,14 @@ def compare(method: str, reference: str, metric: str, ours: FloatArray, theirs: 
 
 
 def rank_biserial(difference: FloatArray) -> float:
-    """(sum of the ranks of gains - sum of the ranks of losses) / sum of all ranks; zeros are left out."""
+    """Return (ranks of gains - ranks of losses) / sum of all ranks, both summed; zeros are left out."""
     moved = difference[difference != 0]
     ranks = rankdata(np.abs(moved))
     return float((ranks * np.sign(moved)).sum() / ranks.sum()) if len(moved) else 0.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: controls the chance of any false discovery, in the order given."""
+    """Apply Holm's step-down correction, which controls the chance of any false discovery; the order is kept."""
     order = np.argsort(p_values, kind="stable")
     stepped = np.asarray(p_values, dtype=np.float64)[order] * (len(p_values) - np.arange(len(p_values)))
     corrected = np.empty(len(p_values))
@@ -53,13 +53,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons of one experiment, as one family."""
+    """Correct the p values of the comparisons of one experiment as one family."""
     values = holm([each.p_value for each in comparisons])
     return [replace(each, p_corrected=value) for each, value in zip(comparisons, values, strict=True)]
 
 
 def per_user(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """One score per user id: the mean over the runs (seeds) that met the user."""
+    """Return one score per user id: the mean over the runs (seeds) that met the user."""
     found: dict[str, list[float]] = {}
     for run in scores:
         for user_id, score in run.items():

@@ -1,30 +1,14 @@
-"""Results as tables: for the terminal, Markdown and LaTeX."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from rich.table import Table as RichTable
+"""Results of an experiment as tables."""
 
 from igcf.evaluate.protocols import cutoffs, primary_metric
 from igcf.evaluate.results import Results, summary
+from igcf.tables import Table
 
 SIGNIFICANT = 0.05
 
 
-@dataclass(frozen=True)
-class Table:
-    """Text in cells; the first column names the row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    best: frozenset[tuple[int, int]] = frozenset()
-    """(row, column) of the best numbers"""
-    notes: tuple[str, ...] = ()
-
-
 def results_tables(results: Results) -> list[Table]:
-    """One table per session, then the comparisons and what was chosen on validation users."""
+    """Build one table per session, then the comparisons and the settings that tuning chose on validation users."""
     tables = [_session_table(results, number) for number in range(len(results.sessions))]
     if results.comparisons:
         tables.append(_comparison_table(results))
@@ -112,46 +96,3 @@ def _tuning_table(results: Results) -> Table:
 
 def _number(value: float, metric: str) -> str:
     return f"{value:.4f}" if metric in ("recall", "share") else f"{value:.3f}"
-
-
-def as_rich(table: Table) -> RichTable:
-    """For the terminal."""
-    found = RichTable(title=table.title, title_justify="left", caption="\n".join(table.notes) or None)
-    for number, name in enumerate(table.header):
-        found.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
-    for number, row in enumerate(table.rows):
-        found.add_row(
-            *(f"[bold]{cell}[/]" if (number, column) in table.best else cell for column, cell in enumerate(row))
-        )
-    return found
-
-
-def as_markdown(table: Table) -> str:
-    """A Markdown table, the best numbers in bold."""
-    lines = [f"**{table.title}**", "", _line(table.header), _line(["---", *["---:"] * (len(table.header) - 1)])]
-    for number, row in enumerate(table.rows):
-        lines.append(_line([f"**{cell}**" if (number, at) in table.best else cell for at, cell in enumerate(row)]))
-    return "\n".join([*lines, *(f"\n{note}" for note in table.notes)]) + "\n"
-
-
-def as_latex(table: Table) -> str:
-    """A LaTeX tabular, the best numbers in bold."""
-    lines = [f"% {table.title}", rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}", r"\hline"]
-    lines += [" & ".join(map(_escaped, table.header)) + r" \\", r"\hline"]
-    for number, row in enumerate(table.rows):
-        cells = [
-            rf"\textbf{{{_escaped(cell)}}}" if (number, at) in table.best else _escaped(cell)
-            for at, cell in enumerate(row)
-        ]
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _escaped(text: str) -> str:
-    for plain, escaped in (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$")):
-        text = text.replace(plain, escaped)
-    return text

@@ -3,24 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from igcf.baselines import Method, method_named
 from igcf.data import Interactions
-from igcf.evaluate.engines import LOCAL, Engine
-from igcf.evaluate.jobs import Job, Outcome, Play
+from igcf.evaluate.jobs import Job, Outcome, Play, jobs_sharing_fits
 from igcf.evaluate.protocols import Setup, primary_metric
 from igcf.evaluate.results import row_of
-from igcf.evaluate.run import Watcher, run_jobs
+from igcf.evaluate.run import HERE, Execution, run_jobs
 
+Grid = Literal["quick", "paper"]
 FORGETTING = (1.0, 0.99, 0.98, 0.96, 0.94)
 
 
 def grid_points(
     method: Method, start: Mapping[str, Any], *, paper: bool = False, drift: bool = False
 ) -> list[dict[str, Any]]:
-    """Every combination of the grid (or of the paper's), the other settings as in `start`, which comes first.
+    """Return every combination of the grid (or of the paper's), the other settings as in `start`, which comes first.
 
     Where tastes drift, methods that can forget also search how fast.
     """
@@ -32,13 +31,10 @@ def grid_points(
 
 
 def grid_jobs(method: Method, setup: Setup, seed: int, points: Sequence[Mapping[str, Any]]) -> list[Job]:
-    """Jobs that cover all points: those that differ in online settings only share a fit."""
-    groups: dict[str, list[Play]] = {}
-    for number, point in enumerate(points):
-        fit_settings = {name: value for name, value in point.items() if name not in method.online}
-        groups.setdefault(repr(sorted(fit_settings.items())), []).append(Play(str(number), point))
+    """Return jobs on validation users that cover all points of a grid, each labelled by its number."""
     one_session = replace(setup, sessions=setup.sessions[:1])
-    return [Job(method.name, one_session, seed, tuple(plays), users="validation") for plays in groups.values()]
+    plays = [Play(str(number), point) for number, point in enumerate(points)]
+    return jobs_sharing_fits(method, one_session, seed, plays, users="validation")
 
 
 def tune(
@@ -47,11 +43,8 @@ def tune(
     starts: Mapping[str, Mapping[str, Any]],
     *,
     seed: int,
-    folder: Path | None,
-    engine: Engine = LOCAL,
-    watch: Watcher | None = None,
-    command: str = "",
-    paper_grid: bool = False,
+    grid: Grid = "quick",
+    execution: Execution = HERE,
 ) -> list[dict[str, Any]]:
     """Try the grid of each method on the validation users of one split.
 
@@ -60,11 +53,8 @@ def tune(
         setup: the experiment; its first session decides.
         starts: the methods and the settings around which they are tuned.
         seed: of the split and the fits.
-        folder: where finished jobs are kept.
-        engine: what runs the jobs.
-        watch: called after every job.
-        command: written down with what was found.
-        paper_grid: search what the paper searched.
+        grid: `quick` searches our grid, `paper` what the paper searched.
+        execution: where the jobs run.
 
     Returns:
         For each method its best settings, their score, and all points with theirs, best first.
@@ -72,10 +62,10 @@ def tune(
     jobs, points = [], {}
     for name, start in starts.items():
         method = method_named(name)
-        points[name] = grid_points(method, start, paper=paper_grid, drift=setup.protocol == "taste-drift")
+        points[name] = grid_points(method, start, paper=grid == "paper", drift=setup.protocol == "taste-drift")
         if len(points[name]) > 1:
             jobs += grid_jobs(method, setup, seed, points[name])
-    outcomes = [each for job in run_jobs(data, jobs, folder=folder, engine=engine, watch=watch) for each in job]
+    outcomes = [each for job in run_jobs(data, jobs, execution) for each in job]
     found = []
     for name in starts:
         scores = {int(each.label): score_of(each, setup) for each in outcomes if each.method == name}
@@ -86,7 +76,7 @@ def tune(
                 "method": name,
                 "settings": best,
                 "score": scores[ranked[0]] if ranked else None,
-                "command": command,
+                "command": execution.command,
                 "tried": [{"settings": points[name][number], "score": scores[number]} for number in ranked],
             }
         )
@@ -94,7 +84,7 @@ def tune(
 
 
 def score_of(outcome: Outcome, setup: Setup) -> float:
-    """The primary metric after the last round."""
+    """Return the primary metric of an outcome after the last round."""
     row = row_of(outcome, setup)
     figures = getattr(row, primary_metric(outcome.session))
     return float(figures[str(outcome.session.rounds)])

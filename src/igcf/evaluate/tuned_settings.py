@@ -1,4 +1,4 @@
-"""The settings that were found on validation users, kept as data beside the code with the command that found them."""
+"""Settings that were found on validation users, stored as data beside the code with the command that found them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from igcf.baselines import method_named
 from igcf.errors import ConfigError
 
 BASE = "cold-start"
-"""What was found under this protocol holds under the others too, except for what was found under them."""
+"""Protocol whose settings also hold under the others, except for settings found under those."""
 
 
 @cache
@@ -19,17 +19,22 @@ def _read(dataset: str) -> dict[str, Any]:
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 
-def chosen_settings(dataset: str, protocol: str, method: str) -> dict[str, Any]:
-    """The settings of a method: the defaults, then what was found under cold start, then under this protocol."""
+def tuned_settings(
+    dataset: str, protocol: str, method: str, changes: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return the settings of a method: its defaults, those found under cold start, under this protocol, `changes`.
+
+    `changes` holds settings by method.
+    """
     known = _read(dataset)
     found: dict[str, Any] = {}
     for name in (BASE, protocol):
         found |= known.get(name, {}).get(method, {}).get("settings", {})
-    return method_named(method).settings(found)
+    return method_named(method).settings({**found, **(changes or {}).get(method, {})})
 
 
 def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """`METHOD:NAME=VALUE` texts as settings by method; values are JSON, or plain words."""
+    """Read `METHOD:NAME=VALUE` texts as settings by method; values are JSON, or plain words."""
     found: dict[str, dict[str, Any]] = {}
     for text in changes:
         method, colon, rest = text.partition(":")
@@ -46,7 +51,7 @@ def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 def settings_document(dataset: str, protocol: str, tuning: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The contents of `settings/<dataset>.json` with what a tuning found put in."""
+    """Return the contents of `settings/<dataset>.json` with the settings that a tuning found put in."""
     document: dict[str, Any] = json.loads(json.dumps(_read(dataset)))
     for found in tuning:
         if found["tried"]:

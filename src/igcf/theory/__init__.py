@@ -1,4 +1,4 @@
-"""The guarantees of the paper, corrected and checked by simulation (docs/theory.md); never torch."""
+"""Guarantees of the paper, corrected and checked by simulation (docs/theory.md); never torch."""
 
 from igcf.theory.bounds import (
     GoodEvent,
@@ -33,7 +33,7 @@ from igcf.theory.regret_bound import (
 )
 from igcf.theory.report import run_theory
 from igcf.theory.settings import TheorySettings
-from igcf.theory.world import Assumptions, World, draw_world
+from igcf.theory.world import Assumptions, SimulatedWorld, draw_world
 
 __all__ = [
     "Assumptions",
@@ -47,9 +47,9 @@ __all__ = [
     "RegretBound",
     "Run",
     "ShrunkenError",
+    "SimulatedWorld",
     "TheorySettings",
     "UniformChoice",
-    "World",
     "draw_crowd",
     "draw_world",
     "ellipsoid_factor",

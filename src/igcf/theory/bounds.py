@@ -1,4 +1,4 @@
-"""The bounds of the paper as functions, in their corrected forms (docs/theory.md says where they differ)."""
+"""Bounds of the paper as functions, in their corrected forms (docs/theory.md says where they differ)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from igcf.errors import ConfigError
 from igcf.theory.world import Assumptions, check_count, check_delta, check_positive
 
 LARGEST_M = 1e300
-"""Where the search for a sufficient number of users gives up."""
+"""Number of users at which the search for a sufficient number gives up."""
 
 
 def mutual_information(var: npt.ArrayLike, noise_var: float) -> FloatArray:
-    """I(user; item, reward) = log(1 + var / noise_var) / 2 in nats, var = e' cov e (lemma:m_info)."""
+    """Return I(user; item, reward) = log(1 + var / noise_var) / 2 in nats, var = e' cov e (lemma:m_info)."""
     check_positive("noise_var", noise_var)
     spread = np.asarray(var, dtype=np.float64)
     if not (spread >= 0).all():
@@ -25,13 +25,13 @@ def mutual_information(var: npt.ArrayLike, noise_var: float) -> FloatArray:
 
 
 def information_gain(cov: FloatArray, X: FloatArray, noise_var: float) -> float:
-    """What all rows of `X` together reveal: log det(I + cov X'X / noise_var) / 2 = the sum of I_t over the rounds."""
+    """Return what all rows of `X` reveal together: log det(I + cov X'X / noise_var) / 2, the sum of I_t over rounds."""
     check_positive("noise_var", noise_var)
     return float(np.linalg.slogdet(np.eye(len(X)) + X @ cov @ X.T / noise_var)[1] / 2.0)
 
 
 def max_information_gain(assumed: Assumptions, rounds: int) -> float:
-    """The most that `rounds` items can reveal: (d / 2) log(1 + a^2 lambda-bar T / (d noise_var)).
+    """Return the most that `rounds` items can reveal: (d / 2) log(1 + a^2 lambda-bar T / (d noise_var)).
 
     Deviation: a^2 (the paper has 1) and the division by d (arithmetic and geometric mean of the eigenvalues).
     """
@@ -41,7 +41,7 @@ def max_information_gain(assumed: Assumptions, rounds: int) -> float:
 
 
 def gamma_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> float:
-    """Gamma_t of thm:ucb, 4 sqrt(lambda_t / log(1 + lambda_t / noise_var) * log(2 |A| / delta))."""
+    """Return Gamma_t of thm:ucb, 4 sqrt(lambda_t / log(1 + lambda_t / noise_var) * log(2 |A| / delta))."""
     check_positive("noise_var", noise_var)
     check_count("n_items", n_items)
     check_delta(delta)
@@ -53,12 +53,12 @@ def gamma_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> fl
 
 
 def nu_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> float:
-    """nu_t of eq:UCB2, Gamma_t / (2 sqrt(2) sigma_noise): the factor of the standard deviation."""
+    """Return nu_t of eq:UCB2, Gamma_t / (2 sqrt(2) sigma_noise): the factor of the standard deviation."""
     return float(gamma_t(lambda_t, noise_var, n_items, delta) / (2.0 * np.sqrt(2.0 * noise_var)))
 
 
 def information_width(var: npt.ArrayLike, noise_var: float, delta: float) -> FloatArray:
-    """Half-width Gamma_t / 2 * sqrt(I) of thm:ucb; the last axis of `var` runs over the candidates."""
+    """Return the half-width Gamma_t / 2 * sqrt(I) of thm:ucb; the last axis of `var` runs over the candidates."""
     info = mutual_information(var, noise_var)
     n_items = info.shape[-1]
     largest = np.max(np.asarray(var, dtype=np.float64), axis=-1)
@@ -67,14 +67,14 @@ def information_width(var: npt.ArrayLike, noise_var: float, delta: float) -> Flo
 
 
 def union_factor(n_items: int, delta: float) -> float:
-    """Standard deviations of the plain Gaussian union bound, sqrt(2 log(2 |A| / delta))."""
+    """Return the standard deviations of the plain Gaussian union bound, sqrt(2 log(2 |A| / delta))."""
     check_count("n_items", n_items)
     check_delta(delta)
     return float(np.sqrt(2.0 * np.log(2.0 * n_items / delta)))
 
 
 def ellipsoid_factor(dim: int, delta: float) -> float:
-    """Standard deviations that cover every direction at once, |e . z| <= |e| |z| with |z|^2 ~ chi2(d); free of |A|."""
+    """Return the standard deviations that cover every direction at once: |e . z| <= |e| |z| with |z|^2 ~ chi2(d)."""
     check_count("dim", dim)
     check_delta(delta)
     return float(np.sqrt(chi2.ppf(1.0 - delta, dim)))
@@ -82,26 +82,26 @@ def ellipsoid_factor(dim: int, delta: float) -> float:
 
 @dataclass(frozen=True)
 class GoodEvent:
-    """lemma:event for the prior estimated from M users, delta = 1 / M; M - 1 where the paper has M."""
+    """Constants of lemma:event for the prior estimated from M users, delta = 1 / M; M - 1 where the paper has M."""
 
     gamma: float
-    """What is added to the diagonal of the estimated covariance."""
+    """Number added to the diagonal of the estimated covariance."""
     c_1: float
     c_2: float
     mean_error: float
-    """sqrt(c_1 / M): the estimated mean is no further off (event E_1)."""
+    """Bound sqrt(c_1 / M) on the error of the estimated mean (event E_1)."""
     cov_error: float
-    """sqrt(c_2 / M) = 2 gamma: neither is the widened covariance, in operator norm (event E_2)."""
+    """Bound sqrt(c_2 / M) = 2 gamma on the error of the widened covariance, in operator norm (event E_2)."""
     failure: float
-    """9 / (M d T): the probability of the complement."""
+    """Probability 9 / (M d T) that one of the events fails."""
     least_users: float
-    """The condition on M: it must be at least this for this d and T."""
+    """Smallest number of users M for which the lemma holds at this d and T."""
     holds: bool
-    """Whether it is."""
+    """True if M is at least that."""
 
 
 def good_event(dim: int, cov_high: float, n_meta: int, rounds: int) -> GoodEvent:
-    """The constants of eq:choose_f. The M centred vectors carry M - 1 independent ones (Cochran), hence M - 1."""
+    """Compute the constants of eq:choose_f; M centred vectors carry M - 1 independent ones (Cochran), hence M - 1."""
     check_count("dim", dim)
     check_count("n_meta", n_meta, 2)
     check_count("rounds", rounds)
@@ -123,7 +123,7 @@ def good_event(dim: int, cov_high: float, n_meta: int, rounds: int) -> GoodEvent
 
 
 def least_users(needed: Callable[[float], float]) -> float:
-    """The smallest M with M >= needed(M), for a `needed` that grows slower than M; inf beyond all reason."""
+    """Return the smallest M with M >= needed(M), for a `needed` that grows slower than M; inf beyond all reason."""
     users = 2.0
     while users < LARGEST_M:
         wanted = float(np.ceil(needed(users)))

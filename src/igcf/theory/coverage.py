@@ -1,4 +1,4 @@
-"""Does the confidence bound of thm:ucb hold? Users drawn from the prior, all items at once, the product's own code."""
+"""Coverage of the confidence bound of thm:ucb: users drawn from the prior, all items at once, igcf's own code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief, InfoUcb, ScoringEngine, top_k
 from igcf.theory.bounds import ellipsoid_factor, nu_t, union_factor
-from igcf.theory.world import World, check_count, check_delta
+from igcf.theory.world import SimulatedWorld, check_count, check_delta
 
 BLOCK = 250
-"""Users in lock-step at a time."""
+"""Number of users in lock-step at a time."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happened, with the exact 95 % interval of Clopper and Pearson."""
+    """Frequency of an event, with the exact 95 % interval of Clopper and Pearson."""
 
     count: int
     n: int
@@ -29,28 +29,28 @@ class Rate:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of how many users some item's score left its interval, after `seen` reactions."""
+    """Share of users for whom some item's score left its interval after `seen` reactions, for three bounds."""
 
     dim: int
     n_items: int
     seen: int
     delta: float
     information: Rate
-    """thm:ucb, as `InfoUcb` computes it."""
+    """Failure rate of thm:ucb, as `InfoUcb` computes it."""
     union: Rate
-    """The plain Gaussian union bound."""
+    """Failure rate of the plain Gaussian union bound."""
     ellipsoid: Rate
-    """The chi-square ellipsoid."""
+    """Failure rate of the chi-square ellipsoid."""
     nu_theorem: float
-    """nu_t of eq:UCB2, mean over users."""
+    """Mean over users of nu_t of eq:UCB2."""
     nu_union: float
     nu_ellipsoid: float
     nu_needed: float
-    """The smallest nu with which mean +- nu std covers all items for a share 1 - delta of the users: measured."""
+    """Smallest nu, as measured, with which mean +- nu std covers all items for a share 1 - delta of the users."""
 
 
 def failure_rate(failed: BoolArray) -> Rate:
-    """The share of True with its exact confidence interval."""
+    """Return the share of True with its exact confidence interval."""
     n, count = failed.size, int(np.count_nonzero(failed))
     low = float(beta.ppf(0.025, count, n - count + 1)) if count else 0.0
     high = float(beta.ppf(0.975, count + 1, n - count)) if count < n else 1.0
@@ -58,7 +58,7 @@ def failure_rate(failed: BoolArray) -> Rate:
 
 
 def simulate_coverage(
-    world: World,
+    world: SimulatedWorld,
     *,
     deltas: Sequence[float],
     seen: Sequence[int] = (0, 5, 20),
@@ -125,9 +125,9 @@ def simulate_coverage(
 
 
 class _Block:
-    """Users in lock-step: their true scores, their beliefs, the items that are left."""
+    """Block of users in lock-step: their true scores, their beliefs, the items that are left."""
 
-    def __init__(self, world: World, engine: ScoringEngine, delta: float, rng: np.random.Generator) -> None:
+    def __init__(self, world: SimulatedWorld, engine: ScoringEngine, delta: float, rng: np.random.Generator) -> None:
         self.world, self.engine, self.rng = world, engine, rng
         self.policy = InfoUcb(delta)
         self.truth = world.draw_users(engine.n_users, rng) @ world.items.T
@@ -135,7 +135,7 @@ class _Block:
         self.n_open = len(world.items)
 
     def step(self) -> None:
-        """One round for everybody."""
+        """Play one round for everybody."""
         scores = self.policy.scores(self.engine, self.available, rng=self.rng)
         chosen = top_k(scores, self.available, 1, rng=self.rng)[:, 0]
         users = np.arange(len(chosen))
@@ -145,13 +145,13 @@ class _Block:
         self.n_open -= 1
 
     def leaves_interval(self, delta: float) -> BoolArray:
-        """Whether the score of any open item lies outside the interval of `InfoUcb(delta)`, per user."""
+        """Tell for each user whether the score of any open item lies outside the interval of `InfoUcb(delta)`."""
         width = InfoUcb(delta).scores(self.engine, self.available, rng=self.rng) - self.engine.means
         outside = np.abs(self.truth - self.engine.means) > width
         return np.asarray((outside & self.available).any(axis=1))
 
     def standardised(self) -> tuple[FloatArray, FloatArray]:
-        """The largest |score - mean| / std and the largest variance (lambda_t) over the open items, per user."""
+        """Return each user's largest |score - mean| / std and largest variance (lambda_t) over the open items."""
         std = np.sqrt(np.maximum(self.engine.variances, np.finfo(np.float64).tiny))
         ratio = np.where(self.available, np.abs(self.truth - self.engine.means) / std, 0.0)
         variances = np.where(self.available, self.engine.variances, 0.0)

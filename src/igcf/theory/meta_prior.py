@@ -1,4 +1,4 @@
-"""How fast the prior estimated from M users approaches the population (lemma:event)."""
+"""Errors of the prior that is estimated from M users, against lemma:event."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief, ScoringEngine
 from igcf.theory.bounds import good_event
-from igcf.theory.world import World, check_count
+from igcf.theory.world import SimulatedWorld, check_count
 
 
 @dataclass(frozen=True)
@@ -22,23 +22,23 @@ class MetaError:
     mean_error: float
     """Mean of |estimated mean - mean|."""
     mean_expected: float
-    """sqrt(trace(cov) / M), the root of its exact mean square."""
+    """Expected error sqrt(trace(cov) / M), the root of its exact mean square."""
     mean_worst: float
     mean_bound: float
-    """sqrt(c_1 / M)."""
+    """Bound sqrt(c_1 / M) of the lemma on the error of the mean."""
     cov_error: float
     """Mean of |estimated covariance - covariance| in operator norm, before widening."""
     cov_worst: float
     cov_bound: float
-    """gamma: the lemma's bound on it."""
+    """Bound gamma of the lemma on the error of the covariance."""
     condition_holds: bool
     failures: int
-    """Draws in which E_1 or E_2 failed."""
+    """Number of draws in which E_1 or E_2 failed."""
 
 
 @dataclass(frozen=True)
 class ShrunkenError:
-    """The same when the M vectors are posterior means after a few ratings each, which the lemma does not cover."""
+    """Errors of the prior estimated from posterior means after a few ratings each, which the lemma does not cover."""
 
     n_meta: int
     repeats: int
@@ -46,11 +46,11 @@ class ShrunkenError:
     cov_floor: float
     """Operator norm of the mean posterior covariance: what remains for M -> infinity."""
     repaired_error: float
-    """After adding the mean posterior covariance (law of total variance)."""
+    """Error after adding the mean posterior covariance (law of total variance)."""
 
 
 def meta_belief(vectors: FloatArray, widening: float = 0.0) -> Belief:
-    """The prior estimated from user vectors (M, d): their mean, their covariance (divisor M - 1) + widening I."""
+    """Estimate the prior from user vectors (M, d): their mean, their covariance (divisor M - 1) + widening I."""
     if vectors.ndim != 2 or len(vectors) < 2:
         raise ConfigError(f"a prior needs the vectors of at least 2 users as (M, d), got shape {vectors.shape}")
     if not 0 <= widening < np.inf:
@@ -61,7 +61,7 @@ def meta_belief(vectors: FloatArray, widening: float = 0.0) -> Belief:
 
 
 def simulate_meta_prior(
-    world: World, *, sizes: Sequence[int], rounds: int, repeats: int, rng: np.random.Generator
+    world: SimulatedWorld, *, sizes: Sequence[int], rounds: int, repeats: int, rng: np.random.Generator
 ) -> list[MetaError]:
     """Estimate the prior `repeats` times from M exact user vectors, for every M in `sizes`."""
     check_count("repeats", repeats)
@@ -96,7 +96,7 @@ def simulate_meta_prior(
 
 
 def simulate_shrunken(
-    world: World, *, sizes: Sequence[int], n_ratings: int, most_repeats: int, rng: np.random.Generator
+    world: SimulatedWorld, *, sizes: Sequence[int], n_ratings: int, most_repeats: int, rng: np.random.Generator
 ) -> list[ShrunkenError]:
     """Estimate the covariance from posterior means after `n_ratings` random items, computed with the correct prior.
 
@@ -125,11 +125,11 @@ def simulate_shrunken(
 
 
 def fitted_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """The exponent p of y ~ x^p, by least squares in logarithms."""
+    """Fit the exponent p of y ~ x^p, by least squares in logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def _errors(estimate: Belief, world: World) -> tuple[float, float]:
+def _errors(estimate: Belief, world: SimulatedWorld) -> tuple[float, float]:
     return (
         float(np.linalg.norm(estimate.mean - world.mean)),
         float(np.linalg.norm(estimate.cov - world.cov, 2)),

@@ -1,9 +1,10 @@
-"""The figures of docs/theory.md; matplotlib is imported when they are drawn."""
+"""Figures of docs/theory.md."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from igcf.figures import SVG, prepare_folder
+from igcf.figures import prepare_folder, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,32 +18,19 @@ LABELS = {
     "random": "random",
 }
 COLOURS = {"ucb-theorem": "C0", "ucb-nu-1": "C1", "thompson": "C2", "greedy": "C3", "random": "C7"}
-STYLE: dict[Any, Any] = {
-    **SVG,
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-}
 
 
 def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
     """Write one SVG per part of the document into `folder`."""
     prepare_folder(folder)
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    paths = []
-    with matplotlib.rc_context(STYLE):
-        for name, draw in FIGURES.items():
-            figure = Figure(figsize=(8.5, 3.6), layout="constrained")
-            draw(figure, document)
-            paths.append(folder / f"theory-{name}.svg")
-            figure.savefig(paths[-1], metadata={"Date": None})
-    return paths
+    paths = {folder / f"theory-{name}.svg": draw for name, draw in FIGURES.items()}
+    for path, draw in paths.items():
+        path.write_text(svg(partial(draw, document=document), 8.5, 3.6), encoding="utf-8")
+    return list(paths)
 
 
 def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
-    """Failure rates beside delta."""
+    """Draw failure rates beside delta."""
     rows = [row for row in document["coverage"]["rows"] if row["seen"] == 20]
     sizes = sorted({(row["dim"], row["n_items"]) for row in rows})
     floor = 0.3 / rows[0]["information"]["n"]
@@ -73,7 +61,7 @@ def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_nu(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret against nu, with what the bounds ask for."""
+    """Draw regret against nu, with what the bounds ask for."""
     part = document["nu"]
     panels = {"again": "items may come again", "once": "each item once, as in a recommender"}
     for axes, (mode, title) in zip(figure.subplots(1, 2), panels.items(), strict=True):
@@ -88,7 +76,7 @@ def draw_nu(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_regret(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret against T with the bound, both ways of choosing candidates."""
+    """Draw regret against T with the bound, both ways of choosing candidates."""
     part = document["policies"]
     for axes, repeats in zip(figure.subplots(1, 2, sharey=True), (True, False), strict=True):
         for row in (row for row in part["rows"] if row["repeats"] is repeats):
@@ -103,7 +91,7 @@ def draw_regret(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_priors(figure: "Figure", document: dict[str, Any]) -> None:
-    """Regret with estimated priors against M, and with other priors."""
+    """Draw regret with estimated priors against M, and with other priors."""
     part = document["priors"]
     left, right = figure.subplots(1, 2)
     for label, name in (("none", "thompson"), ("practice", "thompson"), ("lemma", "thompson"), ("none", "ucb-theorem")):
@@ -128,7 +116,7 @@ def draw_priors(figure: "Figure", document: dict[str, Any]) -> None:
 
 
 def draw_meta_prior(figure: "Figure", document: dict[str, Any]) -> None:
-    """Errors of the estimated prior against M."""
+    """Draw errors of the estimated prior against M."""
     part = document["meta_prior"]
     left, right = figure.subplots(1, 2)
     users = [row["n_meta"] for row in part["exact"]]
@@ -159,4 +147,4 @@ FIGURES = {
     "priors": draw_priors,
     "meta-prior": draw_meta_prior,
 }
-"""File name (after `theory-`) and what draws it."""
+"""Functions that draw the figures, by file name after `theory-`."""

@@ -11,21 +11,21 @@ from igcf.errors import ConfigError
 from igcf.online import Belief, Policy, ScoringEngine, top_k
 from igcf.theory.bounds import mutual_information
 from igcf.theory.meta_prior import fitted_slope
-from igcf.theory.world import World, check_count
+from igcf.theory.world import SimulatedWorld, check_count
 
 FIT_FROM = 0.1
-"""Exponents are fitted from this share of the rounds on, so that the first guesses do not count."""
+"""Share of the rounds from which on exponents are fitted, so that the first guesses do not count."""
 FIT_POINTS = 30
 
 
 @dataclass(frozen=True)
 class UniformChoice:
-    """Recommends by lot."""
+    """Policy that recommends at random."""
 
     needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> FloatArray:
-        """Random numbers."""
+        """Return random numbers as scores."""
         return rng.random(available.shape)
 
 
@@ -34,21 +34,21 @@ class Crowd:
     """Users and the noise of their rounds; shared between simulations, so that differences are paired."""
 
     vectors: FloatArray
-    """(users, d)"""
+    """User vectors, shape (users, d)."""
     noise: FloatArray
-    """(users, rounds)"""
+    """Noise of each reward, shape (users, rounds)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What happened to a crowd."""
+    """Regret, items shown and information of a crowd."""
 
     regret: FloatArray
-    """(users, rounds), per round, against the best item of the round's candidates"""
+    """Regret of each round against its best candidate, shape (users, rounds)."""
     shown: IntArray
-    """(users, rounds)"""
+    """Rows of the items shown, shape (users, rounds)."""
     information: FloatArray
-    """(users,) sum of the mutual information of what was shown, in the learner's eyes"""
+    """Sum of the mutual information of the items shown, as the learner believes, shape (users,)."""
 
     @property
     def total(self) -> FloatArray:
@@ -57,21 +57,21 @@ class Run:
 
     @property
     def curve(self) -> FloatArray:
-        """(rounds,) cumulated regret, mean over users."""
+        """Cumulated regret, mean over users, shape (rounds,)."""
         return np.asarray(self.regret.mean(axis=0).cumsum())
 
 
 @dataclass(frozen=True)
 class Exponent:
-    """Regret ~ T^value, with a 95 % bootstrap interval over users."""
+    """Exponent of regret ~ T^value, with a 95 % bootstrap interval over users."""
 
     value: float
     low: float
     high: float
 
 
-def draw_crowd(world: World, n_users: int, rounds: int, rng: np.random.Generator) -> Crowd:
-    """Users from the population, and noise."""
+def draw_crowd(world: SimulatedWorld, n_users: int, rounds: int, rng: np.random.Generator) -> Crowd:
+    """Draw users from the population, and the noise of their rounds."""
     check_count("n_users", n_users)
     check_count("rounds", rounds)
     noise = rng.normal(0.0, np.sqrt(world.noise_var), (n_users, rounds))
@@ -79,7 +79,7 @@ def draw_crowd(world: World, n_users: int, rounds: int, rng: np.random.Generator
 
 
 def simulate_regret(
-    world: World,
+    world: SimulatedWorld,
     policy: Policy,
     crowd: Crowd,
     *,
@@ -118,8 +118,8 @@ def simulate_regret(
     return run
 
 
-def sufficient_rounds(world: World, shown: IntArray) -> IntArray:
-    """The tau of def:tau per user: the first t with lambda_min(V_t) >= lambda_Sigma_A d / 2; rounds + 1 if never.
+def sufficient_rounds(world: SimulatedWorld, shown: IntArray) -> IntArray:
+    """Return tau of def:tau per user: the first t with lambda_min(V_t) >= lambda_Sigma_A d / 2; rounds + 1 if never.
 
     lambda_min(V_t) never falls, so each user's t is found by bisection.
     """
@@ -137,7 +137,7 @@ def sufficient_rounds(world: World, shown: IntArray) -> IntArray:
 
 
 def fit_exponent(run: Run, rng: np.random.Generator, n_bootstrap: int = 200) -> Exponent:
-    """The exponent of the mean regret in T over the last nine tenths of the rounds."""
+    """Fit the exponent of the mean regret in T over the last nine tenths of the rounds."""
     rounds = run.regret.shape[1]
     if rounds < 20:
         raise ConfigError(f"an exponent needs at least 20 rounds, got {rounds}")
@@ -155,7 +155,7 @@ def _slope(times: IntArray, curve: FloatArray) -> float:
     return fitted_slope(times[positive], curve[positive]) if positive.sum() > 1 else 0.0
 
 
-def _engine(world: World, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
+def _engine(world: SimulatedWorld, prior: Belief | Sequence[Belief] | None, n_users: int) -> ScoringEngine:
     if prior is None or isinstance(prior, Belief):
         return ScoringEngine(world.model(prior), n_users, dtype=np.float64)
     if len(prior) != n_users:

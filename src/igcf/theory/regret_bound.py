@@ -1,4 +1,4 @@
-"""A calculator of thm:regret with its corrections; it says when its answer means nothing (docs/theory.md)."""
+"""Calculator of thm:regret with its corrections; it says when its answer means nothing (docs/theory.md)."""
 
 from dataclasses import dataclass
 
@@ -11,45 +11,45 @@ from igcf.theory.world import Assumptions, check_count
 
 @dataclass(frozen=True)
 class RegretBound:
-    """The bound on the Bayesian regret after T rounds, term by term."""
+    """Bound on the Bayesian regret after T rounds, term by term."""
 
     rounds: int
     gamma: float
-    """Gamma with delta = 1 / (2 T) and a^2 lambda-bar."""
+    """Factor Gamma with delta = 1 / (2 T) and a^2 lambda-bar."""
     information: float
-    """The most that T rounds can reveal, in nats."""
+    """Largest information that T rounds can reveal, in nats."""
     failure: float
-    """B: what rounds cost in which the confidence bound fails."""
+    """Term B: regret of the rounds in which the confidence bound fails."""
     correct_prior: float
-    """Gamma sqrt(T information) + B: the proven bound, for UCB that starts from the correct prior."""
+    """Proven bound Gamma sqrt(T information) + B, for UCB that starts from the correct prior."""
     printed: float
-    """The same as the paper prints it, without a^2; a bound only if a <= 1."""
+    """Bound as the paper prints it, without a^2; it holds only if a <= 1."""
     trivial: float
-    """2 a (m + sqrt(d lambda-bar)) T: what any policy satisfies."""
+    """Bound 2 a (m + sqrt(d lambda-bar)) T that any policy satisfies."""
     vacuous: bool
-    """Whether `correct_prior` is no better than `trivial`."""
+    """True if `correct_prior` is no better than `trivial`."""
 
 
 @dataclass(frozen=True)
 class MetaRegretBound:
-    """The paper's extension to a prior estimated from M users (lemma:meta); not proven for this algorithm."""
+    """Bound of the paper for a prior estimated from M users (lemma:meta); not proven for this algorithm."""
 
     rounds: int
     n_meta: int
     tau: float
     k_1: float
     bad_event: float
-    """c_bad delta / sqrt(d)."""
+    """Term c_bad delta / sqrt(d): regret where the estimated prior is far off."""
     exploration: float
-    """2 a E[tau |user|]: the rounds before every direction is explored."""
+    """Term 2 a E[tau |user|]: regret of the rounds before every direction is explored."""
     total: float
     c_delta: float
-    """The theorem asks for M >= c_delta, a condition that the paper drops."""
+    """Smallest M that the theorem asks for at this M, a condition that the paper drops."""
     users_needed: float
-    """The smallest M that satisfies it; infinite if none below 1e300 does."""
+    """Smallest M that satisfies the condition; infinite if none below 1e300 does."""
     condition_holds: bool
     vacuous: bool
-    """Whether the condition fails or `total` is no better than the trivial bound."""
+    """True if the condition fails or `total` is no better than the trivial bound."""
 
 
 def regret_bound(assumed: Assumptions, rounds: int) -> RegretBound:
@@ -76,7 +76,7 @@ def regret_bound(assumed: Assumptions, rounds: int) -> RegretBound:
 
 
 def informative_from(assumed: Assumptions) -> int:
-    """The T from which on the bound for the correct prior beats the trivial one; 2^60 if it never does before."""
+    """Return the T from which on the bound for the correct prior beats the trivial one, at most 2^60."""
     rounds = 2**60
     while rounds > 1 and not regret_bound(assumed, rounds // 2).vacuous:
         rounds //= 2
@@ -90,7 +90,7 @@ def informative_from(assumed: Assumptions) -> int:
 def meta_regret_bound(
     assumed: Assumptions, rounds: int, n_meta: int, tau: float, tau_norm: float | None = None
 ) -> MetaRegretBound:
-    """The whole of thm:regret for a prior from `n_meta` users.
+    """Compute the whole bound of thm:regret for a prior from `n_meta` users.
 
     Args:
         assumed: the constants.
@@ -127,7 +127,7 @@ def meta_regret_bound(
 
 
 def meta_constants(assumed: Assumptions, rounds: int, n_meta: float, tau: float) -> tuple[float, float]:
-    """k_1 and c_delta of lemma:meta at delta = 1 / M; its sigma is sigma_noise, its c_1 is not that of the events."""
+    """Return k_1 and c_delta of lemma:meta at delta = 1 / M; its sigma is sigma_noise, its c_1 not the events'."""
     d, delta = assumed.dim, 1.0 / n_meta
     event = good_event(d, assumed.cov_high, int(n_meta), rounds)
     f_m, f_s = event.c_1, event.c_2
@@ -141,5 +141,5 @@ def meta_constants(assumed: Assumptions, rounds: int, n_meta: float, tau: float)
 
 
 def user_norm(assumed: Assumptions) -> float:
-    """No less than E|user|: m + sqrt(d lambda-bar) (eq:tau2)."""
+    """Return m + sqrt(d lambda-bar), which is no less than E|user| (eq:tau2)."""
     return float(assumed.mean_norm + np.sqrt(assumed.dim * assumed.cov_high))

@@ -11,18 +11,10 @@ from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 from igcf.theory.bounds import ellipsoid_factor, good_event, max_information_gain, nu_t, union_factor
 from igcf.theory.coverage import simulate_coverage
 from igcf.theory.meta_prior import fitted_slope, meta_belief, simulate_meta_prior, simulate_shrunken
-from igcf.theory.regret import (
-    Crowd,
-    Run,
-    UniformChoice,
-    draw_crowd,
-    fit_exponent,
-    simulate_regret,
-    sufficient_rounds,
-)
+from igcf.theory.regret import Crowd, Run, UniformChoice, draw_crowd, fit_exponent, simulate_regret, sufficient_rounds
 from igcf.theory.regret_bound import informative_from, meta_regret_bound, regret_bound
 from igcf.theory.settings import TheorySettings
-from igcf.theory.world import World, draw_world
+from igcf.theory.world import SimulatedWorld, draw_world
 
 Document = dict[str, Any]
 OTHER_DELTAS = (0.2, 0.5)
@@ -30,7 +22,7 @@ NUS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 META_SIZES = (0.5, 1, 2, 4, 16, 128)
 """Numbers M of users behind an estimated prior, in units of d; below d the covariance is singular."""
 PRACTICE_WIDENING = 0.1
-"""A gamma as one tunes it, in units of the largest eigenvalue; the lemma's is about a hundred times larger."""
+"""Size of a gamma as one tunes it, in units of the largest eigenvalue; the lemma's is about a hundred times larger."""
 N_RATINGS = 10
 
 
@@ -44,7 +36,7 @@ def run_theory(settings: TheorySettings, *, step: Callable[[str], None] = lambda
 
 
 def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Failure rates of thm:ucb beside delta, in three sizes, and once with a prior that is ten times too narrow."""
+    """Simulate failure rates of thm:ucb in three sizes, and once with a prior that is ten times too narrow."""
     deltas = (settings.delta, *(delta for delta in OTHER_DELTAS if delta != settings.delta))
     sizes = ((2, 50), (settings.dim, settings.n_items), (4 * settings.dim, 4 * settings.n_items))
     n_users = 5 * settings.n_users
@@ -59,7 +51,7 @@ def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Docum
 
 
 def report_nu(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """What the factor nu of eq:UCB2 does to the regret, beside what the bounds ask for."""
+    """Simulate what the factor nu of eq:UCB2 does to the regret, beside what the bounds ask for."""
     world = draw_world(settings.assumptions(), rng)
     crowd = draw_crowd(world, settings.n_users, settings.rounds // 2, rng)
     prior_var = float(np.einsum("nd,de,ne->n", world.items, world.cov, world.items).max())
@@ -81,7 +73,7 @@ def report_nu(settings: TheorySettings, rng: np.random.Generator) -> Document:
 
 
 def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Regret of every policy with the correct prior, its exponent in T, tau, and the bound."""
+    """Simulate the regret of every policy with the correct prior, its exponent in T, tau, and the bound."""
     world = draw_world(settings.assumptions(), rng)
     crowd = draw_crowd(world, settings.n_users, settings.rounds, rng)
     times = np.unique(np.geomspace(1, settings.rounds, 25).astype(int))
@@ -114,7 +106,7 @@ def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Docum
 
 
 def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Regret when the prior is correct, estimated from M users, uninformed or wrong; and how it falls with M.
+    """Simulate the regret with a correct, estimated, uninformed or wrong prior, and how it falls with M.
 
     Half the rounds and half the items of the other parts, as there are many runs.
     """
@@ -161,7 +153,7 @@ def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Documen
 
 
 def report_meta_prior(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Errors of the estimated prior against lemma:event, and what posterior means do instead of exact vectors."""
+    """Simulate errors of the estimated prior against lemma:event, from exact vectors and from posterior means."""
     world = draw_world(settings.assumptions(), rng)
     sizes = sorted({max(int(size * settings.dim), 2) for size in (*META_SIZES, 512)})
     exact = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
@@ -184,7 +176,7 @@ PARTS: dict[str, Callable[[TheorySettings, np.random.Generator], Document]] = {
     "priors": report_priors,
     "meta_prior": report_meta_prior,
 }
-"""The parts of the document, in order."""
+"""Parts of the document, in order."""
 
 
 def _policies(settings: TheorySettings) -> dict[str, Policy]:
@@ -197,8 +189,8 @@ def _policies(settings: TheorySettings) -> dict[str, Policy]:
     }
 
 
-def _bounds(settings: TheorySettings, world: World, crowd: Crowd, run: Run, times: list[int]) -> Document:
-    """The calculators at this world's constants, fed with the simulated tau where they need one."""
+def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: Run, times: list[int]) -> Document:
+    """Compute the bounds at this world's constants, fed with the simulated tau where they need one."""
     assumed = world.assumptions
     tau = np.minimum(sufficient_rounds(world, run.shown), settings.rounds)
     tau_norm = float((tau * np.linalg.norm(crowd.vectors, axis=1)).mean())
@@ -216,8 +208,10 @@ def _bounds(settings: TheorySettings, world: World, crowd: Crowd, run: Run, time
     }
 
 
-def _estimated(world: World, n_meta: int, widening: float, n_users: int, rng: np.random.Generator) -> list[Belief]:
-    """An own estimate of the prior for each user, so that the mean over users is also one over estimates."""
+def _estimated(
+    world: SimulatedWorld, n_meta: int, widening: float, n_users: int, rng: np.random.Generator
+) -> list[Belief]:
+    """Draw an own estimate of the prior for each user, so that the mean over users is also one over estimates."""
     return [meta_belief(world.draw_users(n_meta, rng), widening) for _ in range(n_users)]
 
 

@@ -8,16 +8,16 @@ from igcf.theory.world import Assumptions, check_count, check_delta, check_posit
 
 @dataclass(frozen=True, kw_only=True)
 class TheorySettings:
-    """The world's constants and the size of the simulation; the defaults finish within a minute on one core."""
+    """Constants of the world and size of the simulation; the defaults finish within a minute on one core."""
 
     dim: int = 8
     """Size d of user and item vectors."""
     n_items: int = 500
     """Size N of the catalogue."""
     rounds: int = 400
-    """Rounds T per user."""
+    """Number of rounds T per user."""
     n_users: int = 200
-    """Simulated users per regret curve; coverage uses five times as many."""
+    """Number of simulated users per regret curve; coverage uses five times as many."""
     delta: float = 0.05
     """Failure probability of the confidence bound."""
     noise_var: float = 0.25
@@ -31,7 +31,7 @@ class TheorySettings:
     radius: float = 1.5
     """Largest norm a of an item vector; the mean square norm is about 1."""
     seed: int = 0
-    """Makes everything repeatable."""
+    """Seed that makes everything repeatable."""
 
     def __post_init__(self) -> None:
         """Refuse settings that the theorems or the simulation cannot use."""
@@ -50,7 +50,7 @@ class TheorySettings:
         self.assumptions()  # refuses a singular covariance and vectors that cannot exist
 
     def assumptions(self, dim: int | None = None, n_items: int | None = None) -> Assumptions:
-        """The constants of the world, in another size if asked for; item variance 1 / d per axis, or what fits."""
+        """Return the constants of the world, in another size if asked for; item variance 1 / d per axis or less."""
         d = dim or self.dim
         return Assumptions(
             dim=d,

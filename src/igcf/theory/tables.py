@@ -1,19 +1,21 @@
-"""The document of `run_theory` as Markdown tables, for the terminal and for docs/theory.md."""
+"""Document of `run_theory` as Markdown tables, for the terminal and for docs/theory.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from igcf.tables import markdown_table
 
 Document = dict[str, Any]
 
 
 def as_text(document: Document) -> str:
-    """All tables, one after the other."""
+    """Write all tables, one after the other."""
     parts = (coverage_table, nu_table, policy_table, bound_lines, prior_table, growth_table, meta_prior_table)
     return "\n\n".join(part(document) for part in parts)
 
 
 def coverage_table(document: Document) -> str:
-    """Failure rates beside delta."""
+    """Write failure rates beside delta."""
     part = document["coverage"]
     rows = [("correct", row) for row in part["rows"]] + [("10x too narrow", row) for row in part["narrow_prior"]]
     return _table(
@@ -36,7 +38,7 @@ def coverage_table(document: Document) -> str:
 
 
 def nu_table(document: Document) -> str:
-    """Regret against nu."""
+    """Write regret against nu."""
     part = document["nu"]
     title = (
         f"nu in practice: regret after {part['rounds']} rounds. The theorem asks for {part['theorem_first_round']:.2f} "
@@ -47,7 +49,7 @@ def nu_table(document: Document) -> str:
 
 
 def policy_table(document: Document) -> str:
-    """Regret and exponents with the correct prior."""
+    """Write regret and exponents with the correct prior."""
     part = document["policies"]
     return _table(
         f"Regret after {part['rounds'][-1]} rounds with the correct prior; information at most "
@@ -69,7 +71,7 @@ def policy_table(document: Document) -> str:
 
 
 def bound_lines(document: Document) -> str:
-    """The regret bounds, and whether they say anything."""
+    """Write the regret bounds, and whether they say anything."""
     bound = document["policies"]["bound"]
     meta, event = bound["meta"], bound["good_event"]
     measured = next(row for row in document["policies"]["rows"] if row["policy"] == "ucb-theorem" and row["repeats"])
@@ -93,7 +95,7 @@ def bound_lines(document: Document) -> str:
 
 
 def prior_table(document: Document) -> str:
-    """Regret of all policies under several priors."""
+    """Write the regret of all policies under several priors."""
     part = document["priors"]
     priors = list(dict.fromkeys(row["prior"] for row in part["rows"]))
     names = list(dict.fromkeys(row["policy"] for row in part["rows"]))
@@ -103,7 +105,7 @@ def prior_table(document: Document) -> str:
 
 
 def growth_table(document: Document) -> str:
-    """Regret beyond that of the correct prior, against M."""
+    """Write the regret beyond that of the correct prior, against M."""
     part = document["priors"]
     kinds = list(dict.fromkeys((row["policy"], row["widening"]) for row in part["growth"]))
     excess = {(row["n_meta"], row["policy"], row["widening"]): _mean(row["excess"]) for row in part["growth"]}
@@ -116,7 +118,7 @@ def growth_table(document: Document) -> str:
 
 
 def meta_prior_table(document: Document) -> str:
-    """Errors of the estimated prior against M."""
+    """Write the errors of the estimated prior against M."""
     part = document["meta_prior"]
     title = (
         f"Estimated prior: |mean error| ~ M^{part['mean_exponent']:.2f}, |covariance error| ~ "
@@ -150,7 +152,5 @@ def _mean(value: dict[str, float]) -> str:
     return f"{value['mean']:.1f} ± {value['se']:.1f}"
 
 
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [" | ".join(head), "|".join("---" for _ in head), *(" | ".join(map(str, row)) for row in rows)]
-    body = "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
-    return f"{title}\n\n{body}"
+def _table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return f"{title}\n\n{markdown_table(header, rows)}"

@@ -11,27 +11,27 @@ from igcf.model import Model
 from igcf.online import Belief
 
 SINGULAR = 1e-12
-"""A covariance whose smallest eigenvalue is below this part of its largest counts as singular."""
+"""Ratio of the smallest to the largest eigenvalue below which a covariance counts as singular."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """The constants of ass:bound and of the catalogue; every bound is a function of these."""
+    """Constants of ass:bound and of the catalogue; every bound is a function of these."""
 
     dim: int
     n_items: int
     noise_var: float
-    """sigma_noise squared."""
+    """Variance of the noise, sigma_noise squared."""
     radius: float
-    """a: no item vector is longer."""
+    """Largest norm a of an item vector."""
     mean_norm: float
-    """m: the population mean is no longer."""
+    """Largest norm m of the population mean."""
     cov_low: float
     """Smallest eigenvalue of the population covariance."""
     cov_high: float
-    """lambda-bar, its largest."""
+    """Largest eigenvalue of the population covariance, lambda-bar."""
     items_low: float
-    """lambda_Sigma_A: smallest eigenvalue of the covariance of the item vectors."""
+    """Smallest eigenvalue of the covariance of the item vectors, lambda_Sigma_A."""
 
     def __post_init__(self) -> None:
         """Refuse what the theorems do not speak about."""
@@ -51,11 +51,11 @@ class Assumptions:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """A catalogue and a population: user ~ N(mean, cov), reward = item . user + N(0, noise_var)."""
+class SimulatedWorld:
+    """Simulated catalogue and population: user ~ N(mean, cov), reward = item . user + N(0, noise_var)."""
 
     items: FloatArray
-    """(N, d)"""
+    """Item vectors, shape (N, d)."""
     mean: FloatArray
     cov: FloatArray
     noise_var: float
@@ -81,7 +81,7 @@ class World:
 
     @property
     def assumptions(self) -> Assumptions:
-        """The constants of this world, as small as they may be."""
+        """Constants of this world, as small as they may be."""
         low, *_, high = np.linalg.eigvalsh(self.cov)[[0, -1]]
         return Assumptions(
             dim=self.items.shape[1],
@@ -96,15 +96,15 @@ class World:
 
     @property
     def prior(self) -> Belief:
-        """The correct prior."""
+        """Correct prior: the population."""
         return Belief(self.mean, self.cov)
 
     def draw_users(self, n_users: int, rng: np.random.Generator) -> FloatArray:
-        """(n_users, d) independent draws from the population."""
+        """Draw independent users from the population, shape (n_users, d)."""
         return self.mean + rng.standard_normal((n_users, len(self.mean))) @ np.linalg.cholesky(self.cov).T
 
     def model(self, prior: Belief | None = None) -> Model:
-        """The artifact of a learner that knows the items and believes `prior`; the correct one by default."""
+        """Build the model of a learner that knows the items and believes `prior`; the correct one by default."""
         prior = prior or self.prior
         return Model(
             item_vectors=self.items,
@@ -115,8 +115,8 @@ class World:
         )
 
 
-def draw_world(assumed: Assumptions, rng: np.random.Generator) -> World:
-    """A world with exactly these constants: eigenvalues evenly spaced in logarithm, random axes, truncated items.
+def draw_world(assumed: Assumptions, rng: np.random.Generator) -> SimulatedWorld:
+    """Draw a world with exactly these constants: eigenvalues evenly spaced in logarithm, random axes, truncated items.
 
     Items are N(0, s I) cut off at norm `radius`, as ass:bound wants, with s such that the covariance that remains has
     the eigenvalue `items_low`.
@@ -128,11 +128,11 @@ def draw_world(assumed: Assumptions, rng: np.random.Generator) -> World:
     direction = rng.standard_normal(d)
     mean = direction * (assumed.mean_norm / np.linalg.norm(direction))
     items = _truncated_items(assumed, rng)
-    return World(items, mean, (cov + cov.T) / 2, assumed.noise_var, assumed.radius, assumed.items_low)
+    return SimulatedWorld(items, mean, (cov + cov.T) / 2, assumed.noise_var, assumed.radius, assumed.items_low)
 
 
 def truncated_variance(scale: float, radius: float, dim: int) -> float:
-    """Variance per axis of N(0, scale I) cut off at norm `radius`."""
+    """Return the variance per axis of N(0, scale I) cut off at norm `radius`."""
     cut = radius**2 / scale
     return float(scale * chi2.cdf(cut, dim + 2) / chi2.cdf(cut, dim))
 

@@ -1,4 +1,4 @@
-"""Fill the tables of docs/bench.md from docs/figures/bench.json: python docs/bench_tables.py.
+"""Fill the tables of docs/bench.md from docs/figures/bench.json: python tools/bench_tables.py.
 
 `igcf bench --large --dataset ml-1m --out docs/figures` writes that file and the figure.
 """
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from igcf.bench.tables import as_text
 
-PAGE = Path(__file__).with_name("bench.md")
+PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 BLOCK = re.compile(r"(<!-- bench -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str, text: str) -> str:
-    """The page with `text` between its marks."""
+    """Return the page with `text` between its marks."""
     return BLOCK.sub(lambda found: f"{found[1]}{text}\n{found[3]}", page)
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from igcf.bench.scale import as_markdown, plan
+from tools.scale_plan import as_markdown, plan
 
 SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
 

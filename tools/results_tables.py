@@ -1,4 +1,4 @@
-"""Fill the tables of docs/results.md from a folder of reports: python docs/results_tables.py FOLDER.
+"""Fill the tables of docs/results.md from a folder of reports: python tools/results_tables.py FOLDER.
 
 FOLDER holds one report per table, `<table>-<dataset>`, as `igcf reproduce --out FOLDER` writes them, those of several
 seeds in its folder `seeds`. A table without a report stays as it is; so do rows of methods that a report does not have.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("results.md")
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 ORDER = (
     "random",

@@ -1,8 +1,8 @@
 """Measures training on several workers for docs/scale.md: losses, bytes and memory.
 
-python docs/scale_workers.py losses --dataset ml-100k
-python docs/scale_workers.py bytes
-python docs/scale_workers.py memory
+python tools/scale_workers.py losses --dataset ml-100k
+python tools/scale_workers.py bytes
+python tools/scale_workers.py memory
 """
 
 import argparse
@@ -103,7 +103,7 @@ def memory(folder: Path | None) -> None:
             Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
             super().__init__(*arguments, **named)
 
-    team_module.Shard = Noting  # type: ignore[misc]
+    team_module.Shard = Noting  # type: ignore[attr-defined]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
     if os.environ["RANK"] != "0":
         from igcf.training.sharded.rendezvous import work_for_environment

@@ -1,6 +1,6 @@
 """Where the graph helps: thinner and thinner logs, the graph model with and without propagation, the default beside it.
 
-    python docs/graph_helps.py ml-1m --keep 0.02 0.05 0.1 0.3 --per-user 3 10
+    python tools/graph_helps.py ml-1m --keep 0.02 0.05 0.1 0.3 --per-user 3 10
 
 Test users, as many rounds as the protocol has; all choices are made on the validation users.
 """

@@ -1,6 +1,8 @@
-"""From measured unit costs to a large installation: `python -m igcf.bench.scale` prints the tables of docs/scale.md."""
+"""From measured unit costs to a large installation: `python tools/scale_plan.py` prints the tables of docs/scale.md."""
 
 from dataclasses import dataclass
+
+from igcf.tables import markdown_table, short_number
 
 USERS, ITEMS, INTERACTIONS, REQUESTS = 100e6, 10e6, 10e9, 50e3
 DIM = 64
@@ -10,7 +12,7 @@ STEPS = 100
 """Full passes of training that are assumed."""
 BUSY = 0.5
 """Share of a processor that is planned for."""
-CORES, MEMORY_GB = 32, 256
+CORES = 32
 """Of one machine."""
 DAY = 86_400
 
@@ -201,18 +203,14 @@ def machines(cores: float) -> str:
 
 
 def as_markdown() -> str:
-    """Unit costs, then the plan."""
-    lines = ["| unit cost | measured | by |", "|---|--:|---|"]
-    lines += [f"| {each.name} | {_number(each.value)} {each.unit} | `{each.source}` |" for each in UNITS.values()]
+    """Write the unit costs, then the plan."""
+    costs = [(each.name, f"{short_number(each.value)} {each.unit}", f"`{each.source}`") for each in UNITS.values()]
+    tables = [markdown_table(("unit cost", "measured", "by"), costs, align="lr")]
     for name, part in plan():
-        lines += ["", f"| {name} | from | |", "|---|---|--:|"]
-        lines += [f"| {line.what} | {line.how} | **{line.result}** |" for line in part]
-    return "\n".join(lines)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        lines = [(line.what, line.how, f"**{line.result}**") for line in part]
+        tables.append(markdown_table((name, "from", "result"), lines, align="llr"))
+    return "\n\n".join(tables)
 
 
 if __name__ == "__main__":
-    print(as_markdown())  # noqa: T201
+    print(as_markdown())
