@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/compiled/*)
+.venv/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,service,scale]' --group dev
