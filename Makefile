@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check serve test-realdata clean system
+.PHONY: setup demo test check serve test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -37,6 +37,18 @@ test: setup system
 
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
+
+# The native loops and the tests of the online phase with checks of every memory access and of undefined behaviour.
+# One version of each function: the loader picks among several before the checks are ready.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DIGCF_ONE_VERSION
+sanitize: setup
+	rm -rf build/sanitize
+	CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" \
+		$(BIN)/python setup.py -q build --build-base build/sanitize --build-lib build/sanitize/lib
+	test -e build/sanitize/lib/igcf/online/backend/_native.abi3.so
+	PYTHONPATH=build/sanitize/lib PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
+		$(BIN)/python -m pytest -q -p no:cacheprovider tests/online
 
 clean:
 	rm -rf .venv demo build dist
