@@ -40,6 +40,7 @@ test-realdata: setup
 
 # The native loops and the tests of the online phase with checks of every memory access and of undefined behaviour.
 # One version of each function: the loader picks among several before the checks are ready.
+# Nothing is captured (-s), so that a finding is printed before the process ends.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DIGCF_ONE_VERSION
 sanitize: setup
 	rm -rf build/sanitize
@@ -48,7 +49,7 @@ sanitize: setup
 	test -e build/sanitize/lib/igcf/online/backend/_native.abi3.so
 	PYTHONPATH=build/sanitize/lib PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
-		$(BIN)/python -m pytest -q -p no:cacheprovider tests/online
+		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 clean:
 	rm -rf .venv demo build dist

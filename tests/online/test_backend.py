@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from igcf.model import Model
 from igcf.online import Belief, Recommender, Ucb, backend
-from igcf.online.backend import Backend, Block, Evidence, Mixture, Moments, Query, Selection, numpy_backend
+from igcf.online.backend import Block, Evidence, Mixture, Moments, NumpyBackend, Query, Selection
 from tests.toys import ensemble_model, random_model, two_channel_model
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 63, 64, 65, 301])
@@ -27,13 +27,14 @@ examples = settings(max_examples=60, deadline=None)
 
 native = backend.loops
 """The native loops where they were compiled; without a compiler these tests compare NumPy with itself."""
-BACKENDS = (native, numpy_backend)
+plain = NumpyBackend()
+BACKENDS = (native, plain)
 
 
 def in_numpy(compute: Callable[[], Any]) -> Any:
     """What `compute` gives where nothing was compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("igcf.online.backend.loops", numpy_backend)
+        patch.setattr("igcf.online.backend.loops", plain)
         return compute()
 
 
@@ -44,12 +45,12 @@ def covariances(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 def test_where_there_is_a_compiler_the_native_loops_are_used() -> None:
     asked_for_numpy = shutil.which("cc") is None or os.environ.get("IGCF_COMPILED") == "0"
-    in_use = backend.loops.NAME
+    in_use = backend.loops.name
     assert in_use == ("numpy" if asked_for_numpy else "native")
 
 
 def test_the_environment_can_ask_for_numpy() -> None:
-    code = "from igcf.online import backend; print(backend.loops.NAME)"
+    code = "from igcf.online import backend; print(backend.loops.name)"
     asked = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "IGCF_COMPILED": "0"},
@@ -80,11 +81,11 @@ def test_beliefs_of_many_users_are_updated_alike(seed: int, n: int, d: int, rest
     means, covs = rng.normal(size=(n, d + rest)), covariances(rng, n, d + rest)
     reactions = evidence(rng, n, d, 0.5)
 
-    def updated(loops: Backend) -> tuple[np.ndarray, ...]:
+    def updated(loops: NumpyBackend) -> tuple[np.ndarray, ...]:
         own = means.copy(), covs.copy()
         return *own, *loops.update_beliefs(*own, rest // 2, reactions)
 
-    for found, expected in zip(updated(native), updated(numpy_backend), strict=True):
+    for found, expected in zip(updated(native), updated(plain), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(updated(native)[1], np.swapaxes(updated(native)[1], 1, 2))
 
@@ -100,7 +101,7 @@ def test_a_history_gives_the_belief_of_its_reactions_in_turn(
     reactions = evidence(rng, n, d, logits)
     in_turn = mean[None].copy(), cov[None].copy()
     for number in range(n):
-        numpy_backend.update_beliefs(*in_turn, start, at(reactions, number))
+        plain.update_beliefs(*in_turn, start, at(reactions, number))
     for loops in BACKENDS:
         own = mean.copy(), cov.copy()
         loops.update_belief(*own, start, reactions)
@@ -132,15 +133,15 @@ def test_a_reaction_is_carried_over_to_all_items_alike(seed: int, n: int, d: int
     items = tuple(rng.normal(size=(n, d)).astype(np.float32) / np.float32(np.sqrt(d)) for _ in range(scored))
     before = belief_moments(mean, cov, items)
 
-    def learned(loops: Backend) -> tuple[np.ndarray, ...]:
+    def learned(loops: NumpyBackend) -> tuple[np.ndarray, ...]:
         own, z, variances = (mean.copy(), cov.copy()), *(tuple(each.copy() for each in part) for part in before)
         block = Block(1, vectors, noise, is_logit, items)
         loops.observe_and_rescore(*own, block, row, rewards, Moments(z, variances))
         return *own, *z, *variances
 
     found = learned(native)
-    for ours, plain in zip(found, learned(numpy_backend), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(found, learned(plain), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     z, variances = belief_moments(found[0], found[1], items)
     for ours, exact in zip(found[2:], [*z, *variances], strict=True):
         np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-4)
@@ -159,12 +160,12 @@ def test_products_of_many_users_are_carried_over_alike(seed: int, users: int, n:
     products, z, variances = (rng.random((users, n)).astype(np.float32) for _ in range(3))
     steps = rng.normal(size=users)
 
-    def carried(loops: Backend) -> tuple[np.ndarray, np.ndarray]:
+    def carried(loops: NumpyBackend) -> tuple[np.ndarray, np.ndarray]:
         own = z.copy(), variances.copy()
         loops.rescore_users(products.copy(), steps, *own)
         return own
 
-    for found, expected in zip(carried(native), carried(numpy_backend), strict=True):
+    for found, expected in zip(carried(native), carried(plain), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -191,19 +192,19 @@ def test_the_same_items_are_chosen(seed: int, users: int, n: int, k: int, nu: fl
     k = min(k, n)
     available[:, :k] = True
 
-    def chosen(loops: Backend) -> tuple[np.ndarray, np.ndarray, float]:
+    def chosen(loops: NumpyBackend) -> tuple[np.ndarray, np.ndarray, float]:
         rng = np.random.default_rng(1)
         rows, scores = loops.select_users(means, variances if nu else None, available, nu, k, lambda: rng)
         return rows, scores, rng.random()
 
-    for found, expected in zip(chosen(native), chosen(numpy_backend), strict=True):
+    for found, expected in zip(chosen(native), chosen(plain), strict=True):
         np.testing.assert_array_equal(found, expected)
     rows, scores, _ = chosen(native)
     everything = np.where(available, means + np.float32(nu) * np.sqrt(variances), -np.inf)
     np.testing.assert_array_equal(scores, -np.sort(-everything, axis=1)[:, :k])
     np.testing.assert_array_equal(scores, np.take_along_axis(everything, rows, axis=1))
     ranks = [1 + int((means[0][available[0]] > mean).sum()) for mean in means[0, rows[0]]]
-    details = numpy_backend.describe(rows[0], scores[0], variances[0, rows[0]], means[0], available[0])
+    details = plain.describe(rows[0], scores[0], variances[0, rows[0]], means[0], available[0])
     assert details.mean_ranks == ranks
     assert details.stds == np.sqrt(variances[0, rows[0]]).tolist()
 
@@ -220,12 +221,12 @@ def test_the_same_items_are_selected_for_one_user(model: Model, levels: int) -> 
     mixture, available = Mixture.from_model(model), rng.random(n) < 0.8
     available[:k] = True
 
-    def selected(loops: Backend) -> tuple[Selection, np.ndarray]:
+    def selected(loops: NumpyBackend) -> tuple[Selection, np.ndarray]:
         return loops.select_tracked(
             mixture, Moments(z, variances), Query(available, k, 0.5, lambda: np.random.default_rng(4))
         )
 
-    (found, means), (expected, plain_means) = selected(native), selected(numpy_backend)
+    (found, means), (expected, plain_means) = selected(native), selected(plain)
     assert found.rows == expected.rows
     assert found.mean_ranks == expected.mean_ranks
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
@@ -245,8 +246,8 @@ def test_channels_are_combined_alike(model: Model) -> None:
     found, expected = (
         (loops.expected_rewards(mixture, z), loops.reward_variances(mixture, z, variances)) for loops in BACKENDS
     )
-    for ours, plain in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=1e-7)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("model", [random_model(400, 6), two_channel_model(200, 3), ensemble_model(301, 4)])
@@ -295,7 +296,7 @@ def test_numbers_may_lie_anywhere_in_memory(warm: str) -> None:
     assert anywhere == played(model, model.prior_mean, model.prior_cov)
 
 
-needs_native = pytest.mark.skipif(backend.loops.NAME != "native", reason="nothing was compiled")
+needs_native = pytest.mark.skipif(backend.loops.name != "native", reason="nothing was compiled")
 
 
 @needs_native

@@ -10,7 +10,7 @@ from igcf.arrays import AnyFloatArray, BoolArray
 from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Reward, Term
 from igcf.online import Belief, Greedy, Policy, Recommender, ScoringEngine, Ucb, backend, prior_belief
-from igcf.online.backend import numpy_backend
+from igcf.online.backend import NumpyBackend
 from igcf.online.selection import select_items, selection_details
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
 
@@ -30,10 +30,10 @@ def make_rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("loops", [backend.loops, numpy_backend], ids=["in use", "numpy"])
+@pytest.mark.parametrize("loops", [backend.loops, NumpyBackend()], ids=["in use", "numpy"])
 @pytest.mark.parametrize("model", [random_model(400, 6), ensemble_model(400, 3)])
 def test_a_belief_wider_than_the_prior_is_ranked_by_its_own_variances(
-    model: Model, loops: Any, monkeypatch: pytest.MonkeyPatch
+    model: Model, loops: NumpyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The prior's variances are no bounds then: an item that it holds for certain may be the most uncertain one."""
     monkeypatch.setattr("igcf.online.backend.loops", loops)
@@ -76,7 +76,7 @@ def test_beliefs_are_compared_with_the_prior(model: Model) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_policy_whose_scores_are_not_finite_is_refused(bad: float, dtype: type) -> None:
-    scores = np.zeros((1, 40), dtype=dtype)
+    scores: AnyFloatArray = np.zeros((1, 40), dtype=dtype)
     scores[0, 7] = bad
     session = Recommender(random_model(), Fixed(scores)).session()
     with pytest.raises(ConfigError, match=r"policy Fixed returned the score -?(nan|inf) for item row 7 of user 0"):
