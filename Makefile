@@ -4,11 +4,11 @@ BIN := .venv/bin
 NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check serve test-realdata clean system
+.PHONY: setup demo test check serve test-realdata sanitize clean system
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/compiled/*)
+.venv/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,service,scale]' --group dev
@@ -40,6 +40,19 @@ test: setup system
 
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
+
+# The native loops and the tests of the online phase with checks of every memory access and of undefined behaviour.
+# One version of each function: the loader picks among several before the checks are ready.
+# Nothing is captured (-s), so that a finding is printed before the process ends.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DIGCF_ONE_VERSION
+sanitize: setup
+	rm -rf build/sanitize
+	CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" \
+		$(BIN)/python setup.py -q build --build-base build/sanitize --build-lib build/sanitize/lib
+	test -e build/sanitize/lib/igcf/online/backend/_native.abi3.so
+	PYTHONPATH=build/sanitize/lib PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
+		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 clean:
 	rm -rf .venv .coverage demo build dist

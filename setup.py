@@ -18,9 +18,9 @@ FAST = [
 setup(
     ext_modules=[
         Extension(
-            "igcf.online._compiled",
-            ["src/igcf/online/compiled/module.c"],
-            depends=[str(file) for file in Path("src/igcf/online/compiled").glob("*.h")],
+            "igcf.online.backend._native",
+            ["src/igcf/online/backend/native/module.c"],
+            depends=[str(file) for file in Path("src/igcf/online/backend/native").glob("*.h")],
             extra_compile_args=FAST,
             py_limited_api=True,
             optional=True,  # without a compiler NumPy does the same, more slowly

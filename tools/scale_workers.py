@@ -73,7 +73,9 @@ def sent_bytes() -> None:
             for change in changes:
                 size = base | change
                 config = PretrainConfig(dim=size["dim"], layers=size["layers"], epochs=3)
-                world = GraphTrainingData.from_log(random_log(size["users"], size["items"], size["pairs"]), config, STARS)
+                world = GraphTrainingData.from_log(
+                    random_log(size["users"], size["items"], size["pairs"]), config, STARS
+                )
                 marks: list[int] = []
 
                 def note(_: Progress, marks: list[int] = marks, group: Any = team.group) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from igcf.cli.output import emit_json
-from igcf.online import kernels
+from igcf.online import backend
 from igcf.version import __version__
 
 PACKAGES = {
@@ -53,7 +53,7 @@ def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ},
         "blas": _blas(),
-        "compiled": kernels.compiled is not None,
+        "compiled": backend.loops.name == "native",
         "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
         "data": _data(data_dir),
         "store": None if store is None else _store(store),

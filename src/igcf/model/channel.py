@@ -23,9 +23,9 @@ class Channel:
     """
 
     vectors: Float32Array
-    """(items, width)"""
+    """Item vectors, shape (items, width)."""
     noise_var: FloatArray
-    """(items,)"""
+    """Noise variance of each item, shape (items,)."""
     reward: Reward
     link: Link = "identity"
     start: int = 0
@@ -37,16 +37,16 @@ class Channel:
         return slice(self.start, self.start + self.vectors.shape[1])
 
     def contiguous(self) -> "Channel":
-        """The same with its numbers one behind the other in the precisions above, as the compiled loops read them."""
+        """Return the same channel with contiguous arrays in the precisions above, as the native loops read them."""
         vectors = np.ascontiguousarray(self.vectors, dtype=np.float32)
         return replace(self, vectors=vectors, noise_var=np.ascontiguousarray(self.noise_var, dtype=np.float64))
 
     def activation(self, z: FloatArray) -> FloatArray:
-        """The expected reward at z."""
+        """Return the expected reward at z."""
         return z if self.link == "identity" else sigmoid(z)
 
     def slope(self, activation: FloatArray) -> FloatArray:
-        """How fast the expected reward grows with z, where it is `activation`."""
+        """Return how fast the expected reward grows with z, where it is `activation`."""
         return np.ones_like(activation) if self.link == "identity" else activation * (1.0 - activation)
 
 
@@ -64,19 +64,19 @@ def sigmoid(z: FloatArray) -> FloatArray:
 
 
 def activations(channels: Sequence[Channel], z: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
-    """The expected reward of each channel from its z."""
+    """Return the expected reward of each channel from its z."""
     return {number: channels[number].activation(each) for number, each in z.items()}
 
 
 def expectation(terms: Sequence[Term], activations: Mapping[int, FloatArray]) -> FloatArray:
-    """The expected reward from the channels' own, at the means of the belief."""
+    """Return the expected reward from those of the channels, at the means of the belief."""
     return np.asarray(sum(_product(term.weight, term.channels, activations) for term in terms))
 
 
 def gradients(
     channels: Sequence[Channel], terms: Sequence[Term], activations: Mapping[int, FloatArray]
 ) -> dict[int, FloatArray]:
-    """The derivative of the expected reward with respect to each scored channel's z."""
+    """Return the derivative of the expected reward with respect to each scored channel's z."""
     slopes: dict[int, FloatArray] = {}
     for term in terms:
         for number in term.channels:

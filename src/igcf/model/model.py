@@ -45,16 +45,16 @@ class Model:
         """Check that all parts fit together.
 
         Args:
-            item_ids: one per item.
-            prior_mean: of the population, (d,).
-            prior_cov: of the population, (d, d); may be singular.
+            item_ids: ids, one per item.
+            prior_mean: mean of the users' vectors in the population, (d,).
+            prior_cov: their covariance, (d, d); may be singular.
             item_vectors: (items, d); leave it out when `channels` are given.
-            noise_var: of a reward around its expectation, one number or one per item; with `item_vectors`.
+            noise_var: variance of a reward around its expectation, one number or one per item; with `item_vectors`.
             item_variances: how uncertain the item vectors themselves are, (items, d); zero by default.
             reward: what the model predicts.
             channels: what a reaction reveals, instead of `item_vectors` and `noise_var`.
             terms: how the expected reward follows from the channels; by default it is that of the first one.
-            titles: one per item.
+            titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
         """
@@ -127,11 +127,11 @@ class Model:
         return {item_id: row for row, item_id in enumerate(self.item_ids)}
 
     def known_row(self, item_id: str) -> int | None:
-        """The row of an item, or None."""
+        """Return the row of an item, or None."""
         return self._row.get(item_id)
 
     def item_row(self, item_id: str) -> int:
-        """The row of an item, or a clear refusal."""
+        """Return the row of an item; an unknown one is refused."""
         row = self.known_row(item_id)
         if row is None:
             raise UnknownItemError(
@@ -140,19 +140,19 @@ class Model:
         return row
 
     def item_rows(self, item_ids: Iterable[str]) -> list[int]:
-        """The rows of some items, or a clear refusal."""
+        """Return the rows of some items; an unknown one is refused."""
         known, ids = self._row, list(item_ids)
         rows = [known.get(item_id) for item_id in ids]
         return [self.item_row(item_id) for item_id in ids] if None in rows else cast("list[int]", rows)
 
     def title(self, item_id: str) -> str:
-        """The title of an item, or its id where there is none."""
+        """Return the title of an item, or its id where there is none."""
         return self.titles[self.item_row(item_id)] if self.titles else item_id
 
     def observations(
         self, rows: npt.NDArray[np.integer], values: npt.ArrayLike
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What reactions reveal: vectors (n, c, d), rewards (n, c), noise variances (n, c), for c channels."""
+        """Return what reactions reveal: vectors (n, c, d), rewards (n, c), noise variances (n, c), for c channels."""
         vectors = np.zeros((*np.shape(rows), len(self.channels), self.dim))
         for number, channel in enumerate(self.channels):
             vectors[..., number, channel.span] = channel.vectors[rows]
@@ -161,12 +161,12 @@ class Model:
         return vectors, rewards, noise
 
     def expected(self, user: FloatArray) -> FloatArray:
-        """The expected reward of every item for user vectors (..., d), (..., items)."""
+        """Return the expected reward of every item for user vectors (..., d), (..., items)."""
         z = {n: user[..., self.channels[n].span] @ self.channels[n].vectors.T for n in self.scored}
         return expectation(self.terms, activations(self.channels, z))
 
     def expected_of(self, user: FloatArray, row: int) -> float:
-        """The expected reward of one item for one user vector (d,)."""
+        """Return the expected reward of one item for one user vector (d,)."""
         z = {n: np.asarray(user[self.channels[n].span] @ self.channels[n].vectors[row]) for n in self.scored}
         return float(expectation(self.terms, activations(self.channels, z)))
 
@@ -183,7 +183,7 @@ class Model:
         return vectors
 
     def with_prior(self, mean: FloatArray, cov: FloatArray, noise_var: float | None = None) -> "Model":
-        """The same items met by another population, and, for a linear model, with another noise."""
+        """Return a model of the same items with another prior and, for a linear model, with another noise."""
         channels = self.channels
         if noise_var is not None:
             channels = (replace(channels[0], noise_var=np.full(self.n_items, float(noise_var))), *channels[1:])

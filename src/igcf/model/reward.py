@@ -44,12 +44,12 @@ class Reward:
 
     @classmethod
     def from_log(cls, values: npt.NDArray[np.floating], kind: RewardKind, threshold: float | None = None) -> "Reward":
-        """The reward of a log; without a threshold a success lies in the upper quarter of its range."""
+        """Build the reward of a log; without a threshold a success lies in the upper quarter of its range."""
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
         return cls(kind, low + 0.75 * (high - low) if threshold is None else float(threshold), low, high)
 
     def of(self, values: npt.ArrayLike) -> FloatArray:
-        """One reward per value; NaN, an item shown without a reaction, gives 0 (NaN, nothing revealed, for `liked`)."""
+        """Return one reward per value; an item shown without a reaction (NaN) gives 0, or NaN, unknown, for `liked`."""
         value = np.asarray(values, dtype=np.float64)
         if self.kind == "liked":
             return np.where(np.isnan(value), np.nan, value >= self.threshold)
@@ -61,7 +61,7 @@ class Reward:
         return reward / (self.high or 1.0) if self.kind == "scaled" else reward
 
     def of_one(self, value: float) -> float:
-        """The same for one number, without an array."""
+        """Return the reward of one value, without an array."""
         is_missing = value != value  # NaN
         if self.kind == "liked":
             return value if is_missing else float(value >= self.threshold)
@@ -73,7 +73,7 @@ class Reward:
         return reward / (self.high or 1.0) if self.kind == "scaled" else reward
 
     def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
-        """Whether each value is a success; NaN is none."""
+        """Return whether each value is a success; NaN is none."""
         return np.asarray(np.asarray(values, dtype=np.float64) >= self.threshold)
 
     def checked(self, value: object) -> float:

@@ -3,8 +3,9 @@
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.learning import learned, prior_belief
-from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, top_k
+from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
+from igcf.online.selection import top_k
 from igcf.online.session import Contribution, Explanation, Recommendation, Recommender, Session
 
 __all__ = [

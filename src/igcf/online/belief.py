@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, uncertain_directions
 from igcf.errors import ConfigError
 from igcf.model.channel import Link
-from igcf.online.kernels import absorb
+from igcf.online import backend
+from igcf.online.backend import Evidence
+from igcf.online.backend.numpy_beliefs import block_update
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,9 +18,9 @@ class Belief:
     """N(mean, cov) over a user's vector. Immutable: an update returns a new belief."""
 
     mean: FloatArray
-    """(d,)"""
+    """Mean of the user's vector, shape (d,)."""
     cov: FloatArray
-    """(d, d); may be singular, as when one direction is known for certain"""
+    """Covariance of the user's vector, shape (d, d); may be singular, as when one direction is known for certain."""
 
     def __post_init__(self) -> None:
         """Refuse shapes that would broadcast silently."""
@@ -26,11 +28,11 @@ class Belief:
             raise ConfigError(f"mean has shape {self.mean.shape}, cov {self.cov.shape}; expected (d,) and (d, d)")
 
     def updated(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
-        """The belief after `reward` for an item with vector `x`: rank-one form of eq:update_dis."""
+        """Return the belief after `reward` for an item with vector `x`: rank-one form of eq:update_dis."""
         return self._moved(x, reward, noise_var, "identity")
 
     def updated_logistic(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
-        """The belief after a success (1) or failure (0) with probability sigmoid(x . user): a Laplace step.
+        """Return the belief after a success (1) or failure (0) with probability sigmoid(x . user): a Laplace step.
 
         The posterior differs from the prior along one line only: its mode is a search in one dimension.
         """
@@ -41,24 +43,26 @@ class Belief:
         if vector.shape != self.mean.shape:
             raise ConfigError(f"x has shape {vector.shape}, this belief needs {self.mean.shape}")
         mean, cov = np.array(self.mean[None], order="C"), np.array(self.cov[None], order="C")
-        absorb(
-            mean,
-            cov,
-            0,
-            np.ascontiguousarray(vector)[None],
-            np.array([reward]),
-            np.array([noise_var]),
-            np.array([link == "logit"]),
+        evidence = Evidence(
+            np.ascontiguousarray(vector)[None], np.array([reward]), np.array([noise_var]), np.array([link == "logit"])
         )
+        backend.loops.update_beliefs(mean, cov, 0, evidence)
         return Belief(mean[0], cov[0])
 
     def updated_block(self, X: FloatArray, rewards: FloatArray, noise_var: FloatArray | float) -> "Belief":
-        """The belief after several rewards at once, rows of `X` (n, d): block form of eq:update_dis, eq:init:pre."""
-        C = self.cov @ X.T  # (d, n)
-        M = X @ C + np.diag(np.broadcast_to(noise_var, len(X)))
-        G = np.linalg.solve(M, C.T).T  # (d, n)
-        cov = self.cov - G @ C.T
-        return Belief(self.mean + G @ (rewards - X @ self.mean), (cov + cov.T) / 2)
+        """Return the belief after several rewards, rows of `X` (n, d): block form of eq:update_dis, eq:init:pre."""
+        noise = np.broadcast_to(np.asarray(noise_var, dtype=np.float64), len(X))
+        return Belief(*block_update(self.mean, self.cov, X, rewards, noise))
+
+    def is_within(self, prior: "Belief") -> bool:
+        """Whether no direction is more uncertain than in `prior`, up to rounding; one Cholesky factorisation."""
+        left = prior.cov - self.cov
+        slack = 1e-9 * float(np.max(np.diagonal(prior.cov), initial=0.0)) + np.finfo(np.float64).tiny
+        try:
+            np.linalg.cholesky(left + slack * np.eye(len(left)))
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def moments(self, X: npt.NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of `X @ user`, one pair per row; observation noise is not added."""
@@ -79,12 +83,9 @@ class Belief:
 
 def decay(means: FloatArray, covs: FloatArray, prior: Belief, keep: float) -> tuple[FloatArray, FloatArray]:
     """`Belief.decayed` of one belief or of many at once, means (..., d) and covariances (..., d, d)."""
-    size, axes = np.linalg.eigh(prior.cov)
-    live = size > size[-1] * 1e-12
-    frame = axes[:, live] * np.sqrt(size[live])  # prior.cov = frame @ frame.T
-    inverse = axes[:, live] / np.sqrt(size[live])  # inverse.T @ frame = I
+    frame, inverse = uncertain_directions(prior.cov)
     precision = np.linalg.inv(inverse.T @ covs @ inverse)
     information = precision @ ((means - prior.mean) @ inverse)[..., None]
-    cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(int(live.sum())))
+    cov = np.linalg.inv(keep * precision + (1.0 - keep) * np.eye(frame.shape[1]))
     spread = frame @ cov @ frame.T
     return prior.mean + (frame @ (cov @ (keep * information)))[..., 0], (spread + np.swapaxes(spread, -1, -2)) / 2

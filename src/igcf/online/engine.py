@@ -1,52 +1,35 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.model import Channel, Model
+from igcf.model import Model
+from igcf.online import backend
+from igcf.online.backend import Arrays, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
 from igcf.online.belief import Belief, decay
-from igcf.online.choosing import choose_by_bounds
-from igcf.online.combining import Mixture
-from igcf.online.kernels import absorb, carry_over_to_many, learn, variances_of
+from igcf.online.blocks import ScoredBlock, scored_blocks
+from igcf.online.state import AtPrior, Stale, State, Tracked
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
 CATCH_UP = 8
 """Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
-
-
-class _Block(NamedTuple):
-    """A part of the user's vector that is learned apart from the others."""
-
-    start: int
-    channels: tuple[Channel, ...]
-    """Those that speak of it."""
-    scored: tuple[int, ...]
-    """Those of them that the expected reward depends on."""
-    vectors: tuple[AnyFloatArray, ...]
-    """Of each channel, (items, d)."""
-    noise: tuple[FloatArray, ...]
-    """Of each channel, (items,)."""
-    is_logit: BoolArray
-    """(channels,)"""
-    items: tuple[AnyFloatArray, ...]
-    """Of each scored channel, (items, d), in the precision of the engine."""
+NO_MOMENTS = Moments((), ())
 
 
 class ScoringEngine:
     """The state of `n_users` users in lock-step: beliefs (float64) and, for every item, mean and variance (`dtype`).
 
-    After a reward on item j (reference: eq:update_dis carried over to every item):
+    After a reward on item j (eq:update_dis carried over to every item):
 
         w = cov x_j;  c = E w;  den = noise_j + x_j . w;  g = (reward - x_j . mean) / den
         item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
 
     A model of several channels keeps such means and variances of z for every channel that its expected reward depends
-    on; `means` and `variances` put them together.
+    on; `means` and `variances` put them together. `igcf.online.state` describes when they are kept.
 
     Args:
         model: what is scored.
@@ -67,14 +50,14 @@ class ScoringEngine:
         self.model = model
         self.tracks_variances = tracks_variances
         self.prior = Belief(model.prior_mean, model.prior_cov)
-        self._items: dict[int, AnyFloatArray] = {
-            number: np.ascontiguousarray(model.channels[number].vectors, dtype=dtype) for number in model.scored
-        }
-        self._mixture = Mixture.of(model)
-        self._blocks = [_block(model, span.start, numbers, self._items) for span, numbers in model.blocks]
-        self._prior_z = {n: self._products(n, model.prior_mean[None])[0] for n in model.scored}
-        self._prior_variances = {n: self._variances_of(n, model.prior_cov) for n in model.scored}
-        for shared in (*self._prior_z.values(), *self._prior_variances.values()):
+        channels = [model.channels[number] for number in model.scored]
+        self._items: Arrays = tuple(np.ascontiguousarray(channel.vectors, dtype=dtype) for channel in channels)
+        self._spans = tuple(channel.span for channel in channels)
+        self._mixture = Mixture.from_model(model)
+        self._blocks = scored_blocks(model, self._items)
+        z = tuple(each[0] for each in self._z_of(model.prior_mean[None]))
+        self._prior_moments = Moments(z, self._z_variances_of(model.prior_cov))
+        for shared in (*self._prior_moments.z, *self._prior_moments.variances):
             shared.setflags(write=False)
         self._begin(n_users)
 
@@ -82,108 +65,88 @@ class ScoringEngine:
         self.n_users = n_users
         self.belief_means: FloatArray = _for_all(self.prior.mean, n_users)
         self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
-        self._z: dict[int, Any] = {n: _for_all(z, n_users) for n, z in self._prior_z.items()}
-        self._z_variances = {n: _for_all(v, n_users) for n, v in self._prior_variances.items()}
-        self._shares_prior = self._is_at_prior = self._has_z = self._has_variances = True
-        self._updates = self._updates_behind = 0
+        z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
+        self._state: State = AtPrior(Moments(z, variances))
+        self._is_within_prior = True
         self._scratch: AnyFloatArray | None = None
-        self._forget_sums()
+        self._drop_sums()
 
-    def _forget_sums(self) -> None:
-        self._combined_means: AnyFloatArray | None = None
-        self._combined_variances: AnyFloatArray | None = None
+    def _drop_sums(self) -> None:
+        self._means: AnyFloatArray | None = None
+        self._variances: AnyFloatArray | None = None
 
     def fresh(self, n_users: int = 1) -> "ScoringEngine":
-        """A new engine at the prior that shares the item matrices and the prior's moments with this one."""
+        """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(ScoringEngine)
-        other.model, other.prior, other._items, other._mixture = self.model, self.prior, self._items, self._mixture
-        other._blocks = self._blocks
-        other.tracks_variances = self.tracks_variances
-        other._prior_z, other._prior_variances = self._prior_z, self._prior_variances
+        other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
+        other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
+        other._blocks, other._prior_moments = self._blocks, self._prior_moments
         other._begin(n_users)
         return other
 
     @property
     def means(self) -> AnyFloatArray:
         """The expected reward of every item, (users, items); not to be written to."""
-        if self._combined_means is None:
-            if not self._has_z:
-                self._compute_z()
-            z = [self._z[number] for number in self.model.scored]
-            self._combined_means = z[0] if self.model.is_linear else self._mixture.expected(z)
-        return self._combined_means
+        if self._means is None:
+            z = self._z()
+            self._means = z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+        return self._means
 
     @property
     def variances(self) -> AnyFloatArray:
-        """The variance of that expectation, (users, items); not to be written to.
-
-        To first order where the model is not linear (`igcf.online.combining.Mixture.spread`).
-        """
-        if self._combined_variances is None:
-            if not self._has_variances:
-                self.resync()
-            self._combined_variances = self._spread(self._z_variances)
-        return self._combined_variances
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether `variances` would have to be computed item by item, as after `set_belief`."""
-        return not self._has_variances
+        """The variance of that expectation, (users, items), to first order; not to be written to."""
+        if self._variances is None:
+            z, variances = self._up_to_date().moments
+            is_linear = self.model.is_linear
+            self._variances = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
+        return self._variances
 
     def variances_at(self, rows: IntArray) -> AnyFloatArray:
-        """`variances` of the only user at some items; where the engine is behind, of these items alone."""
-        if self._has_variances:
-            return np.asarray(self.variances[0, rows])
-        return self._spread({n: self._variances_of(n, self.belief_covs[0], rows) for n in self._items}, rows)
-
-    def chosen_by_bounds(
-        self, available: BoolArray, nu: float, k: int
-    ) -> tuple[IntArray, AnyFloatArray, AnyFloatArray] | None:
-        """Rows, scores and variances of the k best by mean + nu sqrt(variance) of the only user, with few variances.
-
-        A user is known no less than the population, so its variances are bounds. None where scores are equal, or
-        where nothing was compiled: all variances decide then.
-        """
-        scored, cov = self.model.scored, self.belief_covs[0]
-        means, spans = self.means[0], [self.model.channels[number].span for number in scored]
-        return choose_by_bounds(
-            self._mixture.parts,
-            tuple(self._items[number] for number in scored),
-            tuple(cov[span, span].astype(means.dtype, order="C") for span in spans),
-            tuple(self._z[number] for number in scored),
-            tuple(self._prior_variances[number] for number in scored),
-            means,
-            available,
-            nu,
-            k,
-        )
-
-    def _spread(self, z_variances: Mapping[int, AnyFloatArray], rows: IntArray | None = None) -> AnyFloatArray:
-        """The variance of the expected reward from those of z: of all users, or of the only one at `rows`."""
+        """`variances` of the only user at some items; in the stale state they are computed for these items alone."""
+        if self._variances is not None:
+            return np.asarray(self._variances[0, rows])
+        if isinstance(self._state, Stale):
+            variances = self._z_variances_of(self.belief_covs[0], rows)
+        else:
+            variances = tuple(each[0, rows] for each in self._state.moments.variances)
         if self.model.is_linear:
-            return z_variances[0]
-        if not self._has_z:
-            self._compute_z()
-        z = [self._z[number] if rows is None else self._z[number][0, rows] for number in self.model.scored]
-        return self._mixture.spread(z, [z_variances[number] for number in self.model.scored])
+            return np.asarray(variances[0])
+        return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
+
+    def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
+        """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
+
+        After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
+        """
+        query = Query(available, k, nu, make_rng)
+        if isinstance(self._state, Stale) and self._is_within_prior:
+            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
+            z = tuple(each[0] for each in self._z())
+            user = Bounds(self._items, covs, z, self._prior_moments.variances, self.means[0])
+            return backend.loops.select_bounded(self._mixture, user, query)
+        selection, means = backend.loops.select_tracked(self._mixture, self._up_to_date().first_user, query)
+        if not self.model.is_linear:
+            self._means = means[None]
+        return selection
 
     def belief(self, user: int = 0) -> Belief:
-        """A copy of the belief about one user."""
+        """Return a copy of the belief about one user."""
         return Belief(self.belief_means[user].copy(), self.belief_covs[user].copy())
 
-    def set_belief(self, belief: Belief, user: int = 0) -> None:
-        """Take over a belief computed elsewhere, for instance from a stored history."""
-        self._forget_sums()
+    def set_belief(self, belief: Belief, user: int = 0, *, is_within_prior: bool | None = None) -> None:
+        """Take over a belief computed elsewhere, for instance from a stored history.
+
+        `is_within_prior` says that it is no wider than the prior, as any that was learned from it; None: find out.
+        """
         if self.n_users == 1:
             self.belief_means = np.array(belief.mean[None], order="C")
             self.belief_covs = np.array(belief.cov[None], order="C")
-            self._shares_prior = False
+            self._is_within_prior = belief.is_within(self.prior) if is_within_prior is None else is_within_prior
         else:
-            if self._shares_prior:
-                self._own_beliefs()
+            self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
-        self._has_z = self._has_variances = False
-        self._updates_behind = 0
+        self._drop_sums()
+        self._state = Stale()
 
     def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
         """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
@@ -196,141 +159,122 @@ class ScoringEngine:
             for row, value in zip(rows[0].tolist(), numbers[0].tolist(), strict=True):
                 self.observe_one(row, value)
             return
-        self._prepare_update()
+        state = self._begin_update()
         for slot in range(rows.shape[1]):
             for block in self._blocks:
-                for channel in block.channels:
-                    self._learn(channel, block, rows[:, slot], channel.reward.of(numbers[:, slot]))
-        self._finish_update(rows.shape[1])
+                self._observe_block(block, rows[:, slot], numbers[:, slot], state)
+        self._finish_update(state, rows.shape[1])
 
     def observe_one(self, row: int, value: float) -> None:
-        """The same for one reaction of the only user, all that it reveals about a block of the vector at once."""
-        self._prepare_update()
+        """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
+        state = self._begin_update()
+        mean, cov = self.belief_means[0], self.belief_covs[0]
         for block in self._blocks:
-            scored = block.scored if self._follows else ()
-            learn(
-                self.belief_means[0],
-                self.belief_covs[0],
-                block.start,
-                row,
-                tuple([channel.reward.of_one(value) for channel in block.channels]),
-                block.vectors,
-                block.noise,
-                block.is_logit,
-                block.items if scored else (),
-                tuple([self._z[number][0] for number in scored]),
-                tuple([self._z_variances[number][0] for number in scored]),
-            )
-        self._finish_update(1)
+            moments = state.at(block.places) if isinstance(state, Tracked) else NO_MOMENTS
+            backend.loops.observe_and_rescore(mean, cov, block.arrays, row, block.rewards_of(value), moments)
+        self._finish_update(state, 1)
 
-    def _prepare_update(self) -> None:
-        self._forget_sums()
-        if self._shares_prior:
+    def _observe_block(self, block: ScoredBlock, rows: IntArray, values: FloatArray, state: Tracked | Stale) -> None:
+        """Update one block of all users' vectors by a reaction each, and everything that is scored by it."""
+        for channel in block.channels:
+            evidence = Evidence(
+                channel.vectors[rows].astype(np.float64),
+                channel.reward.of(values),
+                channel.noise_var[rows],
+                np.full(self.n_users, channel.link == "logit"),
+            )
+            w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
+            if isinstance(state, Stale):
+                continue
+            for place in block.places:
+                z, variances = state.moments.z[place], state.moments.variances[place]
+                if self._scratch is None:
+                    self._scratch = np.empty_like(z)
+                products = np.matmul(w.astype(z.dtype), self._items[place].T, out=self._scratch)
+                backend.loops.rescore_users(products, steps, z, variances)
+
+    def _begin_update(self) -> Tracked | Stale:
+        """Leave the prior, and return the state that an update is to be carried over to."""
+        self._drop_sums()
+        state = self._state
+        if isinstance(state, AtPrior):
             self._own_beliefs()
-        if self._is_at_prior and self._follows:
-            self._z = {n: np.array(z, order="C") for n, z in self._z.items()}
-            self._z_variances = {n: np.array(v, order="C") for n, v in self._z_variances.items()}
-            self._is_at_prior = False
+            self._state = state = state.owned() if self.tracks_variances else Stale()
+        elif isinstance(state, Tracked) and not self.tracks_variances:
+            self._state = state = Stale()
+        return state
 
     def _own_beliefs(self) -> None:
-        """Until something is learned, the arrays are the prior's own."""
-        self.belief_means = np.array(self.belief_means, order="C")
-        self.belief_covs = np.array(self.belief_covs, order="C")
-        self._shares_prior = False
+        """Copy the beliefs where they are still the prior's own arrays."""
+        if isinstance(self._state, AtPrior):
+            self.belief_means = np.array(self.belief_means, order="C")
+            self.belief_covs = np.array(self.belief_covs, order="C")
 
-    @property
-    def _follows(self) -> bool:
-        """Whether updates are carried over to the items' means and variances."""
-        return self.tracks_variances and self._has_variances
-
-    def _finish_update(self, n_reactions: int) -> None:
-        if self._follows:
-            self._updates += n_reactions
-            is_due = self._updates >= RESYNC_EVERY
+    def _finish_update(self, state: Tracked | Stale, n_reactions: int) -> None:
+        state.n_updates += n_reactions
+        if isinstance(state, Tracked):
+            is_due = state.n_updates >= RESYNC_EVERY
         else:
-            self._has_z = self._has_variances = False
-            self._updates_behind += n_reactions
-            is_due = self.tracks_variances and self._updates_behind >= CATCH_UP
+            state.z = None
+            is_due = self.tracks_variances and state.n_updates >= CATCH_UP
         if is_due:
             self.resync()
 
     def forget(self, keep: float) -> None:
         """Let every user's evidence decay toward the population by the factor `keep`."""
         if keep < 1.0:
-            self._forget_sums()
             means, covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
             self.belief_means, self.belief_covs = np.ascontiguousarray(means), np.ascontiguousarray(covs)
-            self._shares_prior = False
-            self._has_z = self._has_variances = False
-            self._updates_behind = 0
+            self._drop_sums()
+            self._state = Stale()
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""
-        self._forget_sums()
-        self._compute_z()
-        for number in self._items:
-            rows = [self._variances_of(number, cov) for cov in self.belief_covs]
-            self._z_variances[number] = rows[0][None] if self.n_users == 1 else np.stack(rows)
-        self._has_variances = True
-        self._is_at_prior = False
-        self._updates = self._updates_behind = 0
-
-    def _compute_z(self) -> None:
-        self._has_z = True
-        for number in self.model.scored:
-            self._z[number] = self._products(number, self.belief_means)
+        self._own_beliefs()
+        self._drop_sums()
+        of_users = [self._z_variances_of(cov) for cov in self.belief_covs]
+        variances = tuple(
+            each[0][None] if self.n_users == 1 else np.stack(each) for each in zip(*of_users, strict=True)
+        )
+        self._state = Tracked(Moments(self._z_of(self.belief_means), variances))
 
     def item_uncertainty(self) -> FloatArray:
-        """What the items' own variances s_i add to the variance of a score, (users, items).
+        """Return what the items' own variances s_i add to the variance of a score, (users, items).
 
         For independent e_i ~ N(x_i, diag s_i) and user ~ N(m, S) it is m' diag(s_i) m + trace(diag(s_i) S).
         """
         second_moment = self.belief_means**2 + np.einsum("bdd->bd", self.belief_covs)
         return np.asarray(second_moment @ self.model.item_variances.T)
 
-    def _learn(self, channel: Channel, block: "_Block", rows: IntArray, rewards: FloatArray) -> None:
-        """Update the block of all users' vectors that this channel speaks of, and everything that is scored by it."""
-        w, steps = absorb(
-            self.belief_means,
-            self.belief_covs,
-            channel.start,
-            channel.vectors[rows].astype(np.float64),
-            rewards,
-            channel.noise_var[rows],
-            np.full(self.n_users, channel.link == "logit"),
-        )
-        for number in block.scored if self._follows else ():
-            z = self._z[number]
-            if self._scratch is None:
-                self._scratch = np.empty_like(z)
-            products = np.matmul(w.astype(z.dtype), self._items[number].T, out=self._scratch)
-            carry_over_to_many(products, steps, z, self._z_variances[number])
+    def _up_to_date(self) -> AtPrior | Tracked:
+        """The state with the moments of all items, which are computed where they are stale."""
+        if isinstance(self._state, Stale):
+            self.resync()
+        assert not isinstance(self._state, Stale)  # noqa: S101
+        return self._state
 
-    def _products(self, number: int, user: FloatArray) -> AnyFloatArray:
-        """A channel's item vectors times user vectors (users, d), (users, items)."""
-        items = self._items[number]
-        block = user[:, self.model.channels[number].span].astype(items.dtype)
-        if len(block) == 1:  # a matrix-vector product reads the items once, in order
-            return np.asarray(items @ block[0])[None]
-        return np.asarray(block @ items.T)
+    def _z(self) -> Arrays:
+        """Means of z of all items, computed where they are stale."""
+        state = self._state
+        if not isinstance(state, Stale):
+            return state.moments.z
+        if state.z is None:
+            state.z = self._z_of(self.belief_means)
+        return state.z
 
-    def _variances_of(self, number: int, cov: FloatArray, rows: IntArray | None = None) -> AnyFloatArray:
-        span = self.model.channels[number].span
-        return variances_of(self._items[number], cov[span, span], rows)
+    def _z_of(self, users: FloatArray) -> Arrays:
+        """Each scored channel's item vectors times user vectors (users, d), arrays (users, items)."""
+        found = []
+        for items, span in zip(self._items, self._spans, strict=True):
+            own = users[:, span].astype(items.dtype)
+            # for one user a matrix-vector product, which reads the items once, in order
+            found.append(np.asarray(items @ own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
+        return tuple(found)
 
-
-def _block(model: Model, start: int, numbers: tuple[int, ...], items: Mapping[int, AnyFloatArray]) -> _Block:
-    channels = tuple(model.channels[number] for number in numbers)
-    scored = tuple(number for number in numbers if number in model.scored)
-    return _Block(
-        start,
-        channels,
-        scored,
-        tuple(channel.vectors for channel in channels),
-        tuple(channel.noise_var for channel in channels),
-        np.array([channel.link == "logit" for channel in channels]),
-        tuple(items[number] for number in scored),
-    )
+    def _z_variances_of(self, cov: FloatArray, rows: IntArray | None = None) -> Arrays:
+        """The variances of z of each scored channel for one user, of all items or of those at `rows`."""
+        pairs = zip(self._items, self._spans, strict=True)
+        return tuple(backend.loops.variances_of(items, cov[span, span], rows) for items, span in pairs)
 
 
 def _for_all(of_prior: Any, n_users: int) -> Any:

@@ -6,22 +6,23 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.model import Model
+from igcf.online import backend
+from igcf.online.backend import Evidence
 from igcf.online.belief import Belief
-from igcf.online.kernels import absorb
 
 
 def prior_belief(model: Model) -> Belief:
-    """What is believed of a user before the first reaction."""
+    """Return what is believed of a user before the first reaction."""
     return Belief(model.prior_mean, model.prior_cov)
 
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
-    """The belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
+    """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
     return _after(belief, model, [row], [value])
 
 
 def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting: float) -> Iterator[Belief]:
-    """The belief after each reaction of a history, oldest first."""
+    """Yield the belief after each reaction of a history, oldest first."""
     prior = belief = prior_belief(model)
     for row, value in zip(rows, values, strict=True):
         belief = learned(belief.decayed(prior, forgetting), model, row, value)
@@ -29,7 +30,7 @@ def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting
 
 
 def belief_from_history(model: Model, rows: list[int], values: list[float], forgetting: float) -> Belief:
-    """The belief after a whole history; equals learning it reaction by reaction."""
+    """Return the belief after a whole history; equals learning it reaction by reaction."""
     belief = prior_belief(model)
     if forgetting == 1.0 or model.has_identity_links:
         return _after(belief, model, rows, values, forgetting)
@@ -39,9 +40,9 @@ def belief_from_history(model: Model, rows: list[int], values: list[float], forg
 
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
-    """The belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
+    """Return the belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
     items = np.array(rows)
-    means, covs = np.array(belief.mean[None], order="C"), np.array(belief.cov[None], order="C")
+    mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
     for span, numbers in model.blocks:
         channels = [model.channels[number] for number in numbers]
         x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))
@@ -51,14 +52,15 @@ def _after(belief: Belief, model: Model, rows: list[int], values: list[float], f
             rewards[:, number], is_logit[:, number] = channel.reward.of(values), channel.link == "logit"
         if forgetting < 1.0:
             noise /= _weights(len(rows), forgetting)
-        absorb(means, covs, span.start, x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
-    return Belief(means[0], covs[0])
+        evidence = Evidence(x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
+        backend.loops.update_belief(mean, cov, span.start, evidence)
+    return Belief(mean, cov)
 
 
 def contributions(
     model: Model, rows: list[int], values: list[float], forgetting: float, item_row: int
 ) -> tuple[float, FloatArray]:
-    """An item's expected reward in the population, and what each reaction of a history added to it.
+    """Return an item's expected reward in the population, and what each reaction of a history added to it.
 
     Linear models: mean = x . m0 + sum_s k_s a_s with k_s = x' S0 x_s and a = M^-1 (rewards - X m0), M = X S0 X' +
     noise, the block form of eq:update_dis read term by term; the order of the reactions does not matter. Otherwise
@@ -81,7 +83,7 @@ def contributions(
 def evidence(
     model: Model, rows: list[int], values: list[float], forgetting: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """All that a history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
+    """Return all that a history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
 
     Forgetting gives a reaction that is `age` reactions old the weight forgetting ** age; what a reaction leaves unknown
     gets a noise so large that it weighs nothing.
@@ -96,7 +98,7 @@ def evidence(
 
 
 def _weights(n_reactions: int, forgetting: float) -> FloatArray:
-    """What is left of each reaction, oldest first, (reactions, 1)."""
+    """Weights that forgetting leaves to the reactions of a history, oldest first, shape (reactions, 1)."""
     return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))[:, None]
 
 

@@ -1,18 +1,17 @@
-"""How the next items are chosen: a score per item from the belief, and the best available ones."""
+"""How items are ranked: a score per item from the state of the users."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, covariance_root
 from igcf.errors import ConfigError
-from igcf.online.choosing import Columns, Lots, answer, choose, columns_of
 from igcf.online.engine import ScoringEngine
 
 
 class Policy(Protocol):
-    """Turns the state of all users into scores; larger is recommended first."""
+    """Anything that turns the state of all users into scores; larger is recommended first."""
 
     @property
     def needs_variances(self) -> bool:
@@ -20,9 +19,9 @@ class Policy(Protocol):
         ...
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """One score per user and item, (users, items): a new array, or `engine.means` itself.
+        """Return one score per user and item, (users, items): a new array, or `engine.means` itself.
 
-        `available` marks what may be recommended.
+        `available` marks what may be recommended; the scores of these items must be finite.
         """
         ...
 
@@ -38,7 +37,7 @@ class Greedy:
     needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """The posterior means."""
+        """Return the posterior means."""
         return engine.means
 
 
@@ -57,11 +56,11 @@ class Ucb:
 
     @property
     def needs_variances(self) -> bool:
-        """Not without exploration."""
+        """Whether scores depend on variances: not without exploration."""
         return self.nu > 0
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """Mean plus `nu` standard deviations."""
+        """Return the means plus `nu` standard deviations."""
         if self.nu == 0:
             return engine.means
         scores: AnyFloatArray = np.sqrt(_variances(engine, self.item_uncertainty))
@@ -87,7 +86,7 @@ class InfoUcb:
             raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta}")
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """Mean plus the information-theoretic width."""
+        """Return the means plus the information-theoretic widths."""
         var = _variances(engine, self.item_uncertainty)
         log_term = np.log1p(var / engine.model.item_noise)  # twice the mutual information
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -106,10 +105,9 @@ class Thompson:
     needs_variances: ClassVar[bool] = False
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """Scores of all items under one draw per user."""
-        size, axes = np.linalg.eigh(engine.belief_covs)  # the covariance may be singular, so no Cholesky
-        spread = np.sqrt(np.maximum(size, 0.0)) * rng.standard_normal(size.shape)
-        draw = engine.belief_means + np.einsum("bij,bj->bi", axes, spread)
+        """Return the expected rewards under one draw per user."""
+        noise = rng.standard_normal(engine.belief_means.shape)
+        draw = engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise)
         scores = engine.model.expected(draw)
         if self.item_uncertainty:
             scores += np.sqrt(draw**2 @ engine.model.item_variances.T) * rng.standard_normal(scores.shape)
@@ -120,7 +118,7 @@ POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
 
 
 def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncertainty: bool = False) -> Policy:
-    """The policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`."""
+    """Return the policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`."""
     if name == "ucb":
         return Ucb(nu, item_uncertainty)
     if name == "info-ucb":
@@ -130,36 +128,3 @@ def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncert
     if name == "greedy":
         return Greedy()
     raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
-
-
-def chosen(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots
-) -> tuple[IntArray, AnyFloatArray]:
-    """The `k` best available items of each user, best first, and their scores, both (users, k)."""
-    if isinstance(policy, Ucb) and not policy.item_uncertainty:
-        variances = engine.variances if policy.needs_variances else None
-        return choose(engine.means, variances, available, policy.nu, k, lots=lots)
-    return choose(policy.scores(engine, available, rng=lots()), None, available, 0.0, k, lots=lots)
-
-
-def answer_to_one(policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, lots: Lots) -> Columns:
-    """The `k` best available items of the only user, best first, and what is believed of them."""
-    nu = policy.nu if isinstance(policy, Ucb) and not policy.item_uncertainty else None
-    if engine.is_behind:
-        found = engine.chosen_by_bounds(available[0], nu, k) if nu else None
-        if found is None:
-            rows, scores = chosen(policy, engine, available, k, lots=lots)
-            found = rows[0], scores[0], engine.variances_at(rows[0])
-        return columns_of(*found, engine.means[0], available[0])
-    if nu is not None:
-        return answer(engine.means, engine.variances, available, nu, k, lots=lots)
-    scores = policy.scores(engine, available, rng=lots())
-    return answer(engine.means, engine.variances, available, 0.0, k, scores=scores, lots=lots)
-
-
-def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
-    """The `k` best available items of each user, best first, (users, k); equal scores are ordered by lot.
-
-    Every row must have at least `k` available items.
-    """
-    return choose(scores, None, available, 0.0, k, lots=lambda: rng)[0]

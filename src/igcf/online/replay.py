@@ -9,7 +9,8 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.model import Model
 from igcf.online.engine import ScoringEngine
-from igcf.online.policies import Policy, chosen
+from igcf.online.policies import Policy
+from igcf.online.selection import select_items
 
 BLOCK = 512
 """Users in lock-step at a time, so that thousands of users fit in memory."""
@@ -23,11 +24,11 @@ class Learner(Protocol):
         ...
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """The next `k` items of each user, best first, (users, k), out of `available` (users, items)."""
+        """Return the next `k` items of each user, best first, (users, k), out of `available` (users, items)."""
         ...
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """The reactions to what was selected, both (users, k); NaN: no reaction."""
+        """Learn from the reactions to what was selected, both (users, k); NaN: no reaction."""
         ...
 
 
@@ -44,11 +45,11 @@ class ModelLearner:
         self._rng = rng
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """The policy's best available items."""
-        return chosen(self.policy, self.engine, available, k, lots=lambda: self._rng)[0]
+        """Return the policy's best available items."""
+        return select_items(self.policy, self.engine, available, k, make_rng=lambda: self._rng)[0]
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Closed-form updates of all users."""
+        """Update all users in closed form."""
         self.engine.forget(self.forgetting)
         self.engine.observe(rows, values)
 
@@ -58,9 +59,9 @@ class Shown:
     """What was shown in every round and how the user reacted."""
 
     rows: IntArray
-    """(users, rounds, slate) item rows"""
+    """Item rows, shape (users, rounds, slate)."""
     values: Float32Array
-    """(users, rounds, slate); NaN: no reaction"""
+    """Values in the units of the log, shape (users, rounds, slate); NaN: no reaction."""
 
 
 def replay(
@@ -80,7 +81,7 @@ def replay(
             evenly among them: the tastes change from one to the next and nobody tells the learner.
         rounds: rounds per user.
         slate: items per round; all of them are observed.
-        rng: draws and ties.
+        rng: random numbers of draws and ties.
         block: users in lock-step at a time.
     """
     phases = [truth] if isinstance(truth, np.ndarray) else list(truth)

@@ -15,7 +15,8 @@ from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.learning import belief_from_history, contributions
-from igcf.online.policies import Policy, Ucb, answer_to_one
+from igcf.online.policies import Policy, Ucb
+from igcf.online.selection import selection_details
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
@@ -112,15 +113,14 @@ class Session:
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
-        if history:
-            engine.set_belief(
-                belief_from_history(self.model, self._rows, self._values, self._forgetting)
-                if belief is None
-                else belief
-            )
+        if history and belief is None:
+            learned = belief_from_history(self.model, self._rows, self._values, self._forgetting)
+            engine.set_belief(learned, is_within_prior=True)
+        elif history and belief is not None:
+            engine.set_belief(belief)
 
-    def _lots(self) -> np.random.Generator:
-        """The source of draws and ties, made when it is first needed."""
+    def _make_rng(self) -> np.random.Generator:
+        """Return the source of draws and ties, made when it is first needed."""
         if isinstance(self._seed, tuple):
             seed, number = self._seed
             self._seed = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
@@ -150,7 +150,7 @@ class Session:
         candidates: Iterable[str] | None = None,
         policy: Policy | None = None,
     ) -> list[Recommendation]:
-        """The `k` best items that this user has not reacted to, best first.
+        """Return the `k` best items that this user has not reacted to, best first.
 
         Args:
             k: how many.
@@ -159,15 +159,15 @@ class Session:
             policy: used instead of the recommender's own, for this call.
         """
         available = self.available(k, exclude, candidates)
-        rows, scores, means, stds, ranks = answer_to_one(
-            policy or self.policy, self._engine, available, k, lots=self._lots
+        rows, scores, means, stds, ranks = selection_details(
+            policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks)
         return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
-        """Which items `recommend` would choose from, (1, items), not to be written to; at least `k` or a refusal."""
+        """Return which items `recommend` would choose from, (1, items), not to be written to; refuse fewer than `k`."""
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available, left = self._unseen, self._n_unseen

@@ -1,4 +1,6 @@
 /* Means and variances of the expected reward from those of several channels. */
+#ifndef IGCF_MIXTURE_H
+#define IGCF_MIXTURE_H
 #include "common.h"
 
 /* exp(-z) for |z| up to 80: 2^n times a polynomial on half a power of two, within 1e-6 of the truth; no branches. */
@@ -41,27 +43,25 @@ INLINE void multiply(const struct mixture* mixture, Py_ssize_t term, Py_ssize_t 
             for (Py_ssize_t i = 0; i < size; i++) product[i] *= activations[c][i];
 }
 
-FOR_EACH_PROCESSOR
-static void expect(const struct mixture* mixture, float* const* z, Py_ssize_t n, float* means) {
-    float activations[MOST_CHANNELS][BLOCK], product[BLOCK];
-    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
-        Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        float* own = means + start;
-        activate(mixture, z, start, size, activations);
-        for (Py_ssize_t i = 0; i < size; i++) own[i] = 0.0f;
-        for (Py_ssize_t term = 0; term < mixture->n_terms; term++) {
-            multiply(mixture, term, -1, size, activations, product);
-            for (Py_ssize_t i = 0; i < size; i++) own[i] += product[i];
-        }
+INLINE void expect_block(const struct mixture* mixture, float activations[][BLOCK], Py_ssize_t size, float* means) {
+    float product[BLOCK];
+    for (Py_ssize_t i = 0; i < size; i++) means[i] = 0.0f;
+    for (Py_ssize_t term = 0; term < mixture->n_terms; term++) {
+        multiply(mixture, term, -1, size, activations, product);
+        for (Py_ssize_t i = 0; i < size; i++) means[i] += product[i];
     }
 }
 
 /* To first order; channels of one block are taken as moving together. */
-INLINE void spread_block(const struct mixture* mixture, float* const* z, float* const* z_variances, Py_ssize_t start,
-                         Py_ssize_t size, float* variances) {
-    float activations[MOST_CHANNELS][BLOCK], deviations[MOST_CHANNELS][BLOCK], product[BLOCK], slope[BLOCK];
-    activate(mixture, z, start, size, activations);
-    for (Py_ssize_t b = 0; b < mixture->n_channels; b++)
+INLINE void spread_block(const struct mixture* mixture, float activations[][BLOCK], float* const* z_variances,
+                         Py_ssize_t start, Py_ssize_t size, float* variances) {
+    float deviations[MOST_CHANNELS][BLOCK], product[BLOCK], slope[BLOCK];
+    Py_ssize_t n_blocks = 0;
+    for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
+        Py_ssize_t own_block = mixture->block[c];
+        if (own_block >= n_blocks) n_blocks = own_block + 1;
+    }
+    for (Py_ssize_t b = 0; b < n_blocks; b++)
         for (Py_ssize_t i = 0; i < size; i++) deviations[b][i] = 0.0f;
     for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
         float* own = deviations[mixture->block[c]];
@@ -76,13 +76,43 @@ INLINE void spread_block(const struct mixture* mixture, float* const* z, float* 
         for (Py_ssize_t i = 0; i < size; i++) own[i] += sqrtf(z_variances[c][start + i]) * fabsf(slope[i]);
     }
     for (Py_ssize_t i = 0; i < size; i++) variances[i] = 0.0f;
-    for (Py_ssize_t b = 0; b < mixture->n_channels; b++)
+    for (Py_ssize_t b = 0; b < n_blocks; b++)
         for (Py_ssize_t i = 0; i < size; i++) variances[i] += deviations[b][i] * deviations[b][i];
+}
+
+/* Calls for one block of items; where it is whole, the compiler knows its size. */
+#define FOR_BLOCK(call, size)   \
+    do {                        \
+        if ((size) == BLOCK) {  \
+            call(BLOCK);        \
+        } else {                \
+            call(size);         \
+        }                       \
+    } while (0)
+
+FOR_EACH_PROCESSOR
+static void expect(const struct mixture* mixture, float* const* z, Py_ssize_t n, float* means) {
+    float activations[MOST_CHANNELS][BLOCK];
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+        Py_ssize_t left = n - start < BLOCK ? n - start : BLOCK;
+#define EXPECT(size)                                \
+    activate(mixture, z, start, size, activations); \
+    expect_block(mixture, activations, size, means + start)
+        FOR_BLOCK(EXPECT, left);
+    }
 }
 
 FOR_EACH_PROCESSOR
 static void spread(const struct mixture* mixture, float* const* z, float* const* z_variances, Py_ssize_t n,
                    float* variances) {
-    for (Py_ssize_t start = 0; start < n; start += BLOCK)
-        spread_block(mixture, z, z_variances, start, n - start < BLOCK ? n - start : BLOCK, variances + start);
+    float activations[MOST_CHANNELS][BLOCK];
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+        Py_ssize_t left = n - start < BLOCK ? n - start : BLOCK;
+#define SPREAD(size)                                \
+    activate(mixture, z, start, size, activations); \
+    spread_block(mixture, activations, z_variances, start, size, variances + start)
+        FOR_BLOCK(SPREAD, left);
+    }
 }
+
+#endif

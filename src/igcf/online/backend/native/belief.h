@@ -1,4 +1,6 @@
-/* Reactions into the belief about a user. */
+/* Updates of the belief about a user. */
+#ifndef IGCF_BELIEF_H
+#define IGCF_BELIEF_H
 #include "common.h"
 
 /* The compiler is told that there are no NaNs, so comparisons do not find them. */
@@ -10,7 +12,7 @@ INLINE int is_nan(double number) {
 
 INLINE double sigmoid(double z) { return 1.0 / (1.0 + exp(-(z > LOWEST ? z : LOWEST))); }
 
-/* igcf.online.kernels.logistic_step for one user */
+/* igcf.online.backend.numpy_beliefs.logistic_step for one user */
 INLINE void logistic_step(double z, double q, double reward, double noise, double* shift, double* shrink) {
     double weight = 1.0 / noise, a = (2.0 * reward - 1.0) * z > 0.0 ? z : 0.0;
     if (q < 1e-12) q = 1e-12;
@@ -74,7 +76,7 @@ INLINE void next_product(double* cov, Py_ssize_t stride, Py_ssize_t d, const dou
 
 /* Some reactions of one user, one after the other: eq:update_dis, or a Laplace step. */
 FOR_EACH_PROCESSOR
-static void absorb_all(double* mean, double* cov, Py_ssize_t stride, Py_ssize_t d, Py_ssize_t n, const double* xs,
+static void update_belief(double* mean, double* cov, Py_ssize_t stride, Py_ssize_t d, Py_ssize_t n, const double* xs,
                        const double* rewards, const double* noise, const uint8_t* is_logit, double* ws, double* steps) {
     const double* last = NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -109,3 +111,5 @@ static void absorb_all(double* mean, double* cov, Py_ssize_t stride, Py_ssize_t 
     for (Py_ssize_t row = 1; n > 1 && row < d; row++) /* what is left of the diagonal is its mirror image */
         for (Py_ssize_t j = 0; j < row; j++) cov[row * stride + j] = cov[j * stride + row];
 }
+
+#endif

@@ -9,15 +9,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+/* One version of a function per generation of processors, picked when the module is loaded. The loader of glibc does
+ * that; other C libraries (musl), other compilers and IGCF_ONE_VERSION get a single version. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
+    !defined(IGCF_ONE_VERSION)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOR_EACH_PROCESSOR
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* igcf.online.kernels and igcf.online.choosing have the same numbers, but for the items worked on at a time. */
-enum { NEWTON_STEPS = 8, MOST_CHOSEN = 64, MOST_CHANNELS = 8, BLOCK = 64 };
+/* igcf.online.backend.types has the same numbers, but for the items worked on at a time. */
+enum { NEWTON_STEPS = 8, MOST_SELECTED = 64, MOST_CHANNELS = 8, BLOCK = 64 };
 static const double LOWEST = -80.0;           /* igcf.model.channel.LOWEST */
 static const float ABOVE_ROUNDING = 1.00001f; /* more than what single precision can change in a score */
 

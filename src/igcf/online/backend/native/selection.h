@@ -1,4 +1,6 @@
 /* The best items, and where they stand. */
+#ifndef IGCF_SELECTION_H
+#define IGCF_SELECTION_H
 #include "items.h"
 #include "mixture.h"
 
@@ -18,13 +20,13 @@ INLINE float score_block(const float* means, const float* variances, const uint8
 /* The best items so far, best first; one more than asked for, which tells whether the last place is a tie. */
 struct best {
     Py_ssize_t k;
-    float scores[MOST_CHOSEN + 1], variances[MOST_CHOSEN + 1];
-    int64_t rows[MOST_CHOSEN + 1];
+    float scores[MOST_SELECTED + 1], variances[MOST_SELECTED + 1];
+    int64_t rows[MOST_SELECTED + 1];
 };
 
 INLINE void begin(struct best* best, Py_ssize_t k) {
     best->k = k;
-    for (Py_ssize_t i = 0; i <= MOST_CHOSEN; i++) best->scores[i] = -FLT_MAX, best->rows[i] = -1;
+    for (Py_ssize_t i = 0; i <= MOST_SELECTED; i++) best->scores[i] = -FLT_MAX, best->rows[i] = -1;
 }
 
 INLINE void insert(struct best* best, float score, float variance, int64_t row) {
@@ -38,7 +40,7 @@ INLINE void insert(struct best* best, float score, float variance, int64_t row) 
     best->scores[place] = score, best->variances[place] = variance, best->rows[place] = row;
 }
 
-/* Copies the k best; whether some of them are equal, or too few. */
+/* Copy the k best; returns whether some of them are equal, or too few. */
 INLINE int finish(const struct best* best, int64_t* rows, float* scores) {
     int is_tied = best->rows[best->k - 1] < 0;
     for (Py_ssize_t i = 0; i < best->k; i++) {
@@ -48,7 +50,7 @@ INLINE int finish(const struct best* best, int64_t* rows, float* scores) {
     return is_tied;
 }
 
-INLINE void choose_all(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
+INLINE void select_all(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
                        struct best* best) {
     float scores[BLOCK];
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
@@ -61,11 +63,11 @@ INLINE void choose_all(const float* means, const float* variances, const uint8_t
 }
 
 FOR_EACH_PROCESSOR
-static int choose_one(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
+static int select_one(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
                       Py_ssize_t k, int64_t* rows, float* scores) {
     struct best best;
     begin(&best, k);
-    choose_all(means, variances, is_available, n, nu, &best);
+    select_all(means, variances, is_available, n, nu, &best);
     return finish(&best, rows, scores);
 }
 
@@ -87,42 +89,69 @@ static void count_above(const float* means, const uint8_t* is_available, Py_ssiz
     }
 }
 
-/* A user whose belief was set: items, covariances and bounds of the variances of z, one per channel. */
-struct returning {
+/* The k best by mean + nu sqrt(variance) straight from the channels, whose activations are computed once; all means are
+ * written, and the variances of what was selected. */
+FOR_EACH_PROCESSOR
+static int select_mixed(const struct mixture* mixture, float* const* z, float* const* z_variances,
+                        const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, float* means, int64_t* rows,
+                        float* scores, float* variances) {
+    struct best best;
+    float activations[MOST_CHANNELS][BLOCK], own_variances[BLOCK], own_scores[BLOCK];
+    begin(&best, k);
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+        Py_ssize_t left = n - start < BLOCK ? n - start : BLOCK;
+        float largest;
+#define SCORE(size)                                                              \
+    activate(mixture, z, start, size, activations);                              \
+    expect_block(mixture, activations, size, means + start);                     \
+    spread_block(mixture, activations, z_variances, start, size, own_variances); \
+    largest = score_block(means + start, own_variances, is_available + start, nu, size, own_scores)
+        FOR_BLOCK(SCORE, left);
+        if (largest <= best.scores[k]) continue;
+        for (Py_ssize_t i = 0; i < left; i++) insert(&best, own_scores[i], own_variances[i], start + i);
+    }
+    for (Py_ssize_t i = 0; i < k; i++) variances[i] = best.variances[i];
+    return finish(&best, rows, scores);
+}
+
+/* A user most of whose variances are not known: items, covariances and bounds of the variances of z per channel. */
+struct bounded {
     float *items[MOST_CHANNELS], *covs[MOST_CHANNELS], *z[MOST_CHANNELS], *bounds[MOST_CHANNELS];
     Py_ssize_t dims[MOST_CHANNELS];
     float* w;
 };
 
-INLINE void insert_exactly(const struct mixture* mixture, const struct returning* user, const float* means, float nu,
+INLINE void insert_exactly(const struct mixture* mixture, const struct bounded* user, const float* means, float nu,
                            int64_t row, struct best* best) {
-    float *z[MOST_CHANNELS], *variances[MOST_CHANNELS];
-    float own[MOST_CHANNELS], variance;
+    float* variances[MOST_CHANNELS];
+    float own[MOST_CHANNELS], activations[MOST_CHANNELS][BLOCK], variance;
     for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
         Py_ssize_t d = user->dims[c];
         own[c] = variance_of(user->items[c] + row * d, d, user->covs[c], user->w);
-        z[c] = user->z[c] + row, variances[c] = own + c;
+        variances[c] = own + c;
     }
-    spread_block(mixture, z, variances, 0, 1, &variance);
+    activate(mixture, user->z, row, 1, activations);
+    spread_block(mixture, activations, variances, 0, 1, &variance);
     insert(best, means[row] + nu * sqrtf(variance), variance, row);
 }
 
 /* The k best by mean + nu sqrt(variance) with few exact variances: an item whose bound is below the k-th best exact
  * score so far cannot be among them. Those with the best means come first, so that this is high from the start. */
 FOR_EACH_PROCESSOR
-static int choose_returning(const struct mixture* mixture, const struct returning* user, const float* means,
-                            const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, int64_t* rows,
-                            float* scores, float* variances) {
+static int select_bounded(const struct mixture* mixture, const struct bounded* user, const float* means,
+                          const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, int64_t* rows,
+                          float* scores, float* variances) {
     struct best likely, best;
-    float bounds[BLOCK];
+    float bounds[BLOCK], activations[MOST_CHANNELS][BLOCK];
     begin(&likely, k);
     begin(&best, k);
-    choose_all(means, NULL, is_available, n, 0.0f, &likely);
+    select_all(means, NULL, is_available, n, 0.0f, &likely);
     for (Py_ssize_t i = 0; i < k && likely.rows[i] >= 0; i++)
         insert_exactly(mixture, user, means, nu, likely.rows[i], &best);
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        spread_block(mixture, user->z, user->bounds, start, size, bounds);
+        activate(mixture, user->z, start, size, activations);
+        spread_block(mixture, activations, user->bounds, start, size, bounds);
         float largest = score_block(means + start, bounds, is_available + start, nu * ABOVE_ROUNDING, size, bounds);
         for (Py_ssize_t i = 0; i < size; i++) {
             float least = best.scores[k - 1], slack = (ABOVE_ROUNDING - 1.0f) * fabsf(least);
@@ -136,3 +165,5 @@ static int choose_returning(const struct mixture* mixture, const struct returnin
     for (Py_ssize_t i = 0; i < k; i++) variances[i] = best.variances[i];
     return finish(&best, rows, scores);
 }
+
+#endif

@@ -1,0 +1,132 @@
+"""The inner loops of the online phase in C (the folder `native`); NumPy does what they have no room for.
+
+Importing this module fails where nothing was compiled. The native loops take single precision, up to `MOST_CHANNELS`
+channels and up to `MOST_SELECTED` items.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.online.backend import _native  # type: ignore[attr-defined]
+from igcf.online.backend.numpy_backend import NumpyBackend
+from igcf.online.backend.types import Arrays, Block, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
+
+MOST_CHANNELS = 8
+"""Channels that the native loops have room for."""
+MOST_SELECTED = 64
+"""Items that the native loops keep in order at a time."""
+_selection = partial(tuple.__new__, Selection)  # `Selection._make` without a Python call
+
+
+def _fits(z: Arrays) -> bool:
+    return len(z) <= MOST_CHANNELS and z[0].dtype == np.float32
+
+
+def _combined(mixture: Mixture, z: Arrays, variances: Arrays | None) -> AnyFloatArray:
+    result: AnyFloatArray = np.empty(z[0].shape, dtype=np.float32)
+    own_variances = None if variances is None else tuple(map(np.ascontiguousarray, variances))
+    _native.combine(mixture.parts, tuple(map(np.ascontiguousarray, z)), own_variances, result)
+    return result
+
+
+class NativeBackend(NumpyBackend):
+    """The same computations in C, in single precision; methods that are not here are those of NumPy."""
+
+    name = "native"
+
+    @staticmethod
+    def update_beliefs(
+        means: FloatArray, covs: FloatArray, start: int, evidence: Evidence
+    ) -> tuple[FloatArray, FloatArray]:
+        """Update the beliefs of many users by one reaction each, in place."""
+        w, steps = np.empty(evidence.x.shape), np.empty(len(evidence.rewards))
+        _native.update_beliefs(means, covs, len(means), start, *evidence, w, steps)
+        return w, steps
+
+    @staticmethod
+    def update_belief(mean: FloatArray, cov: FloatArray, start: int, evidence: Evidence) -> None:
+        """Update one user's belief by any number of reactions, one after the other, in place."""
+        NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
+
+    @staticmethod
+    def observe_and_rescore(
+        mean: FloatArray, cov: FloatArray, block: Block, row: int, rewards: tuple[float, ...], moments: Moments
+    ) -> None:
+        """Update one user's belief by a reaction, and the moments of all items, in place."""
+        start, vectors, noise, is_logit, items = block
+        z, variances = moments
+        if len(rewards) > MOST_CHANNELS or (z and z[0].dtype != np.float32):
+            NumpyBackend.observe_and_rescore(mean, cov, block, row, rewards, moments)
+            return
+        own_items = items if z else ()
+        _native.observe_and_rescore(mean, cov, start, row, rewards, vectors, noise, is_logit, own_items, z, variances)
+
+    @staticmethod
+    def rescore_users(products: AnyFloatArray, steps: FloatArray, z: AnyFloatArray, variances: AnyFloatArray) -> None:
+        """Carry one update of each of many users over to all items, in place."""
+        rescore = _native.rescore_users if products.dtype == np.float32 else NumpyBackend.rescore_users
+        rescore(products, steps, z, variances)
+
+    @staticmethod
+    def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:
+        """Return the expected rewards from the z of all scored channels."""
+        return _combined(mixture, z, None) if _fits(z) else NumpyBackend.expected_rewards(mixture, z)
+
+    @staticmethod
+    def reward_variances(mixture: Mixture, z: Arrays, variances: Arrays) -> AnyFloatArray:
+        """Return the variances of the expected rewards to first order."""
+        return _combined(mixture, z, variances) if _fits(z) else NumpyBackend.reward_variances(mixture, z, variances)
+
+    @staticmethod
+    def select_users(
+        means: AnyFloatArray,
+        variances: AnyFloatArray | None,
+        available: BoolArray,
+        nu: float,
+        k: int,
+        make_rng: MakeRng,
+    ) -> tuple[IntArray, AnyFloatArray]:
+        """Select the `k` best available items of each user; ties are broken at random."""
+        if k > MOST_SELECTED or means.dtype != np.float32:
+            return NumpyBackend.select_users(means, variances, available, nu, k, make_rng)
+        n_users = len(available)
+        rows: IntArray = np.empty((n_users, k), dtype=np.int64)
+        scores: AnyFloatArray = np.empty((n_users, k), dtype=np.float32)
+        is_tied = np.empty(n_users, dtype=np.bool_)
+        means = np.ascontiguousarray(means)
+        variances = None if variances is None else np.ascontiguousarray(variances)
+        if _native.select_users(means, variances, np.ascontiguousarray(available), nu, k, rows, scores, is_tied):
+            own_variances = None if variances is None else variances[is_tied]
+            tied = NumpyBackend.select_users(means[is_tied], own_variances, available[is_tied], nu, k, make_rng)
+            rows[is_tied], scores[is_tied] = tied
+        return rows, scores
+
+    @staticmethod
+    def select_tracked(mixture: Mixture, moments: Moments, query: Query) -> tuple[Selection, AnyFloatArray]:
+        """Select the best items of one user, all of whose moments are known."""
+        z, variances = moments
+        available, k, nu, _ = query
+        if k > MOST_SELECTED or not _fits(z):
+            return NumpyBackend.select_tracked(mixture, moments, query)
+        if mixture.model.is_linear:
+            means = z[0]
+            columns = _native.select(means, variances[0], available, nu, k)
+        else:
+            means = np.empty(len(available), dtype=np.float32)
+            columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means)
+        if columns is None:  # equal scores
+            return NumpyBackend.select_tracked(mixture, moments, query)
+        return _selection(columns), means
+
+    @staticmethod
+    def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:
+        """Select the best items of one user whose variances are not known."""
+        items, covs, z, variances, means = user
+        available, k, nu, _ = query
+        columns = None
+        if k <= MOST_SELECTED and _fits(z):
+            own_covs = tuple(cov.astype(np.float32, order="C") for cov in covs)
+            columns = _native.select_bounded(mixture.parts, items, own_covs, z, variances, means, available, nu, k)
+        return NumpyBackend.select_bounded(mixture, user, query) if columns is None else _selection(columns)

@@ -1,0 +1,20 @@
+"""The inner loops of the online phase in NumPy, as one backend."""
+
+from igcf.online.backend import numpy_beliefs, numpy_items, numpy_selection
+
+
+class NumpyBackend:
+    """Everything that the engine needs computed, in NumPy: the interface of all backends and what they fall back to."""
+
+    name = "numpy"
+    update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
+    update_belief = staticmethod(numpy_beliefs.update_belief)
+    observe_and_rescore = staticmethod(numpy_items.observe_and_rescore)
+    rescore_users = staticmethod(numpy_items.rescore_users)
+    variances_of = staticmethod(numpy_items.variances_of)
+    expected_rewards = staticmethod(numpy_items.expected_rewards)
+    reward_variances = staticmethod(numpy_items.reward_variances)
+    select_users = staticmethod(numpy_selection.select_users)
+    select_tracked = staticmethod(numpy_selection.select_tracked)
+    select_bounded = staticmethod(numpy_selection.select_bounded)
+    describe = staticmethod(numpy_selection.describe)

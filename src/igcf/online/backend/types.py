@@ -1,0 +1,126 @@
+"""What the engine hands to a backend and gets back: plain arrays under names."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.model import Model
+
+NEWTON_STEPS = 8
+"""Steps to the mode of a logistic update; four are enough unless the prior is very wide. Native: the same number."""
+ABOVE_ROUNDING = 1.00001
+"""More than what single precision can change in a score; bounds are widened by it. Native: the same number."""
+
+MakeRng = Callable[[], np.random.Generator]
+"""Gives a generator of random numbers; making one takes as long as a product over thousands of items."""
+Arrays = tuple[Any, ...]
+"""One array per scored channel."""
+
+
+class Evidence(NamedTuple):
+    """What reactions reveal about one block of the users' vectors: one reaction per user, or any number of one user."""
+
+    x: FloatArray
+    """Item vectors, shape (reactions, d)."""
+    rewards: FloatArray
+    """Rewards, shape (reactions,); NaN reveals nothing."""
+    noise: FloatArray
+    """Variances of the rewards, or what a log likelihood is divided by, shape (reactions,)."""
+    is_logit: BoolArray
+    """Whether a reward is a success or failure with a logistic link, shape (reactions,)."""
+
+
+class Block(NamedTuple):
+    """A part of the user's vector that is learned apart from the others, and the channels whose vectors live in it."""
+
+    start: int
+    """First dimension of the block."""
+    vectors: tuple[AnyFloatArray, ...]
+    """Item vectors per channel, each of shape (items, d), float32."""
+    noise: tuple[FloatArray, ...]
+    """Noise variances per channel, each of shape (items,)."""
+    is_logit: BoolArray
+    """Whether a channel has a logistic link, shape (channels,)."""
+    items: Arrays
+    """Item vectors of the channels that the expected reward depends on, in the precision of the engine."""
+
+
+class Moments(NamedTuple):
+    """Means and variances of z of all items, one array per scored channel; of shape (items,) or (users, items)."""
+
+    z: Arrays
+    variances: Arrays
+
+
+class Query(NamedTuple):
+    """Which items one user may get, and how many."""
+
+    available: BoolArray
+    """Whether an item may be selected, shape (items,)."""
+    k: int
+    nu: float
+    """Items are ranked by mean + nu * standard deviation."""
+    make_rng: MakeRng
+    """Asked for random numbers only where scores are equal."""
+
+
+class Bounds(NamedTuple):
+    """What is known of a user whose variances were not computed: the belief, and variances that they do not exceed."""
+
+    items: Arrays
+    """Item vectors per scored channel, each of shape (items, d)."""
+    covs: Arrays
+    """Covariance of the user's vector in the block of each scored channel, shape (d, d)."""
+    z: Arrays
+    """Means of z per scored channel, shape (items,)."""
+    variances: Arrays
+    """Upper bounds of the variances of z per scored channel, shape (items,)."""
+    means: AnyFloatArray
+    """Expected rewards, shape (items,)."""
+
+
+class Selection(NamedTuple):
+    """The items selected for one user, best first, and what is believed of them; lists of equal length."""
+
+    rows: list[int]
+    scores: list[float]
+    means: list[float]
+    stds: list[float]
+    mean_ranks: list[int]
+    """1 + the number of available items with a larger mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """How the expected reward follows from the scored channels: a sum over terms of weight x product of channels."""
+
+    model: Model
+    weights: FloatArray
+    """Weights of the terms, shape (terms,)."""
+    is_member: BoolArray
+    """Which scored channels a term multiplies, shape (terms, channels)."""
+    is_logit: BoolArray
+    """Whether a scored channel has a logistic link, shape (channels,)."""
+    block: IntArray
+    """Block of the user's vector that a scored channel reads, shape (channels,), uint8."""
+
+    @property
+    def parts(self) -> tuple[FloatArray, BoolArray, BoolArray, IntArray]:
+        """The arrays, in the order in which the native loops take them."""
+        return self.weights, self.is_member, self.is_logit, self.block
+
+    @classmethod
+    def from_model(cls, model: Model) -> "Mixture":
+        """Build the mixture from a model's scored channels."""
+        channels = [model.channels[number] for number in model.scored]
+        starts = sorted({channel.start for channel in channels})
+        return cls(
+            model,
+            np.array([term.weight for term in model.terms]),
+            np.array([[number in term.channels for number in model.scored] for term in model.terms]),
+            np.array([channel.link == "logit" for channel in channels]),
+            np.array([starts.index(channel.start) for channel in channels], dtype=np.uint8),
+        )

@@ -1,0 +1,39 @@
+"""The blocks of a user's vector that are learned apart from each other, as a scoring engine goes through them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.model import Channel, Model
+from igcf.online.backend import Arrays, Block
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredBlock:
+    """A block of the user's vector: the channels whose vectors live in it, and which of them are scored."""
+
+    channels: tuple[Channel, ...]
+    places: tuple[int, ...]
+    """Positions of the block's scored channels among all scored channels."""
+    arrays: Block
+
+    def rewards_of(self, value: float) -> tuple[float, ...]:
+        """The reward of a reaction in each channel; NaN reveals nothing."""
+        return tuple([channel.reward.of_one(value) for channel in self.channels])
+
+
+def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:
+    """Build the blocks of a model; `items` are the vectors of its scored channels in the precision of the engine."""
+    found = []
+    for span, numbers in model.blocks:
+        channels = tuple(model.channels[number] for number in numbers)
+        places = tuple(place for place, number in enumerate(model.scored) if number in numbers)
+        arrays = Block(
+            span.start,
+            tuple(channel.vectors for channel in channels),
+            tuple(channel.noise_var for channel in channels),
+            np.array([channel.link == "logit" for channel in channels]),
+            tuple(items[place] for place in places),
+        )
+        found.append(ScoredBlock(channels, places, arrays))
+    return tuple(found)

@@ -1,0 +1,91 @@
+"""Which items a policy shows: the one way from a policy's scores to the selected items."""
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, IntArray
+from igcf.errors import ConfigError
+from igcf.online import backend
+from igcf.online.backend import MakeRng, Selection
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb
+
+OWN_POLICIES = (Greedy, Ucb, InfoUcb, Thompson)
+"""Policies whose scores need no check."""
+
+
+def select_items(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+) -> tuple[IntArray, AnyFloatArray]:
+    """Select the `k` best available items of each user, best first; ties are broken at random.
+
+    Args:
+        policy: what scores the items.
+        engine: the users' state.
+        available: what may be selected, shape (users, items); at least `k` items of every user.
+        k: how many.
+        make_rng: gives the random numbers of the policy and of ties.
+
+    Returns:
+        Rows and scores of the selected items, both of shape (users, k).
+    """
+    nu = _optimism(policy)
+    if nu is None:
+        scores = _scores(policy, engine, available, make_rng())
+        return backend.loops.select_users(scores, None, available, 0.0, k, make_rng)
+    variances = engine.variances if nu > 0 else None
+    return backend.loops.select_users(engine.means, variances, available, nu, k, make_rng)
+
+
+def selection_details(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+) -> Selection:
+    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items."""
+    nu = _optimism(policy)
+    if nu:
+        return engine.select(available[0], nu, k, make_rng=make_rng)
+    rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+    return backend.loops.describe(rows[0], scores[0], engine.variances_at(rows[0]), engine.means[0], available[0])
+
+
+def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
+    """Select the `k` best available items of each user, best first, (users, k); ties are broken at random.
+
+    Every row must have at least `k` available items.
+    """
+    return backend.loops.select_users(scores, None, available, 0.0, k, lambda: rng)[0]
+
+
+def _optimism(policy: Policy) -> float | None:
+    """The nu of a policy that ranks by mean + nu * standard deviation; None for any other."""
+    return policy.nu if type(policy) is Ucb and not policy.item_uncertainty else None
+
+
+def _scores(policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator) -> AnyFloatArray:
+    """The scores of a policy, (users, items); those of a policy from outside are checked."""
+    scores = policy.scores(engine, available, rng=rng)
+    return scores if type(policy) in OWN_POLICIES else _checked(type(policy).__name__, scores, available)
+
+
+def _checked(name: str, scores: AnyFloatArray, available: BoolArray) -> AnyFloatArray:
+    """Refuse scores that cannot be ranked; what is not available may have any score."""
+    found = np.asarray(scores)
+    if found.shape != available.shape:
+        raise ConfigError(
+            f"policy {name} returned scores of shape {found.shape}, expected {available.shape}: "
+            "one per user and item of the engine"
+        )
+    if found.dtype.kind not in "fiu":
+        raise ConfigError(f"policy {name} returned scores of type {found.dtype}, expected real numbers")
+    if found.dtype not in (np.float32, np.float64):
+        found = found.astype(np.float64)
+    is_bad = ~np.isfinite(found)
+    if not is_bad.any():
+        return found
+    wrong = is_bad & available
+    if wrong.any():
+        user, row = (int(place[0]) for place in wrong.nonzero())
+        raise ConfigError(
+            f"policy {name} returned the score {found[user, row]} for item row {row} of user {user} "
+            f"({int(wrong.sum())} such scores in all), expected finite numbers for every available item"
+        )
+    return np.where(is_bad, found.dtype.type(0), found)

@@ -1,0 +1,68 @@
+"""What a scoring engine knows of its items: the three states and what each of them holds.
+
+AtPrior --reaction--> Tracked             (Stale where variances are not tracked)
+any     --belief set, evidence forgotten--> Stale
+Stale   --a few reactions, or variances asked for--> Tracked
+Tracked --many reactions--> Tracked, computed anew
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from igcf.online.backend import Arrays, Moments
+
+
+def of_one_user(moments: Moments) -> Moments:
+    """Views of the first user's moments, arrays of shape (items,)."""
+    return Moments(*(tuple(each[0] for each in part) for part in moments))
+
+
+@dataclass(frozen=True, eq=False)
+class AtPrior:
+    """Nothing was learned: beliefs and moments are the prior's own, shared by all engines of a model, read-only."""
+
+    moments: Moments
+    """Means and variances of z, arrays of shape (users, items)."""
+    first_user: Moments = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep views of the first user's moments, which take longer to make than to use."""
+        object.__setattr__(self, "first_user", of_one_user(self.moments))
+
+    def owned(self) -> "Tracked":
+        """Copy the moments, so that they can be updated."""
+        return Tracked(Moments(*(tuple(np.array(each, order="C") for each in part) for part in self.moments)))
+
+
+@dataclass(eq=False)
+class Tracked:
+    """Every reaction is carried over to the moments of all items."""
+
+    moments: Moments
+    """Means and variances of z, arrays of shape (users, items)."""
+    first_user: Moments = field(init=False)
+    n_updates: int = 0
+    """Reactions since the moments were last computed from the beliefs."""
+
+    def __post_init__(self) -> None:
+        """Keep views of the first user's moments, which take longer to make than to use."""
+        self.first_user = of_one_user(self.moments)
+
+    def at(self, places: tuple[int, ...]) -> Moments:
+        """The first user's moments of some scored channels."""
+        z, variances = self.first_user
+        return Moments(tuple([z[place] for place in places]), tuple([variances[place] for place in places]))
+
+
+@dataclass(eq=False)
+class Stale:
+    """The beliefs changed and the items did not follow."""
+
+    z: Arrays | None = None
+    """Means of z, arrays of shape (users, items), once they were asked for."""
+    n_updates: int = 0
+    """Reactions since the belief was set."""
+
+
+State = AtPrior | Tracked | Stale

@@ -1,0 +1,387 @@
+"""The native loops beside the same in NumPy: random inputs, odd sizes, one item, d = 1, ties, nothing revealed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from igcf.model import Model
+from igcf.online import Belief, Recommender, Ucb, backend
+from igcf.online.backend import Block, Evidence, Mixture, Moments, NumpyBackend, Query, Selection
+from tests.toys import ensemble_model, random_model, two_channel_model
+
+SIZES = st.sampled_from([1, 2, 3, 4, 5, 63, 64, 65, 301])
+DIMS = st.sampled_from([1, 2, 3, 4, 5, 8, 13, 64, 65])
+SEEDS = st.integers(0, 10_000)
+examples = settings(max_examples=60, deadline=None)
+
+
+native = backend.loops
+"""The native loops where they were compiled; without a compiler these tests compare NumPy with itself."""
+plain = NumpyBackend()
+BACKENDS = (native, plain)
+
+
+def in_numpy(compute: Callable[[], Any]) -> Any:
+    """What `compute` gives where nothing was compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("igcf.online.backend.loops", plain)
+        return compute()
+
+
+def covariances(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    roots = rng.normal(size=(n, d, d))
+    return roots @ np.swapaxes(roots, 1, 2) / d
+
+
+def test_where_there_is_a_compiler_the_native_loops_are_used() -> None:
+    asked_for_numpy = shutil.which("cc") is None or os.environ.get("IGCF_COMPILED") == "0"
+    in_use = backend.loops.name
+    assert in_use == ("numpy" if asked_for_numpy else "native")
+
+
+def test_the_environment_can_ask_for_numpy() -> None:
+    code = "from igcf.online import backend; print(backend.loops.name)"
+    asked = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "IGCF_COMPILED": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout.strip() == "numpy"
+
+
+def evidence(rng: np.random.Generator, n: int, d: int, logits: float) -> Evidence:
+    is_logit = rng.random(n) < logits
+    rewards = np.where(rng.random(n) < 0.2, np.nan, np.where(is_logit, rng.random(n) < 0.5, rng.normal(size=n)))
+    return Evidence(rng.normal(size=(n, d)), rewards, rng.uniform(0.2, 2.0, n), is_logit)
+
+
+def at(reactions: Evidence, number: int) -> Evidence:
+    x, rewards, noise, is_logit = reactions
+    one = slice(number, number + 1)
+    return Evidence(x[one], rewards[one], noise[one], is_logit[one])
+
+
+@examples
+@given(seed=SEEDS, n=st.integers(1, 12), d=DIMS, rest=st.integers(0, 5))
+def test_beliefs_of_many_users_are_updated_alike(seed: int, n: int, d: int, rest: int) -> None:
+    """One reaction of each of n users, about a block in the middle of the users' vectors."""
+    rng = np.random.default_rng(seed)
+    means, covs = rng.normal(size=(n, d + rest)), covariances(rng, n, d + rest)
+    reactions = evidence(rng, n, d, 0.5)
+
+    def updated(loops: NumpyBackend) -> tuple[np.ndarray, ...]:
+        own = means.copy(), covs.copy()
+        return *own, *loops.update_beliefs(*own, rest // 2, reactions)
+
+    for found, expected in zip(updated(native), updated(plain), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(updated(native)[1], np.swapaxes(updated(native)[1], 1, 2))
+
+
+@examples
+@given(seed=SEEDS, n=st.integers(1, 80), d=DIMS, rest=st.integers(0, 5), logits=st.sampled_from([0.0, 0.5, 1.0]))
+def test_a_history_gives_the_belief_of_its_reactions_in_turn(
+    seed: int, n: int, d: int, rest: int, logits: float
+) -> None:
+    """Fewer and more reactions than dimensions, linear, logistic and mixed, some revealing nothing."""
+    rng = np.random.default_rng(seed)
+    mean, cov, start = rng.normal(size=d + rest), covariances(rng, 1, d + rest)[0], rest // 2
+    reactions = evidence(rng, n, d, logits)
+    in_turn = mean[None].copy(), cov[None].copy()
+    for number in range(n):
+        plain.update_beliefs(*in_turn, start, at(reactions, number))
+    for loops in BACKENDS:
+        own = mean.copy(), cov.copy()
+        loops.update_belief(*own, start, reactions)
+        np.testing.assert_allclose(own[0], in_turn[0][0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(own[1], in_turn[1][0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_array_equal(own[1], own[1].T)
+
+
+def test_a_history_about_a_direction_known_for_certain_leaves_it_certain() -> None:
+    for loops in BACKENDS:
+        for n in (2, 9):
+            mean, cov = np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 2.0])
+            rng = np.random.default_rng(n)
+            loops.update_belief(mean, cov, 0, evidence(rng, n, 3, 0.0))
+            np.testing.assert_allclose(mean[0], 1.0, atol=1e-12)
+            np.testing.assert_allclose(cov[0], 0.0, atol=1e-12)
+            assert np.linalg.eigvalsh(cov[1:, 1:])[0] > 0
+
+
+@examples
+@given(seed=SEEDS, n=SIZES, d=DIMS, channels=st.integers(1, 4), scored=st.integers(0, 3))
+def test_a_reaction_is_carried_over_to_all_items_alike(seed: int, n: int, d: int, channels: int, scored: int) -> None:
+    rng = np.random.default_rng(seed)
+    mean, cov = rng.normal(size=d + 1), covariances(rng, 1, d + 1)[0]
+    vectors = tuple(rng.normal(size=(n, d)).astype(np.float32) for _ in range(channels))
+    noise = tuple(rng.uniform(0.2, 2.0, n) for _ in range(channels))
+    is_logit, row = rng.random(channels) < 0.5, int(rng.integers(n))
+    rewards = tuple(rng.choice([0.0, 1.0, np.nan], size=channels).tolist())
+    items = tuple(rng.normal(size=(n, d)).astype(np.float32) / np.float32(np.sqrt(d)) for _ in range(scored))
+    before = belief_moments(mean, cov, items)
+
+    def learned(loops: NumpyBackend) -> tuple[np.ndarray, ...]:
+        own, z, variances = (mean.copy(), cov.copy()), *(tuple(each.copy() for each in part) for part in before)
+        block = Block(1, vectors, noise, is_logit, items)
+        loops.observe_and_rescore(*own, block, row, rewards, Moments(z, variances))
+        return *own, *z, *variances
+
+    found = learned(native)
+    for ours, theirs in zip(found, learned(plain), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    z, variances = belief_moments(found[0], found[1], items)
+    for ours, exact in zip(found[2:], [*z, *variances], strict=True):
+        np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-4)
+
+
+def belief_moments(mean: np.ndarray, cov: np.ndarray, items: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
+    """Means and variances of the items of each channel, which read all but the first dimension."""
+    z = tuple((each @ mean[1:]).astype(np.float32) for each in items)
+    return [z, tuple(np.einsum("nd,de,ne->n", each, cov[1:, 1:], each).astype(np.float32) for each in items)]
+
+
+@examples
+@given(seed=SEEDS, users=st.integers(1, 40), n=SIZES)
+def test_products_of_many_users_are_carried_over_alike(seed: int, users: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    products, z, variances = (rng.random((users, n)).astype(np.float32) for _ in range(3))
+    steps = rng.normal(size=users)
+
+    def carried(loops: NumpyBackend) -> tuple[np.ndarray, np.ndarray]:
+        own = z.copy(), variances.copy()
+        loops.rescore_users(products.copy(), steps, *own)
+        return own
+
+    for found, expected in zip(carried(native), carried(plain), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@examples
+@given(seed=SEEDS, n=SIZES, d=DIMS, some=st.booleans())
+def test_variances_of_some_items_are_those_of_all(seed: int, n: int, d: int, some: bool) -> None:
+    rng = np.random.default_rng(seed)
+    items, cov = rng.normal(size=(n, d)).astype(np.float32), covariances(rng, 1, d)[0]
+    rows = rng.integers(n, size=7) if some else None
+    found = native.variances_of(items, cov, rows)
+    exact = np.einsum("nd,de,ne->n", items.astype(np.float64), cov, items.astype(np.float64))
+    np.testing.assert_allclose(found, exact if rows is None else exact[rows], rtol=1e-4, atol=1e-4)
+
+
+@examples
+@given(seed=SEEDS, users=st.integers(1, 5), n=SIZES, k=st.integers(1, 70), nu=st.sampled_from([0.0, 0.5]))
+def test_the_same_items_are_chosen(seed: int, users: int, n: int, k: int, nu: float) -> None:
+    """Numbers in steps of 1/8, so that many scores are equal and rounding plays no part."""
+    rng = np.random.default_rng(seed)
+    levels = 8 if seed % 2 else 8_000
+    means = (rng.integers(levels, size=(users, n)) / 8).astype(np.float32)
+    variances = (rng.integers(4, size=(users, n)) ** 2).astype(np.float32)
+    available = rng.random((users, n)) < 0.8
+    k = min(k, n)
+    available[:, :k] = True
+
+    def chosen(loops: NumpyBackend) -> tuple[np.ndarray, np.ndarray, float]:
+        rng = np.random.default_rng(1)
+        rows, scores = loops.select_users(means, variances if nu else None, available, nu, k, lambda: rng)
+        return rows, scores, rng.random()
+
+    for found, expected in zip(chosen(native), chosen(plain), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    rows, scores, _ = chosen(native)
+    everything = np.where(available, means + np.float32(nu) * np.sqrt(variances), -np.inf)
+    np.testing.assert_array_equal(scores, -np.sort(-everything, axis=1)[:, :k])
+    np.testing.assert_array_equal(scores, np.take_along_axis(everything, rows, axis=1))
+    ranks = [1 + int((means[0][available[0]] > mean).sum()) for mean in means[0, rows[0]]]
+    details = plain.describe(rows[0], scores[0], variances[0, rows[0]], means[0], available[0])
+    assert details.mean_ranks == ranks
+    assert details.stds == np.sqrt(variances[0, rows[0]]).tolist()
+
+
+@pytest.mark.parametrize(
+    "model", [random_model(130, 5), two_channel_model(65, 3), ensemble_model(301, 4), ensemble_model(3, 1)]
+)
+@pytest.mark.parametrize("levels", [3, 10_000])
+def test_the_same_items_are_selected_for_one_user(model: Model, levels: int) -> None:
+    """With three levels most scores are equal and are drawn from the same random numbers."""
+    rng = np.random.default_rng(0)
+    n, k = model.n_items, min(7, model.n_items)
+    z, variances = (tuple((rng.integers(levels, size=n) / 8 / levels).astype(np.float32) for _ in model.scored),) * 2
+    mixture, available = Mixture.from_model(model), rng.random(n) < 0.8
+    available[:k] = True
+
+    def selected(loops: NumpyBackend) -> tuple[Selection, np.ndarray]:
+        return loops.select_tracked(
+            mixture, Moments(z, variances), Query(available, k, 0.5, lambda: np.random.default_rng(4))
+        )
+
+    (found, means), (expected, plain_means) = selected(native), selected(plain)
+    assert found.rows == expected.rows
+    assert found.mean_ranks == expected.mean_ranks
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+    np.testing.assert_allclose(found.means, expected.means, rtol=1e-5)
+    np.testing.assert_allclose(found.stds, expected.stds, rtol=1e-5)
+    np.testing.assert_allclose(means, plain_means, rtol=1e-5, atol=1e-6)
+    assert available[found.rows].all()
+
+
+@pytest.mark.parametrize("model", [random_model(130, 5), two_channel_model(65, 3), ensemble_model(301, 4)])
+def test_channels_are_combined_alike(model: Model) -> None:
+    rng = np.random.default_rng(0)
+    mixture, shape = Mixture.from_model(model), (20, model.n_items)
+    z = tuple((40 * rng.normal(size=shape)).astype(np.float32) for _ in model.scored)
+    z[0][0, 0], z[-1][0, 1] = 500.0, -500.0
+    variances = tuple(rng.random(shape).astype(np.float32) for _ in model.scored)
+    found, expected = (
+        (loops.expected_rewards(mixture, z), loops.reward_variances(mixture, z, variances)) for loops in BACKENDS
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("model", [random_model(400, 6), two_channel_model(200, 3), ensemble_model(301, 4)])
+def test_a_session_is_the_same_without_a_compiler(model: Model) -> None:
+    def met() -> list[tuple[str, int, float]]:
+        session = Recommender(model, Ucb(0.5), seed=3).session([("item-3", 5.0), ("item-9", None)])
+        shown = []
+        for number in range(25):
+            first, *_ = session.recommend(4)
+            shown.append((first.item_id, first.mean_rank, round(first.std, 4)))
+            session.observe(first.item_id, [5.0, 1.0, None][number % 3])
+        return shown
+
+    assert met() == in_numpy(met)
+
+
+@pytest.mark.parametrize("warm", ["fresh", "history", "belief"])
+def test_numbers_may_lie_anywhere_in_memory(warm: str) -> None:
+    model = ensemble_model(40, 3)
+    channels = [
+        replace(each, vectors=np.asfortranarray(each.vectors), noise_var=np.repeat(each.noise_var, 2)[::2])
+        for each in model.channels
+    ]
+    scattered = Model(
+        channels=channels,
+        terms=model.terms,
+        item_ids=model.item_ids,
+        prior_mean=np.repeat(model.prior_mean, 2)[::2],
+        prior_cov=np.asfortranarray(model.prior_cov),
+        reward=model.reward,
+    )
+
+    def played(own: Model, mean: np.ndarray, cov: np.ndarray) -> list[tuple[str, float]]:
+        belief = Belief(mean, cov).updated(np.ones(6), 1.0, 1.0)
+        session = Recommender(own, forgetting=0.9).session(
+            [] if warm == "fresh" else [("item-3", 5.0)], belief=belief if warm == "belief" else None
+        )
+        shown = []
+        for value in (1.0, 5.0, 2.0):
+            first = session.recommend(2)[0]
+            session.observe(first.item_id, value)
+            shown.append((first.item_id, first.score))
+        return shown
+
+    anywhere = played(scattered, np.repeat(model.prior_mean, 2)[::2], np.asfortranarray(model.prior_cov))
+    assert anywhere == played(model, model.prior_mean, model.prior_cov)
+
+
+needs_native = pytest.mark.skipif(backend.loops.name != "native", reason="nothing was compiled")
+
+
+@needs_native
+def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> None:
+    calls = import_module("igcf.online.backend._native")
+    numbers, flags = np.ones(6), np.ones(6, dtype=np.bool_)
+    floats, rows = np.ones(6, dtype=np.float32), np.zeros(6, dtype=np.int64)
+    means, covs = np.ones((1, 2)), np.ones((1, 2, 2))
+    pairs = np.ones((3, 2), dtype=np.float32)
+    mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
+    far_block = numbers[:1], flags[:1], flags[:1], np.array([9], np.uint8)
+    one = (1.0,), (pairs,), (numbers[:3],), flags[:1]
+    belief = means[0], covs[0]
+    reaction = numbers[:2], numbers[:1], numbers[:1], flags[:1], numbers[:2], numbers[:1]
+    cov, item = np.ones((1, 1), np.float32), np.ones((6, 1), np.float32)
+    refused: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (calls.update_beliefs, (means, covs, 1, 1, *reaction)),
+        (calls.update_beliefs, (means, covs, 0, 0, *reaction)),
+        (calls.update_beliefs, (means, covs, 1, 0, numbers[:2], numbers[:1], numbers[:3], *reaction[3:])),
+        (calls.update_beliefs, (means, covs, 1, 0, numbers[:3], numbers[:2], numbers[:2], *reaction[3:])),
+        (calls.observe_and_rescore, (*belief, 1, 0, *one, (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, 3, *one, (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, -1, *one, (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs[:2],), (floats[:3],), (floats[:3],))),
+        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs,), (floats[:2],), (floats[:3],))),
+        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs,), (floats[:3],), ())),
+        (calls.observe_and_rescore, (*belief, 0, 0, one[0], one[1], (), one[3], (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, 0, one[0], (floats,), one[2], one[3], (), (), ())),
+        (calls.select_bounded, (mixture, (), (), (), (), floats, flags, 0.5, 1)),
+        (calls.select_bounded, (mixture, (item,), (cov,), (floats,), (floats,), floats[:5], flags, 0.5, 1)),
+        (calls.select_bounded, (mixture, (pairs,), (cov,), (floats,), (floats,), floats, flags, 0.5, 1)),
+        (calls.select_bounded, (mixture, (item,), (pairs,), (floats,), (floats,), floats, flags, 0.5, 1)),
+        (calls.select, (floats, floats[:5], flags, 0.5, 1)),
+        (calls.select, (floats, floats, flags, 0.5, 7)),
+        (calls.select_mixed, (mixture, (floats,), (floats[:5],), flags, 0.5, 1, floats)),
+        (calls.select_mixed, (mixture, (floats,), (floats,), flags, 0.5, 0, floats)),
+        (calls.rescore_users, (floats, numbers[:2], floats[:5], floats)),
+        (calls.rescore_users, (floats[:5], numbers[:2], floats, floats)),
+        (calls.select_users, (floats, None, flags, 0.0, 7, rows, floats, flags[:1])),
+        (calls.select_users, (floats, None, flags, 0.0, 1, rows, floats, flags[:1])),
+        (calls.combine, (far_block, (floats,), None, floats)),
+        (calls.combine, (mixture, (floats[:3],), None, floats)),
+        (calls.combine, (mixture, (), None, floats)),
+    ]
+    for call, arguments in refused:
+        with pytest.raises(ValueError, match=r"holds|fit together|select|channel|arrays"):
+            call(*arguments)
+    for array in (numbers, floats, means, covs):
+        np.testing.assert_array_equal(array, np.ones_like(array))
+
+
+@needs_native
+def test_arrays_of_another_type_or_order_are_refused() -> None:
+    calls = import_module("igcf.online.backend._native")
+    flags, floats, numbers = np.ones(6, dtype=np.bool_), np.ones(6, dtype=np.float32), np.ones(6)
+    half_as_many = np.ones(3)  # as many bytes as `floats`
+    mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
+    refused: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+        (calls.select, (half_as_many, floats, flags, 0.5, 1), "means holds numbers of format 'd', expected 'f'"),
+        (calls.select, (floats, floats.view(np.int32), flags, 0.5, 1), "variances holds numbers of format 'i'"),
+        (calls.select, (floats, floats, flags.view(np.uint8), 0.5, 1), "available holds numbers of format 'B'"),
+        (calls.combine, (mixture, (floats,), None, half_as_many), "result holds numbers of format 'd'"),
+        (calls.combine, ((floats[:2], *mixture[1:]), (floats,), None, floats), "weights holds numbers of format 'f'"),
+        (calls.rescore_users, (floats, floats[:2], floats, floats), "steps holds numbers of format 'f'"),
+        (
+            calls.select_users,
+            (floats, None, flags, 0.5, 1, numbers[:1], floats[:1].copy(), flags[:1].copy()),
+            "rows holds numbers of format 'd', expected 'q'",
+        ),
+    ]
+    for call, arguments, message in refused:
+        with pytest.raises(TypeError, match=message):
+            call(*arguments)
+    with pytest.raises((ValueError, BufferError), match="contiguous"):
+        calls.select(np.ones(12, dtype=np.float32)[::2], floats, flags, 0.5, 1)
+    fixed = np.ones(6, dtype=np.float32)
+    fixed.setflags(write=False)
+    with pytest.raises((ValueError, BufferError), match="read-only"):
+        calls.combine(mixture, (floats,), None, fixed)
+
+
+def test_a_belief_far_from_its_prior_stays_a_covariance() -> None:
+    rng = np.random.default_rng(0)
+    belief = Belief(np.zeros(9), np.eye(9))
+    for _ in range(2_000):
+        belief = belief.updated(rng.normal(size=9), 1.0, 1e-3)
+    np.testing.assert_array_equal(belief.cov, belief.cov.T)
+    assert np.linalg.eigvalsh(belief.cov)[0] > 0
