@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from igcf.bench.load import main as load
 from igcf.errors import IgcfError, UnknownItemError
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.client import AsyncClient, Client
 from igcf.service.errors import AdminRequiredError, KeyRequiredError, ServiceUnavailableError
-from igcf.service.load import main as load
 from igcf.service.store import Store, in_force
 from tests.service.postgres import Cluster
 from tests.service.processes import Server
@@ -328,11 +328,12 @@ def test_the_client_sends_its_key(start: StartServer, tmp_path: Path, model_fold
 
 def test_the_server_process_never_loads_torch(tmp_path: Path, model_folder: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from igcf.service.app import create_app\n"
-        "from igcf.service.parts import open_parts; from igcf.service.settings import ServiceSettings\n"
+        "import sys; from pathlib import Path; from igcf.service.http.application import create_app\n"
+        "from igcf.service.context import ServiceContext; from igcf.service.settings import ServiceSettings\n"
         "import igcf.service.server, igcf.service.start, igcf.cli.serve\n"
-        f"parts = open_parts(Path({str(model_folder)!r}), ServiceSettings(store={str(tmp_path / 's.db')!r}))\n"
-        "create_app(parts); parts.close(); sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+        f"settings = ServiceSettings(store={str(tmp_path / 's.db')!r})\n"
+        f"context = ServiceContext.open(Path({str(model_folder)!r}), settings)\n"
+        "create_app(context); context.close(); sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from igcf.service.auth import Keys
-from igcf.service.catalogue import Served
-from igcf.service.database import database_url
+from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
+from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store import Store
+from igcf.service.store.database import database_url
+from igcf.service.store.store import Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -52,7 +52,7 @@ def start(
     )
     if api_key_file is not None:
         Keys.from_file(api_key_file)
-    served = Served.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
+    served = ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
     opened = Store(store)
     generation = opened.generation()[0]
     opened.close()
