@@ -26,7 +26,9 @@ from igcf.errors import ConfigError, ModelError
 @click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb.")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
 @click.option(
-    "--models-root", type=click.Path(path_type=Path), help="POST /v1/model loads from below this folder only."
+    "--models-root",
+    type=click.Path(path_type=Path),
+    help="POST /v1/model loads from below this folder only [default: the folder that holds DIR].",
 )
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
