@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check serve test-realdata clean system
+.PHONY: setup demo test check check-web serve test-realdata clean system
 
 setup: .venv/.ready
 
@@ -19,11 +19,21 @@ demo: setup
 serve: setup
 	$(BIN)/igcf serve --demo --open
 
-check: setup
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+check: setup check-web
+	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The page needs no build; its scripts are checked by eslint and by TypeScript, which read the types in JSDoc comments.
+check-web: node_modules/.ready
+	node_modules/.bin/eslint src/igcf/service/web
+	node_modules/.bin/tsc --project tsconfig.json
+
+node_modules/.ready: package.json package-lock.json
+	command -v npm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm; }
+	npm ci --silent --no-audit --no-fund
+	touch $@
 
 # Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
 system:
@@ -39,4 +49,4 @@ test-realdata: setup
 	$(BIN)/pytest -q -m realdata
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv node_modules demo build dist
