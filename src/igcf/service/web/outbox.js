@@ -45,12 +45,6 @@ export class Outbox extends EventTarget {
     }
   }
 
-  /** @param {string} user */
-  drop(user) {
-    for (const letter of this.waiting(user)) localStorage.removeItem(letter.name);
-    this.tell();
-  }
-
   /** Send all that waits, one after the other; rejects when the server is away and keeps what is left. */
   async flush() {
     do {
