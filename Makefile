@@ -4,7 +4,7 @@ BIN := .venv/bin
 NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check serve test-realdata sanitize clean system
+.PHONY: setup demo test check check-web serve test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -20,12 +20,22 @@ demo: setup
 serve: setup
 	$(BIN)/igcf serve --demo --open
 
-check: setup
+check: setup check-web
 	$(BIN)/ruff format --check src tests tools
 	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy --python-version 3.11
 	$(BIN)/mypy --python-version $(NEWEST)
 	$(BIN)/lint-imports
+
+# The page needs no build; its scripts are checked by eslint and by TypeScript, which read the types in JSDoc comments.
+check-web: node_modules/.ready
+	node_modules/.bin/eslint src/igcf/service/web
+	node_modules/.bin/tsc --project tsconfig.json
+
+node_modules/.ready: package.json package-lock.json
+	command -v npm >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm; }
+	npm ci --silent --no-audit --no-fund
+	touch $@
 
 # Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
 system:
@@ -55,4 +65,4 @@ sanitize: setup
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 clean:
-	rm -rf .venv .coverage demo build dist
+	rm -rf .venv node_modules .coverage demo build dist

@@ -1,0 +1,1 @@
+"""Programs for those who develop igcf; not part of the package."""

@@ -7,7 +7,7 @@ from igcf.tables import markdown_table, short_number
 USERS, ITEMS, INTERACTIONS, REQUESTS = 100e6, 10e6, 10e9, 50e3
 DIM = 64
 SHARE_OF_REACTIONS = 0.25
-"""Of the requests, as in the mixture of `igcf.service.load`; the others ask for recommendations."""
+"""Of the requests, as in the mixture of `igcf.bench.load`; the others ask for recommendations."""
 STEPS = 100
 """Full passes of training that are assumed."""
 BUSY = 0.5
@@ -27,8 +27,8 @@ class Unit:
     source: str
 
 
-LOAD = "python -m igcf.service.load --store postgresql://... --seconds 10"
-SIZES = "python -m igcf.service.sizes --store postgresql://... --reactions 10"
+LOAD = "python -m igcf.bench.load --store postgresql://... --seconds 10"
+SIZES = "python -m tools.store_sizes --store postgresql://... --reactions 10"
 RETRIEVAL = "python -m igcf.bench.retrieval"
 BENCH = "igcf bench"
 UNITS = {

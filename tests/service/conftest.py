@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from igcf.model import Model, Reward
-from igcf.service.app import create_app
-from igcf.service.parts import Parts, open_parts
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
 from igcf.service.settings import ServiceSettings
 from tests.service.postgres import Cluster
 
@@ -59,29 +59,29 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return cluster.new_store()
 
 
-OpenParts = Callable[..., Parts]
+OpenService = Callable[..., ServiceContext]
 
 
 @pytest.fixture
-def open_service(store_url: str, model_folder: Path) -> Iterator[OpenParts]:
+def open_service(store_url: str, model_folder: Path) -> Iterator[OpenService]:
     """Opens services on the same store; all are closed after the test."""
-    opened: list[Parts] = []
+    opened: list[ServiceContext] = []
 
-    def opener(folder: Path = model_folder, **settings: object) -> Parts:
-        parts = open_parts(folder, ServiceSettings(store=store_url, **settings))  # type: ignore[arg-type]
-        opened.append(parts)
-        return parts
+    def opener(folder: Path = model_folder, **settings: object) -> ServiceContext:
+        context = ServiceContext.open(folder, ServiceSettings(store=store_url, **settings))  # type: ignore[arg-type]
+        opened.append(context)
+        return context
 
     yield opener
-    for parts in opened:
-        parts.close()
+    for context in opened:
+        context.close()
 
 
 @pytest.fixture
-def parts(open_service: OpenParts) -> Parts:
+def context(open_service: OpenService) -> ServiceContext:
     return open_service()
 
 
 @pytest.fixture
-def client(parts: Parts) -> TestClient:
-    return TestClient(create_app(parts))
+def client(context: ServiceContext) -> TestClient:
+    return TestClient(create_app(context))

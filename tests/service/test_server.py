@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from igcf.bench.load import main as load
 from igcf.errors import IgcfError, UnknownItemError
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.client import AsyncClient, Client
 from igcf.service.errors import AdminRequiredError, KeyRequiredError, ServiceUnavailableError
-from igcf.service.load import main as load
 from igcf.service.store import Store, in_force
 from tests.service.postgres import Cluster
 from tests.service.processes import Server
@@ -148,21 +148,22 @@ def test_no_acknowledged_reaction_is_lost_when_the_server_is_killed_ten_times(
     store.close()
 
 
-def ask_until_stopped(url: str, number: int, priors: dict[str, dict[str, float]], stop: threading.Event) -> set[str]:
-    """Every answer must be whole: its five numbers belong to the model that signs it. Returns the models met."""
-    met, n = set(), 0
+def ask_until_stopped(
+    url: str, number: int, priors: dict[str, dict[str, float]], stop: threading.Event, met: list[str]
+) -> None:
+    """Every answer must be whole: its five numbers belong to the model that signs it. Notes the models met."""
+    n = 0
     with httpx.Client(base_url=url, timeout=20) as http:
         while not stop.is_set():
             n += 1
             answer = http.post(f"/v1/users/new-{number}-{n}/recommendations", json={"k": 5})
             assert answer.status_code == 200, answer.text
             found = answer.json()
-            met.add(found["model"])
+            met.append(found["model"])
             known = priors[found["model"]]
             assert all(abs(known[item["item"]] - item["mean"]) < 1e-4 for item in found["items"]), answer.text
             reply = http.post(f"/v1/users/known-{number}/feedback", json={"item": f"item-{n % 180}", "value": 4.0})
             assert reply.status_code == 200, reply.text
-    return met
 
 
 def test_a_swap_under_load_fails_no_request_and_mixes_no_models(
@@ -176,13 +177,24 @@ def test_a_swap_under_load_fails_no_request_and_mixes_no_models(
             model = Model.load(folder)
             means = (model.item_vectors @ model.prior_mean).tolist()
             priors[client.load_model(str(folder)).model] = dict(zip(model.item_ids, means, strict=True))
-        askers = [pool.submit(ask_until_stopped, server.url, n, priors, stop) for n in range(4)]
+        met: list[list[str]] = [[] for _ in range(4)]
+        askers = [pool.submit(ask_until_stopped, server.url, n, priors, stop, met[n]) for n in range(4)]
+
+        def is_answered_by(model: str) -> bool:
+            """Whether all workers have followed: the last answers to everybody are of this model."""
+            return all(len(each) >= 10 and set(each[-10:]) == {model} for each in met)
+
         for turn in range(5):
-            time.sleep(1.0)
-            client.load_model(str((second_folder, model_folder)[turn % 2]))
-        time.sleep(1.0)
+            model_id = client.load_model(str((second_folder, model_folder)[turn % 2])).model
+            deadline = time.monotonic() + 60
+            while not is_answered_by(model_id):
+                assert not any(asker.done() for asker in askers), "an asker met an error"
+                assert time.monotonic() < deadline, "the swap never reached everybody"
+                time.sleep(0.01)
         stop.set()
-        assert set.union(*(asker.result() for asker in askers)) == set(priors)
+        for asker in askers:
+            asker.result()
+        assert {model_id for each in met for model_id in each} == set(priors)
         store = Store(store_url)
         for n in range(4):
             check_belief_against_log(client, store, f"known-{n}", Model.load(second_folder))
@@ -328,11 +340,12 @@ def test_the_client_sends_its_key(start: StartServer, tmp_path: Path, model_fold
 
 def test_the_server_process_never_loads_torch(tmp_path: Path, model_folder: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from igcf.service.app import create_app\n"
-        "from igcf.service.parts import open_parts; from igcf.service.settings import ServiceSettings\n"
+        "import sys; from pathlib import Path; from igcf.service.http.application import create_app\n"
+        "from igcf.service.context import ServiceContext; from igcf.service.settings import ServiceSettings\n"
         "import igcf.service.server, igcf.service.start, igcf.cli.serve\n"
-        f"parts = open_parts(Path({str(model_folder)!r}), ServiceSettings(store={str(tmp_path / 's.db')!r}))\n"
-        "create_app(parts); parts.close(); sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+        f"settings = ServiceSettings(store={str(tmp_path / 's.db')!r})\n"
+        f"context = ServiceContext.open(Path({str(model_folder)!r}), settings)\n"
+        "create_app(context); context.close(); sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

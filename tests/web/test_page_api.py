@@ -10,9 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from igcf.model import Model
-from igcf.service.app import create_app
-from igcf.service.catalogue import Served
-from igcf.service.parts import open_parts
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
+from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from tests.toys import random_model, two_channel_model
 
@@ -20,7 +20,7 @@ from tests.toys import random_model, two_channel_model
 def client_of(model: Model, folder: Path) -> TestClient:
     model.save(folder / "model")
     settings = ServiceSettings(store=str(folder / "store.db"))
-    return TestClient(create_app(open_parts(Served.from_folder(folder / "model", settings), settings)))
+    return TestClient(create_app(ServiceContext.open(ServedModel.from_folder(folder / "model", settings), settings)))
 
 
 @pytest.fixture

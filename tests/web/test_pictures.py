@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import igcf.service
 from tests.web.conftest import Serve, Visit, Visitor, large_model
 
 pytestmark = pytest.mark.slow
 
+WEB = Path(igcf.service.__file__).parent / "web"
 LARGEST = 200_000
-FIRST_CARD_MS = 300
+MOST_LOADS = 20
+MOST_OF_YARDSTICK = 1.5
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 TASTE = ("Horror", "Thriller", "Crime", "Science Fiction")
 
@@ -38,11 +42,21 @@ def play(visitor: Visitor, rounds: int) -> None:
         visitor.settled()
 
 
+def at_rest(visitor: Visitor) -> bytes:
+    """A picture of the page once nothing moves any more: the ellipse has arrived, the card lies still."""
+    earlier, found = b"", visitor.page.screenshot()
+    deadline = time.monotonic() + 20
+    while earlier != found:
+        assert time.monotonic() < deadline, "the page never stands still"
+        visitor.page.wait_for_timeout(50)
+        earlier, found = found, visitor.page.screenshot()
+    return found
+
+
 def keep(visitor: Visitor, album: Path, name: str) -> None:
     picture = album / name
     visitor.page.mouse.move(5, 400)
-    visitor.page.wait_for_timeout(500)  # the ellipse has arrived
-    whole = Image.open(BytesIO(visitor.page.screenshot())).convert("RGB")
+    whole = Image.open(BytesIO(at_rest(visitor))).convert("RGB")
     small = whole.quantize(palette=whole.quantize(256), dither=Image.Dither.FLOYDSTEINBERG)
     small.save(picture, optimize=True)
     assert 10_000 < picture.stat().st_size < LARGEST
@@ -63,20 +77,38 @@ def test_picture_of_the_dashboard(visit: Visit, album: Path) -> None:
     keep(visitor, album, "dashboard.png")
 
 
-def test_the_first_card_is_there_at_once_on_a_catalogue_like_ml_1m(visit: Visit, serve: Serve) -> None:
-    """The best of some loads, so that a busy machine does not decide: what is measured is the page, not the queue."""
+CATALOGUE_THERE = """() => Math.max(...performance.getEntriesByType("resource")
+    .filter((each) => each.name.includes("/v1/items")).map((each) => each.responseEnd))"""
+FETCH_ALL = """async (files) => {
+    const start = performance.now();
+    for (const file of files) await (await fetch(file, {cache: "no-store"})).text();
+    const headers = {"Content-Type": "application/json"};
+    await (await fetch("/v1/users/first-card/recommendations", {method: "POST", headers, body: "{}"})).json();
+    return performance.now() - start;
+}"""
+
+
+def test_the_first_card_comes_with_the_first_answer_on_a_catalogue_like_ml_1m(visit: Visit, serve: Serve) -> None:
+    """Drawing the first card must not wait for the catalogue, nor for any other answer than its own.
+
+    The yardstick is measured in the same browser in the same turn: the page's files and one answer, fetched one after
+    the other. The best of some turns counts, so that a busy machine does not decide.
+    """
     server = serve(large_model())
     visitor = visit(server, path=None)
     visitor.page.add_init_script(
         "const note = () => { if (document.querySelector('.card[data-item]')) window.first ??= performance.now(); };"
         "new MutationObserver(note).observe(document, {childList: true, subtree: true});"
     )
-    times: list[float] = []
-    while not times or (min(times) >= FIRST_CARD_MS and len(times) < 20):
+    files = [f"/static/{path.name}" for path in sorted(WEB.iterdir()) if path.suffix in (".js", ".css")]
+    ratios: list[float] = []
+    while not ratios or (min(ratios) >= MOST_OF_YARDSTICK and len(ratios) < MOST_LOADS):
         visitor.page.goto(server.url)
         visitor.page.wait_for_function("() => window.first !== undefined")
-        times.append(visitor.page.evaluate("window.first"))
+        first = visitor.page.evaluate("window.first")
         visitor.settled()
+        assert first < visitor.page.evaluate(CATALOGUE_THERE), "the card waited for the catalogue"
+        ratios.append(first / visitor.page.evaluate(FETCH_ALL, ["/", *files]))
         visitor.page.evaluate("localStorage.clear()")
-    assert min(times) < FIRST_CARD_MS, times
+    assert min(ratios) < MOST_OF_YARDSTICK, ratios
     visitor.page.wait_for_function("() => document.querySelector('canvas').getAttribute('aria-label').includes('3706')")

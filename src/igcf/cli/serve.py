@@ -26,7 +26,9 @@ from igcf.errors import ConfigError, ModelError
 @click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb.")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
 @click.option(
-    "--models-root", type=click.Path(path_type=Path), help="POST /v1/model loads from below this folder only."
+    "--models-root",
+    type=click.Path(path_type=Path),
+    help="POST /v1/model loads from below this folder only [default: the folder that holds DIR].",
 )
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
@@ -58,10 +60,13 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # before NumPy: requests are what runs side by side here
 
+    from igcf.service.settings import ServiceSettings
     from igcf.service.start import start
 
     store = store or (str(folder.parent / "demo.db") if demo else "igcf.db")
-    served = start(folder, host=host, port=port, workers=workers, store=store, **options)
+    texts: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    settings = ServiceSettings(store=store, **texts)
+    served = start(folder, settings, host=host, port=port, workers=workers)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
     console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)

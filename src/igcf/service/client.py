@@ -15,9 +15,9 @@ from pydantic import BaseModel
 import igcf.errors
 import igcf.service.errors
 from igcf.errors import IgcfError
-from igcf.service import schemas as s
-from igcf.service import schemas_admin as a
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
+from igcf.service.http import responses
+from igcf.service.http.requests import PolicyName
 
 Answer = TypeVar("Answer", bound=BaseModel)
 TIMEOUT_S = 30.0
@@ -36,56 +36,56 @@ class Call(Generic[Answer]):
     params: dict[str, Any] | None = None
 
 
-def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[s.Recommended]:
+def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.Recommended]:
     """Ask for `k` items; options left at None are not sent."""
     body = {"k": k} | {name: value for name, value in options.items() if value is not None}
-    return Call("POST", f"/v1/users/{_part(user)}/recommendations", s.Recommended, body)
+    return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.Recommended, body)
 
 
 def feedback_call(
     user: str, item: str, value: float | None, event_id: str | None, recommendation_id: str | None
-) -> Call[s.FeedbackReceipt]:
+) -> Call[responses.FeedbackReceipt]:
     """Report one reaction, under a new event id where none is given."""
     body = _reaction({"item": item, "value": value, "event_id": event_id, "recommendation_id": recommendation_id})
-    return Call("POST", f"/v1/users/{_part(user)}/feedback", s.FeedbackReceipt, body)
+    return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
 
 
-def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[s.BatchReceipt]:
+def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
     """Report many reactions, each with user, item and value."""
-    return Call("POST", "/v1/feedback", s.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
+    return Call("POST", "/v1/feedback", responses.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
 
 
-def undo_call(user: str, event_id: str) -> Call[s.Retracted]:
+def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
     """Take a reaction back."""
-    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", s.Retracted)
+    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.Retracted)
 
 
-def user_call(user: str, *, cov: bool = False) -> Call[s.UserState]:
+def user_call(user: str, *, cov: bool = False) -> Call[responses.UserState]:
     """Read a user."""
-    return Call("GET", f"/v1/users/{_part(user)}", s.UserState, params={"cov": cov})
+    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov})
 
 
-def forget_call(user: str) -> Call[s.Forgotten]:
+def forget_call(user: str) -> Call[responses.Forgotten]:
     """Delete a user."""
-    return Call("DELETE", f"/v1/users/{_part(user)}", s.Forgotten)
+    return Call("DELETE", f"/v1/users/{_part(user)}", responses.Forgotten)
 
 
-def explain_call(user: str, item: str) -> Call[s.Explained]:
+def explain_call(user: str, item: str) -> Call[responses.Explained]:
     """Ask why."""
-    return Call("GET", f"/v1/users/{_part(user)}/explanations/{_part(item)}", s.Explained)
+    return Call("GET", f"/v1/users/{_part(user)}/explanations/{_part(item)}", responses.Explained)
 
 
-def items_call(query: str, offset: int, limit: int) -> Call[a.CataloguePage]:
+def items_call(query: str, offset: int, limit: int) -> Call[responses.CataloguePage]:
     """Read the catalogue."""
-    return Call("GET", "/v1/items", a.CataloguePage, params={"query": query, "offset": offset, "limit": limit})
+    return Call("GET", "/v1/items", responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit})
 
 
-MODEL_CALL = Call("GET", "/v1/model", a.ModelInfo)
+MODEL_CALL = Call("GET", "/v1/model", responses.ModelInfo)
 
 
-def load_model_call(folder: str) -> Call[a.ModelLoaded]:
+def load_model_call(folder: str) -> Call[responses.ModelLoaded]:
     """Serve another model."""
-    return Call("POST", "/v1/model", a.ModelLoaded, {"folder": folder})
+    return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder})
 
 
 class Client:
@@ -126,9 +126,9 @@ class Client:
         *,
         exclude: Sequence[str] | None = None,
         candidates: Sequence[str] | None = None,
-        policy: s.PolicyName | None = None,
+        policy: PolicyName | None = None,
         nu: float | None = None,
-    ) -> s.Recommended:
+    ) -> responses.Recommended:
         """The `k` best items that this user has not reacted to."""
         options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu}
         return self.send(recommend_call(user, k, options))
@@ -141,39 +141,39 @@ class Client:
         *,
         event_id: str | None = None,
         recommendation_id: str | None = None,
-    ) -> s.FeedbackReceipt:
+    ) -> responses.FeedbackReceipt:
         """Report a reaction; None: the item was shown and drew none."""
         return self.send(feedback_call(user, item, value, event_id, recommendation_id))
 
-    def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> s.BatchReceipt:
+    def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
         return self.send(batch_call(reactions))
 
-    def undo(self, user: str, event_id: str) -> s.Retracted:
+    def undo(self, user: str, event_id: str) -> responses.Retracted:
         """Take a reaction back."""
         return self.send(undo_call(user, event_id))
 
-    def user(self, user: str, *, cov: bool = False) -> s.UserState:
+    def user(self, user: str, *, cov: bool = False) -> responses.UserState:
         """History and belief."""
         return self.send(user_call(user, cov=cov))
 
-    def forget(self, user: str) -> s.Forgotten:
+    def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
         return self.send(forget_call(user))
 
-    def explain(self, user: str, item: str) -> s.Explained:
+    def explain(self, user: str, item: str) -> responses.Explained:
         """Where an expected reward comes from."""
         return self.send(explain_call(user, item))
 
-    def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> a.CataloguePage:
+    def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
         """A page of the catalogue."""
         return self.send(items_call(query, offset, limit))
 
-    def model(self) -> a.ModelInfo:
+    def model(self) -> responses.ModelInfo:
         """What is served."""
         return self.send(MODEL_CALL)
 
-    def load_model(self, folder: str) -> a.ModelLoaded:
+    def load_model(self, folder: str) -> responses.ModelLoaded:
         """Serve another model (admin)."""
         return self.send(load_model_call(folder))
 
@@ -214,9 +214,9 @@ class AsyncClient:
         *,
         exclude: Sequence[str] | None = None,
         candidates: Sequence[str] | None = None,
-        policy: s.PolicyName | None = None,
+        policy: PolicyName | None = None,
         nu: float | None = None,
-    ) -> s.Recommended:
+    ) -> responses.Recommended:
         """The `k` best items that this user has not reacted to."""
         options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu}
         return await self.send(recommend_call(user, k, options))
@@ -229,39 +229,39 @@ class AsyncClient:
         *,
         event_id: str | None = None,
         recommendation_id: str | None = None,
-    ) -> s.FeedbackReceipt:
+    ) -> responses.FeedbackReceipt:
         """Report a reaction; None: the item was shown and drew none."""
         return await self.send(feedback_call(user, item, value, event_id, recommendation_id))
 
-    async def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> s.BatchReceipt:
+    async def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions."""
         return await self.send(batch_call(reactions))
 
-    async def undo(self, user: str, event_id: str) -> s.Retracted:
+    async def undo(self, user: str, event_id: str) -> responses.Retracted:
         """Take a reaction back."""
         return await self.send(undo_call(user, event_id))
 
-    async def user(self, user: str, *, cov: bool = False) -> s.UserState:
+    async def user(self, user: str, *, cov: bool = False) -> responses.UserState:
         """History and belief."""
         return await self.send(user_call(user, cov=cov))
 
-    async def forget(self, user: str) -> s.Forgotten:
+    async def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
         return await self.send(forget_call(user))
 
-    async def explain(self, user: str, item: str) -> s.Explained:
+    async def explain(self, user: str, item: str) -> responses.Explained:
         """Where an expected reward comes from."""
         return await self.send(explain_call(user, item))
 
-    async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> a.CataloguePage:
+    async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
         """A page of the catalogue."""
         return await self.send(items_call(query, offset, limit))
 
-    async def model(self) -> a.ModelInfo:
+    async def model(self) -> responses.ModelInfo:
         """What is served."""
         return await self.send(MODEL_CALL)
 
-    async def load_model(self, folder: str) -> a.ModelLoaded:
+    async def load_model(self, folder: str) -> responses.ModelLoaded:
         """Serve another model (admin)."""
         return await self.send(load_model_call(folder))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from igcf.errors import ConfigError, IgcfError
-from igcf.service.catalogue import Served
+from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 
 MISTAKE = 2
@@ -46,7 +46,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(served: Served, settings: ServiceSettings, bound: socket.socket, *, workers: int, generation: int) -> int:
+def run(served: ServedModel, settings: ServiceSettings, bound: socket.socket, *, workers: int, generation: int) -> int:
     """Serve until told to stop; returns the exit code."""
     place = Place(served.folder, generation, bound.fileno())
     if workers == 1:
@@ -54,18 +54,18 @@ def run(served: Served, settings: ServiceSettings, bound: socket.socket, *, work
     return Supervisor(place, settings, workers).run()
 
 
-def work(place: Place, settings: ServiceSettings, served: Served | None = None) -> int:
+def work(place: Place, settings: ServiceSettings, served: ServedModel | None = None) -> int:
     """One worker, in this process; `served` where the model is loaded already."""
     import uvicorn
 
-    from igcf.service.app import create_app
-    from igcf.service.logs import configure
-    from igcf.service.parts import open_parts
+    from igcf.service.context import ServiceContext
+    from igcf.service.http.application import create_app
+    from igcf.service.http.logs import configure
 
     configure(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
-    served = served or Served.from_folder(Path(place.folder), settings)
-    app = create_app(open_parts(served, settings, generation=place.generation))
+    served = served or ServedModel.from_folder(Path(place.folder), settings)
+    app = create_app(ServiceContext.open(served, settings, generation=place.generation))
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -46,7 +46,7 @@ class ServiceSettings:
     api_key_file: str | None = None
     cors_origins: tuple[str, ...] = ()
     models_root: str | None = None
-    """Folder that models may be loaded from by `POST /v1/model`; None: the parent of the first model's folder."""
+    """Folder below which `POST /v1/model` may load models; None: the parent of the first model's folder."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from igcf.service.auth import Keys
-from igcf.service.catalogue import Served
-from igcf.service.database import database_url
+from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
+from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store import Store
+from igcf.service.store.database import database_url
+from igcf.service.store.store import Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -24,43 +24,19 @@ class Ready:
     run: Callable[[], int]
 
 
-def start(
-    model: Path,
-    *,
-    host: str,
-    port: int,
-    workers: int,
-    store: str,
-    api_key_file: Path | None,
-    cors_origins: tuple[str, ...],
-    policy: str,
-    nu: float,
-    forgetting: float,
-    models_root: Path | None,
-    log_level: str,
-) -> Ready:
-    """Check the settings, the keys and the store, migrate the store, and bind the address."""
-    settings = ServiceSettings(
-        store=store,
-        policy=policy,
-        nu=nu,
-        forgetting=forgetting,
-        api_key_file=None if api_key_file is None else str(api_key_file),
-        cors_origins=tuple(cors_origins),
-        models_root=None if models_root is None else str(models_root),
-        log_level=log_level,
-    )
-    if api_key_file is not None:
-        Keys.from_file(api_key_file)
-    served = Served.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
-    opened = Store(store)
+def start(model: Path, settings: ServiceSettings, *, host: str, port: int, workers: int) -> Ready:
+    """Check the keys, the model and the store, migrate the store, and bind the address."""
+    if settings.api_key_file is not None:
+        Keys.from_file(Path(settings.api_key_file))
+    served = ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
+    opened = Store(settings.store)
     generation = opened.generation()[0]
     opened.close()
     bound = bound_socket(host, port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
-        store=database_url(store).render_as_string(hide_password=True),
-        is_exposed=host not in LOOPBACK and api_key_file is None,
+        store=database_url(settings.store).render_as_string(hide_password=True),
+        is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(served, settings, bound, workers=workers, generation=generation),
     )

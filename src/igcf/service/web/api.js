@@ -9,6 +9,11 @@ export class Away extends Error {}
 
 /** The server understood and said no; `status` and `kind` tell why. */
 export class Refused extends Error {
+  /**
+   * @param {number} status
+   * @param {string} kind
+   * @param {string} message
+   */
   constructor(status, kind, message) {
     super(message);
     this.status = status;
@@ -16,10 +21,18 @@ export class Refused extends Error {
   }
 }
 
+/** @param {string} key */
 export const setKey = (key) => sessionStorage.setItem(KEY, key);
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ * @returns {Promise<any>}
+ */
 export async function call(method, path, body) {
   const key = sessionStorage.getItem(KEY);
+  /** @type {Record<string, string>} */
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (key) headers.Authorization = `Bearer ${key}`;
@@ -41,17 +54,28 @@ export async function call(method, path, body) {
   throw new Refused(response.status, answer.error, answer.message);
 }
 
+/** @param {string} id */
 const user = (id) => `/v1/users/${encodeURIComponent(id)}`;
 
 export const api = {
+  /** @type {() => Promise<Api.ModelInfo>} */
   model: () => call("GET", "/v1/model"),
+  /** @type {(offset: number, limit: number) => Promise<Api.CataloguePage>} */
   items: (offset, limit) => call("GET", `/v1/items?offset=${offset}&limit=${limit}`),
+  /** @type {(id: string, ask: Api.RecommendAsk) => Promise<Api.Recommended>} */
   recommend: (id, ask) => call("POST", `${user(id)}/recommendations`, ask),
+  /** @type {(id: string, reaction: Api.Feedback) => Promise<Api.FeedbackReceipt>} */
   react: (id, reaction) => call("POST", `${user(id)}/feedback`, reaction),
+  /** @type {(id: string, event: string) => Promise<Api.Retracted>} */
   retract: (id, event) => call("DELETE", `${user(id)}/feedback/${encodeURIComponent(event)}`),
+  /** @type {(id: string) => Promise<Api.UserState>} */
   user: (id) => call("GET", user(id)),
+  /** @type {(id: string, top: number, popular: number) => Promise<Api.Beliefs>} */
   beliefs: (id, top, popular) => call("GET", `${user(id)}/beliefs?top=${top}&popular=${popular}`),
+  /** @type {(id: string, item: string) => Promise<Api.Explained>} */
   explain: (id, item) => call("GET", `${user(id)}/explanations/${encodeURIComponent(item)}`),
+  /** @type {(id: string) => Promise<Api.Forgotten>} */
   forget: (id) => call("DELETE", user(id)),
+  /** @type {() => Promise<Api.Stats>} */
   stats: () => call("GET", "/v1/stats"),
 };

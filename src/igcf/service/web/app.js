@@ -2,10 +2,10 @@
 
 import { Away, api, setKey } from "./api.js";
 import { Deck } from "./deck.js";
-import { byId, el, svg } from "./dom.js";
+import { byId, el, on, svg } from "./dom.js";
 import { setUpKeys } from "./keys.js";
 import { CatalogueMap, areaOf } from "./map.js";
-import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy } from "./panels.js";
+import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy, last } from "./panels.js";
 import { setUpTheme } from "./theme.js";
 import { isHit, isShare, plural, starValues, titleAndYear } from "./values.js";
 import { Visit } from "./visit.js";
@@ -17,8 +17,12 @@ const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2L12 17.3l-5.6 2.9 1.1-6.2L3 9.6
 const visit = new Visit();
 const map = new CatalogueMap(byId("map"));
 const deck = new Deck(byId("deck"), (side) => (side === "right" ? like() : dislike()));
+/** @type {Map<string, Api.CatalogueItem>} */
 const catalogue = new Map();
+/** @type {string | null} */
+let catalogueModel = null;
 
+/** @param {number} n */
 const stars = (n) => visit.model && visit.react(starValues(visit.model.reward)[n - 1]);
 const like = () => stars(5);
 const dislike = () => stars(1);
@@ -28,6 +32,10 @@ const help = () => byId("help-dialog").showModal();
 
 // Messages.
 let hideTimer = 0;
+/**
+ * @param {string} text
+ * @param {{ kind?: string, action?: [string, () => unknown] | null, ms?: number }} [options]
+ */
 function notice(text, { kind = "", action = null, ms = 0 } = {}) {
   clearTimeout(hideTimer);
   const button = byId("notice-action");
@@ -45,13 +53,19 @@ function awayNotice() {
   notice(`The server cannot be reached. ${kept}`, { kind: "away", action: ["Try now", () => visit.retry()] });
 }
 
+/**
+ * The belief as an ellipse on the map.
+ * @param {Api.Beliefs} beliefs
+ */
+const onMap = (beliefs) => /** @type {MapEllipse} */ (beliefs.map);
+
 // The stage.
 function showCard() {
   const { card } = visit;
   if (card) {
     deck.show(card, visit.slate.length);
     const [title, year] = titleAndYear(card);
-    const why = { please: "Shown to please.", learn: "Shown to learn." }[card.reason] ?? "";
+    const why = card.reason ? { please: "Shown to please.", learn: "Shown to learn." }[card.reason] : "";
     byId("announce").textContent = `${title} ${year}. ${why}`;
     if (visit.failures && visit.model) drawReason(byId("why"), card, visit.model.reward);
   } else if (visit.failures) {
@@ -67,14 +81,16 @@ function showCard() {
 function showFacts() {
   const { rounds, model } = visit;
   const isReady = Boolean(visit.card && model);
-  for (const button of document.querySelectorAll(".actions button, .stars button")) button.disabled = !isReady;
+  const buttons = /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".actions button, .stars button"));
+  for (const button of buttons) button.disabled = !isReady;
   byId("undo").disabled = !rounds.length;
   if (!model) return;
   const hits = rounds.filter((round) => isHit(round.value, model.reward)).length;
+  /** @type {(value: string | number, words: string) => HTMLElement} */
   const fact = (value, words) => el("span", null, el("b", null, value), ` ${words}`);
   byId("facts").replaceChildren(
     fact(rounds.length, rounds.length === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
-    ...(visit.beliefs ? [fact(`${Math.round(100 * areaOf(visit.beliefs.map.cov))} %`, "of the map still possible")] : []));
+    ...(visit.beliefs ? [fact(`${Math.round(100 * areaOf(onMap(visit.beliefs).cov))} %`, "of the map still possible")] : []));
   const waiting = new Set(visit.outbox.waiting(visit.user).map((letter) => letter.event_id));
   drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id));
 }
@@ -87,21 +103,22 @@ function showView() {
   byId("bets-unit").textContent = isShare(reward) ? "chance that you like it" : "expected value";
   if (why) drawWhy(byId("why"), why, card, reward);
   byId("why-back").hidden = !visit.asked;
+  /** @type {[string, Mark][]} */
   const marks = rounds.map(({ item, value }) => [item, value === null ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
-  map.setBelief(beliefs.map, new Map(marks), visit.asked ?? card?.item);
-  const area = `${Math.round(100 * areaOf(beliefs.map.cov))} %`;
+  map.setBelief(onMap(beliefs), new Map(marks), visit.asked ?? card?.item);
+  const area = `${Math.round(100 * areaOf(onMap(beliefs).cov))} %`;
   byId("map-share").textContent = `${area} of everybody’s area`;
   map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. The belief about you covers ${area} of the area that it covers for a stranger.`);
   const sums = curves(rounds, beliefs.popular, reward);
   drawCurve(byId("curve"), sums);
-  byId("curve-sum").textContent = rounds.length && sums.popular.length > 1 ? `${sums.ours.at(-1)} against ${sums.popular.at(-1).toFixed(1)}` : "";
+  byId("curve-sum").textContent = rounds.length && sums.popular.length > 1 ? `${last(sums.ours)} against ${last(sums.popular).toFixed(1)}` : "";
   showFacts();
 }
 
 async function loadCatalogue() {
-  const { model } = visit.model;
-  if (catalogue.model === model) return;
-  catalogue.model = model;
+  const model = visit.model?.model ?? null;
+  if (catalogueModel === model) return;
+  catalogueModel = model;
   catalogue.clear();
   try {
     for (let offset = 0, total = 1; offset < Math.min(total, MOST_ON_MAP); offset += PAGE) {
@@ -111,7 +128,7 @@ async function loadCatalogue() {
     }
   } catch (error) {
     if (!(error instanceof Away)) throw error;
-    catalogue.model = null;
+    catalogueModel = null;
     return;
   }
   map.setItems([...catalogue.values()]);
@@ -129,7 +146,7 @@ visit.addEventListener("begin", () => {
 visit.addEventListener("card", showCard);
 visit.addEventListener("undone", showCard);
 visit.addEventListener("view", showView);
-visit.addEventListener("reacted", ({ detail: { value, isHit: hit } }) => {
+on(visit, "reacted", ({ value, isHit: hit }) => {
   deck.throw(value === null ? "down" : hit ? "right" : "left");
   showFacts();
 });
@@ -141,20 +158,21 @@ visit.addEventListener("ready", () => {
 visit.addEventListener("away", () => { awayNotice(); if (!visit.card) showCard(); });
 visit.addEventListener("back", () => notice("The server is back and has everything.", { ms: 4_000 }));
 visit.addEventListener("locked", () => byId("key-dialog").open || byId("key-dialog").showModal());
-visit.addEventListener("problem", ({ detail }) => notice(`Something went wrong: ${detail.message}`, { kind: "bad", ms: 12_000 }));
+on(visit, "problem", (detail) => notice(`Something went wrong: ${detail.message}`, { kind: "bad", ms: 12_000 }));
 visit.outbox.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
-visit.outbox.addEventListener("refused", ({ detail }) => notice(`The server did not take a reaction: ${detail.message}`, { kind: "bad", ms: 12_000 }));
+on(visit.outbox, "refused", (detail) => notice(`The server did not take a reaction: ${detail.message}`, { kind: "bad", ms: 12_000 }));
 
 // Controls.
 function showControls() {
+  if (!visit.model) return;
   const { policy, limits } = visit.model;
   const { policy: name = policy.name, nu = policy.nu ?? 0.5, slate } = visit.settings;
   byId("policy").value = name;
-  byId("nu").max = Math.min(3, limits?.max_nu ?? 3);
-  byId("nu").value = nu;
+  byId("nu").max = String(Math.min(3, limits.max_nu ?? 3));
+  byId("nu").value = String(nu);
   byId("nu-value").value = Number(byId("nu").value).toFixed(2);
   byId("nu").disabled = name !== "ucb";
-  byId("slate").value = slate;
+  byId("slate").value = String(slate);
 }
 
 byId("stars").append(...[1, 2, 3, 4, 5].map((n) => el("button", { type: "button", "aria-label": plural(n, "star"), onclick: () => stars(n) },
@@ -165,10 +183,13 @@ byId("skip").addEventListener("click", skip);
 byId("undo").addEventListener("click", undo);
 byId("help").addEventListener("click", help);
 byId("why-back").addEventListener("click", () => visit.ask(null));
-byId("policy").addEventListener("change", (event) => { visit.choose({ policy: event.target.value }); showControls(); });
-byId("slate").addEventListener("change", (event) => visit.choose({ slate: Number(event.target.value) }));
-byId("nu").addEventListener("input", (event) => { byId("nu-value").value = Number(event.target.value).toFixed(2); });
-byId("nu").addEventListener("change", (event) => visit.choose({ nu: Number(event.target.value), policy: "ucb" }));
+byId("policy").addEventListener("change", () => {
+  visit.choose({ policy: /** @type {VisitSettings["policy"]} */ (byId("policy").value) });
+  showControls();
+});
+byId("slate").addEventListener("change", () => visit.choose({ slate: Number(byId("slate").value) }));
+byId("nu").addEventListener("input", () => { byId("nu-value").value = Number(byId("nu").value).toFixed(2); });
+byId("nu").addEventListener("change", () => visit.choose({ nu: Number(byId("nu").value), policy: "ucb" }));
 byId("new-visitor").addEventListener("click", async () => {
   await visit.newVisitor();
   if (!visit.failures) notice("Welcome. Nothing is known about you yet.", { ms: 4_000 });
@@ -201,7 +222,7 @@ byId("key-dialog").addEventListener("close", () => {
   byId("key").value = "";
   visit.retry();
 });
-for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close("closed"));
+for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog")?.close("closed"));
 
 setUpKeys({
   ArrowRight: like, ArrowLeft: dislike, ArrowDown: skip, z: undo, "?": help,

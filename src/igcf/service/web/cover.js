@@ -2,17 +2,25 @@
 
 import { svg } from "./dom.js";
 
+/** @typedef {(draw: () => number, hue: number, hue2: number) => Child[]} Drawing */
+
 const W = 400, H = 500;
 let count = 0;
 
-/** 32-bit FNV-1a. */
+/**
+ * 32-bit FNV-1a.
+ * @param {string} text
+ */
 export function hash(text) {
   let h = 2166136261;
   for (const letter of new TextEncoder().encode(text)) h = Math.imul(h ^ letter, 16777619);
   return h >>> 0;
 }
 
-/** mulberry32: numbers in [0, 1), repeatable. */
+/**
+ * mulberry32: numbers in [0, 1), repeatable.
+ * @param {number} seed
+ */
 function draws(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) >>> 0;
@@ -22,12 +30,18 @@ function draws(seed) {
   };
 }
 
-/** The hue of a category, shared by covers and map. */
+/**
+ * The hue of a category, shared by covers and map.
+ * @param {string[] | undefined} categories
+ */
 export const hueOf = (categories) => 140 + ((hash(categories?.[0] ?? "?") * 137.508) % 360) * 0.66; // 140 to 378: without mustard
 
+/** @type {(hue: number, saturation: number, light: number, alpha?: number) => string} */
 const tone = (hue, saturation, light, alpha = 1) => `hsl(${hue.toFixed(0)} ${saturation}% ${light}% / ${alpha})`;
 
+/** @type {Drawing} */
 function hills(draw, hue, hue2) {
+  /** @type {SVGElement[]} */
   const shapes = [svg("circle", { cx: 90 + draw() * 220, cy: 110 + draw() * 90, r: 42 + draw() * 38, fill: tone(hue2, 88, 78) })];
   const layers = 4 + Math.floor(draw() * 2);
   for (let layer = 0; layer < layers; layer++) {
@@ -40,6 +54,7 @@ function hills(draw, hue, hue2) {
   return shapes;
 }
 
+/** @type {Drawing} */
 function rings(draw, hue, hue2) {
   const cx = 120 + draw() * 160, cy = 150 + draw() * 110, shapes = [];
   for (let i = 9; i > 0; i--) {
@@ -50,7 +65,9 @@ function rings(draw, hue, hue2) {
   return shapes;
 }
 
+/** @type {Drawing} */
 function city(draw, hue, hue2) {
+  /** @type {SVGElement[]} */
   const shapes = [svg("circle", { cx: 80 + draw() * 240, cy: 90 + draw() * 60, r: 34 + draw() * 24, fill: tone(hue2, 70, 84, 0.95) })];
   for (let row = 0; row < 3; row++) {
     for (let x = -20; x < W;) {
@@ -67,9 +84,11 @@ function city(draw, hue, hue2) {
   return shapes;
 }
 
+/** @type {Drawing} */
 function stars(draw, hue, hue2) {
   const points = Array.from({ length: 11 }, () => [30 + draw() * 340, 40 + draw() * 300]);
   points.sort((a, b) => a[0] - b[0]);
+  /** @type {SVGElement[]} */
   const shapes = Array.from({ length: 70 }, () =>
     svg("circle", { cx: draw() * W, cy: draw() * H, r: 0.6 + draw() * 1.6, fill: tone(hue2, 60, 92, 0.8) }));
   shapes.push(svg("polyline", { points: points.map((p) => p.map((v) => v.toFixed(0)).join()).join(" "), fill: "none", stroke: tone(hue2, 80, 82, 0.65), "stroke-width": 2 }));
@@ -78,8 +97,10 @@ function stars(draw, hue, hue2) {
   return shapes;
 }
 
+/** @type {Drawing} */
 function petals(draw, hue, hue2) {
   const cx = 130 + draw() * 140, cy = 170 + draw() * 70, n = 6 + Math.floor(draw() * 7), long = 105 + draw() * 60, wide = 24 + draw() * 26;
+  /** @type {SVGElement[]} */
   const shapes = [svg("rect", { x: cx - 4, y: cy, width: 8, height: H, fill: tone(hue + 100, 36, 34) })];
   for (let i = 0; i < n; i++) {
     shapes.push(svg("ellipse", { cx, cy: cy - long / 2, rx: wide, ry: long / 2, fill: tone(i % 2 ? hue2 : hue2 + 18, 78, 68, 0.82), transform: `rotate(${(i * 360) / n} ${cx} ${cy})` }));
@@ -87,6 +108,7 @@ function petals(draw, hue, hue2) {
   return [...shapes, svg("circle", { cx, cy, r: wide * 0.9, fill: tone(hue, 60, 30) })];
 }
 
+/** @type {Drawing} */
 function planes(draw, hue, hue2) {
   const shapes = [], lean = draw() * 60 - 30;
   for (let i = 0; i < 7; i++) {
@@ -98,7 +120,11 @@ function planes(draw, hue, hue2) {
 
 const DRAWINGS = [hills, rings, city, stars, petals, planes];
 
-/** The cover of an item as an SVG element. */
+/**
+ * The cover of an item as an SVG element.
+ * @param {string} item
+ * @param {string[]} [categories]
+ */
 export function cover(item, categories) {
   const draw = draws(hash(`cover ${item}`));
   const hue = hueOf(categories) + draw() * 24 - 12;

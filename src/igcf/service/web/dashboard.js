@@ -10,23 +10,40 @@ const BUSIEST = 12;
 let isPaused = false;
 let timer = 0;
 
+/** @param {number | null | undefined} n */
 const count = (n) => (n ?? 0).toLocaleString("en");
+/** @param {number | null | undefined} share */
 const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+/** @param {number | null | undefined} n */
 const ms = (n) => (n === null || n === undefined ? "–" : n < 10 ? n.toFixed(1) : count(Math.round(n)));
+/** @param {number} bytes */
 const size = (bytes) => (bytes > 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.round((bytes ?? 0) / 1e3))} kB`);
 
+/** @param {number} seconds */
 function duration(seconds) {
+  /** @type {[string, number][]} */
   const units = [["day", 86_400], ["h", 3_600], ["min", 60]];
-  const [unit, length] = units.find(([, length]) => seconds >= length) ?? ["s", 1];
+  const [unit, length] = units.find(([, least]) => seconds >= least) ?? ["s", 1];
   const n = Math.floor(seconds / length);
   return `${n} ${unit}${unit === "day" && n !== 1 ? "s" : ""}`;
 }
 
+/**
+ * @param {string} name
+ * @param {string} value
+ * @param {string} more
+ */
 function tile(name, value, more) {
   return el("div", { class: "tile" }, el("dt", null, name), el("dd", null, value, more && el("small", null, more)));
 }
 
-/** A table; a column is [heading, cell(row), "number" | "wide" | undefined], the first one names the row. */
+/**
+ * A table; a column is [heading, cell(row), "number" | "wide" | undefined], the first one names the row.
+ * @template T
+ * @param {string} caption
+ * @param {[string, (row: T) => Child, string?][]} columns
+ * @param {T[]} rows
+ */
 function table(caption, columns, rows) {
   if (!rows.length) return el("p", { class: "muted" }, "Nothing yet.");
   return el("table", null,
@@ -37,30 +54,42 @@ function table(caption, columns, rows) {
       (i ? el("td", { class: kind }, cell(row)) : el("th", { scope: "row" }, cell(row))))))));
 }
 
+/** @param {number} share */
 function line(share) {
   const bar = el("span", { class: "line", "aria-hidden": "true" });
   bar.style.width = `${100 * share}%`;
   return bar;
 }
 
+/**
+ * @param {string} label
+ * @param {[string, string, number][]} parts
+ */
 function mix(label, parts) {
   const bar = el("div", { class: "mix", role: "img", "aria-label": `${label}: ${parts.map(([, words]) => words).join(", ")}` },
-    parts.map(([kind, , n]) => { const part = el("i", { class: kind }); part.style.flex = n; return part; }));
+    parts.map(([kind, , n]) => { const part = el("i", { class: kind }); part.style.flex = String(n); return part; }));
   return [bar, el("p", { class: "keys" }, parts.map(([kind, words]) => el("span", { class: `key ${kind}` }, words)))];
 }
 
-/** Nested metadata as "data.users" -> "1200". */
+/**
+ * Nested metadata as "data.users" -> "1200".
+ * @param {any} value
+ * @returns {[string, string][]}
+ */
 function flat(value, name = "") {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return [[name, plain(value)]];
   return Object.entries(value).flatMap(([key, inner]) => flat(inner, name ? `${name}.${key}` : key));
 }
 
+/** @param {unknown} value */
 const plain = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value) ?? "–");
 
+/** @param {[string, string][]} pairs */
 function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
 }
 
+/** @param {Api.Stats} stats */
 function draw(stats) {
   const { model, store, feedback, sessions, traffic } = stats;
   const requests = traffic.reduce((sum, each) => sum + each.requests, 0);
@@ -69,7 +98,7 @@ function draw(stats) {
   byId("served").textContent = `Model ${model.model}: ${count(model.items)} items, ${model.dim} dimensions`;
   byId("tiles").replaceChildren(
     tile("Users", count(store.users), `${count(store.hot_users)} in memory`),
-    tile("Reactions", count(store.reactions), `${count(store.retracted ?? feedback.retracted)} taken back`),
+    tile("Reactions", count(store.reactions), `${count(store.retracted)} taken back`),
     tile("Requests", count(requests), `${count(errors)} failed`),
     tile("Answer time", answer ? `${ms(answer.p50_ms)} ms` : "–", answer ? `99 of 100 within ${ms(answer.p99_ms)} ms` : "no answer yet"),
     tile("Exploration", percent(stats.exploration_share), "of the items shown"),
@@ -77,6 +106,7 @@ function draw(stats) {
 
   const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
   byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
+  /** @type {(words: string, n: number) => string} */
   const part = (words, n) => `${words} ${count(n)} (${percent(reactions ? n / reactions : null)})`;
   byId("feedback").replaceChildren(...mix("Reactions", [
     ["good", part("liked", feedback.satisfied), feedback.satisfied],
@@ -84,10 +114,10 @@ function draw(stats) {
     ["none", part("no reaction", feedback.none), feedback.none],
   ]));
   const learn = stats.exploration_share;
-  byId("exploration-sum").textContent = `policy ${model.policy.name}${Number.isFinite(model.policy.nu) ? `, ν = ${model.policy.nu}` : ""}`;
+  byId("exploration-sum").textContent = `policy ${model.policy.name}${typeof model.policy.nu === "number" ? `, ν = ${model.policy.nu}` : ""}`;
   byId("exploration").replaceChildren(...mix("Shown", [
-    ["good", `to please ${percent(learn === null ? null : 1 - learn)}`, 1 - learn],
-    ["learn", `to learn ${percent(learn)}`, learn],
+    ["good", `to please ${percent(learn === null ? null : 1 - learn)}`, 1 - (learn ?? 0)],
+    ["learn", `to learn ${percent(learn)}`, learn ?? 0],
   ]));
 
   const most = Math.max(...traffic.map((each) => each.requests), 1);
@@ -101,6 +131,7 @@ function draw(stats) {
     ["99 %", (each) => ms(each.p99_ms), "number"],
   ], [...traffic].sort((a, b) => b.requests - a.requests).slice(0, BUSIEST)));
 
+  /** @param {{ item: string, title: string | null }} each */
   const name = (each) => each.title ?? each.item;
   byId("most-shown").replaceChildren(table("Most shown items", [
     ["Item", name],
@@ -122,10 +153,10 @@ function draw(stats) {
 
   byId("store-state").replaceChildren(el("span", { class: `badge ${store.ok ? "good" : "bad"}` }, store.ok ? "Healthy" : "Trouble"));
   byId("store").replaceChildren(facts([
-    ["Kind", store.kind], ["Schema", store.schema], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
-    ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms ?? store.write_ms)} ms`],
+    ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
+    ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms)} ms`],
     ["Sessions found in memory", percent(sessions.hits + sessions.misses ? sessions.hits / (sessions.hits + sessions.misses) : null)],
-  ].map(([key, value]) => [key, String(value ?? "–")])));
+  ]));
   const { reward, metadata: { settings = {}, ...rest } } = model;
   byId("model").replaceChildren(facts([
     ["Model", model.model], ["Loaded models so far", String(model.generation)], ["Reward", `${reward.kind}, a hit from ${reward.threshold} (${reward.low} to ${reward.high})`],
@@ -135,6 +166,7 @@ function draw(stats) {
   byId("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
 }
 
+/** @param {string} text */
 function notice(text) {
   byId("notice").className = "notice away";
   byId("notice").hidden = !text;

@@ -5,22 +5,33 @@ import { el, isStill } from "./dom.js";
 import { titleAndYear } from "./values.js";
 
 const FAR_PX = 90; // a swipe shorter than this falls back
+/** @type {Record<string, [string, string]>} */
 const REASONS = { please: ["♥", "To please"], learn: ["✦", "To learn"] };
 
+/** @param {string | undefined} reason */
 export function badge(reason) {
-  if (!(reason in REASONS)) return null;
+  if (!reason || !(reason in REASONS)) return null;
   const [sign, words] = REASONS[reason];
   return el("span", { class: `badge ${reason}` }, el("span", { "aria-hidden": "true" }, sign), words);
 }
 
 export class Deck {
-  /** `swiped` is called with "right" or "left". */
+  /**
+   * `swiped` is called with "right" or "left".
+   * @param {HTMLElement} place
+   * @param {(side: "right" | "left") => void} swiped
+   */
   constructor(place, swiped) {
     this.place = place;
     this.swiped = swiped;
+    /** @type {HTMLElement | null} */
     this.element = null;
   }
 
+  /**
+   * @param {Card} card
+   * @param {number} left
+   */
   show(card, left) {
     this.element?.remove();
     const [title, year] = titleAndYear(card);
@@ -37,13 +48,20 @@ export class Deck {
     this.place.append(this.element);
   }
 
+  /**
+   * @param {string} heading
+   * @param {string} words
+   */
   showEmpty(heading, words, kind = "") {
     this.element?.remove();
     this.element = el("article", { class: `card empty ${kind}` }, el("h2", null, heading), el("p", null, words));
     this.place.append(this.element);
   }
 
-  /** The card leaves; the next one may already lie beneath it. */
+  /**
+   * The card leaves; the next one may already lie beneath it.
+   * @param {string} direction
+   */
   throw(direction) {
     const leaving = this.element;
     this.element = null;
@@ -51,19 +69,24 @@ export class Deck {
     leaving.removeAttribute("aria-labelledby");
     leaving.setAttribute("aria-hidden", "true");
     leaving.querySelector("#card-title")?.removeAttribute("id");
-    leaving.style.zIndex = 2;
+    leaving.style.zIndex = "2";
     leaving.style.transform = "";
     leaving.classList.remove("enter");
     leaving.classList.add("leave", direction);
     setTimeout(() => leaving.remove(), 260);
   }
 
+  /** @param {HTMLElement} card */
   #followFinger(card) {
+    /** @type {number | null} */
     let from = null;
+    /** @param {number} x */
     const move = (x) => {
       card.style.transform = x ? `translateX(${x}px) rotate(${x / 22}deg)` : "";
-      card.querySelector(".yes").style.opacity = Math.max(0, Math.min(1, x / FAR_PX));
-      card.querySelector(".no").style.opacity = Math.max(0, Math.min(1, -x / FAR_PX));
+      for (const [name, far] of /** @type {[string, number][]} */ ([[".yes", x], [".no", -x]])) {
+        const stamp = /** @type {HTMLElement} */ (card.querySelector(name));
+        stamp.style.opacity = String(Math.max(0, Math.min(1, far / FAR_PX)));
+      }
     };
     card.addEventListener("pointerdown", (event) => {
       if (event.button) return;

@@ -2,21 +2,35 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/**
+ * @template {Element} E
+ * @param {E} element
+ * @param {Attributes | undefined} attributes
+ * @param {Child[]} children
+ * @returns {E}
+ */
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  const given = /** @type {unknown[]} */ (/** @type {any[]} */ (children).flat(Infinity)).filter((child) => child !== null && child !== undefined && child !== false);
+  element.append(.../** @type {(string | Node)[]} */ (given));
   return element;
 }
 
+/** @type {<K extends keyof HTMLElementTagNameMap>(tag: K, attributes?: Attributes, ...children: Child[]) => HTMLElementTagNameMap[K]} */
 export const el = (tag, attributes, ...children) => filled(document.createElement(tag), attributes, children);
+/** @type {<K extends keyof SVGElementTagNameMap>(tag: K, attributes?: Attributes, ...children: Child[]) => SVGElementTagNameMap[K]} */
 export const svg = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
-export const byId = (id) => document.getElementById(id);
+/** @type {<K extends string>(id: K) => K extends keyof PageElements ? PageElements[K] : HTMLElement} */
+export const byId = (id) => /** @type {any} */ (document.getElementById(id));
 
-/** A colour of the style sheet as the browser computes it, for a canvas. */
+/**
+ * A colour of the style sheet as the browser computes it, for a canvas.
+ * @param {string} name
+ */
 export function colour(name) {
   const probe = el("i");
   probe.style.color = `var(${name})`;
@@ -26,5 +40,14 @@ export function colour(name) {
   return found;
 }
 
+/**
+ * Hear what an object tells in the details of its events.
+ * @param {EventTarget} target
+ * @param {string} name
+ * @param {(detail: any) => void} heard
+ */
+export const on = (target, name, heard) => target.addEventListener(name, (event) => heard(/** @type {CustomEvent} */ (event).detail));
+
 export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+/** @param {number} ms */
 export const wait = (ms) => new Promise((done) => setTimeout(done, ms));

@@ -6,26 +6,35 @@ import { Refused, api } from "./api.js";
 const PREFIX = "igcf.out.";
 
 export class Outbox extends EventTarget {
-  constructor() {
-    super();
-    this.sending = null;
-  }
+  /** @type {Promise<void> | null} */
+  sending = null;
 
-  /** What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other. */
+  /**
+   * What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other.
+   * @param {string} [user]
+   * @returns {KeptLetter[]}
+   */
   waiting(user) {
     const names = Object.keys(localStorage).filter((name) => name.startsWith(PREFIX)).sort();
-    const letters = names.map((name) => ({ name, ...JSON.parse(localStorage.getItem(name)) }));
+    const letters = names.map((name) => ({ name, ...JSON.parse(localStorage.getItem(name) ?? "{}") }));
     return user === undefined ? letters : letters.filter((letter) => letter.user === user);
   }
 
-  /** Keep a reaction before anything else happens to it. */
+  /**
+   * Keep a reaction before anything else happens to it.
+   * @param {Letter} letter
+   */
   add(letter) {
     const name = `${PREFIX}${String(Date.now()).padStart(15, "0")}.${letter.kind === "undo" ? 1 : 0}.${letter.event_id}`;
     localStorage.setItem(name, JSON.stringify(letter));
     this.tell();
   }
 
-  /** Take a reaction back: drop it where it was never sent, otherwise ask the server after it. */
+  /**
+   * Take a reaction back: drop it where it was never sent, otherwise ask the server after it.
+   * @param {string} user
+   * @param {string} event_id
+   */
   undo(user, event_id) {
     const unsent = this.waiting(user).find((each) => each.event_id === event_id && each.kind === "react" && !each.tried);
     if (unsent) {
@@ -34,11 +43,6 @@ export class Outbox extends EventTarget {
     } else {
       this.add({ kind: "undo", user, event_id });
     }
-  }
-
-  drop(user) {
-    for (const letter of this.waiting(user)) localStorage.removeItem(letter.name);
-    this.tell();
   }
 
   /** Send all that waits, one after the other; rejects when the server is away and keeps what is left. */
@@ -62,6 +66,7 @@ export class Outbox extends EventTarget {
     }
   }
 
+  /** @param {KeptLetter} letter */
   async #send({ name, kind, user, event_id, item, value, recommendation_id }) {
     if (kind === "undo") {
       await api.retract(user, event_id).catch((error) => {
@@ -70,7 +75,7 @@ export class Outbox extends EventTarget {
       return;
     }
     localStorage.setItem(name, JSON.stringify({ kind, user, event_id, item, value, recommendation_id, tried: true }));
-    await api.react(user, { item, value, event_id, recommendation_id });
+    await api.react(user, { item: item ?? "", value: value ?? null, event_id, recommendation_id });
   }
 
   tell() {

@@ -2,16 +2,18 @@
 
 import { byId } from "./dom.js";
 
+/** @type {Record<string, string>} */
 const NAMES = { "": "as the system", light: "light", dark: "dark" };
 const ORDER = Object.keys(NAMES);
 
 export function setUpTheme(changed = () => {}) {
   const button = byId("theme");
+  /** @param {string} theme */
   const apply = (theme) => {
     if (theme) document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
     button.setAttribute("aria-label", `Colours: ${NAMES[theme]}`);
-    button.title = button.getAttribute("aria-label");
+    button.title = `Colours: ${NAMES[theme]}`;
     changed();
   };
   button.addEventListener("click", () => {

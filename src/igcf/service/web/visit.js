@@ -15,14 +15,36 @@ const TOP = 7;
 const LONGEST_BASELINE = 500;
 
 export class Visit extends EventTarget {
+  outbox = new Outbox();
+  /** @type {Api.ModelInfo | null} */
+  model = null;
+  user = localStorage.getItem(USER) ?? "";
+  /** @type {VisitSettings} */
+  settings = { slate: 1, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") };
+  failures = 0;
+  turn = 0;
+  look = 0;
+  timer = 0;
+  /** @type {Round[]} */
+  rounds = [];
+  /** @type {Card[]} */
+  slate = [];
+  /** @type {Card[]} */
+  reserve = [];
+  /** @type {Card | null} */
+  card = null;
+  /** @type {Api.Beliefs | null} */
+  beliefs = null;
+  /** @type {Api.Explained | null} */
+  why = null;
+  /** @type {string | null} */
+  asked = null;
+  isTurning = false;
+  isEmpty = false;
+  isKnown = false;
+
   constructor() {
     super();
-    this.outbox = new Outbox();
-    this.model = null;
-    this.user = localStorage.getItem(USER) ?? "";
-    this.settings = { slate: 1, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") };
-    this.failures = 0;
-    this.turn = this.look = 0;
     this.#reset();
     if (!this.user) this.#become(randomName("visitor-"));
     addEventListener("online", () => this.retry());
@@ -39,7 +61,8 @@ export class Visit extends EventTarget {
       const [model, state] = await Promise.all([this.model ?? api.model(), api.user(user)]);
       if (user !== this.user) return;
       this.model = model;
-      const isOld = this.card && (this.card.model !== model.model || state.history.some((round) => round.item === this.card.item));
+      const { card } = this;
+      const isOld = card && (card.model !== model.model || state.history.some((round) => round.item === card.item));
       if (isOld) this.card = null; // reacted to in another tab, or chosen by another model
       const here = new Set(this.rounds.map((round) => round.event_id));
       this.rounds = [...state.history.filter((round) => !here.has(round.event_id)), ...this.rounds];
@@ -52,7 +75,10 @@ export class Visit extends EventTarget {
     }
   }
 
-  /** React to the card on the stage; `value` is in the units of the log, null is a skip. */
+  /**
+   * React to the card on the stage; `value` is in the units of the log, null is a skip.
+   * @param {number | null} value
+   */
   async react(value) {
     const { card, user } = this;
     if (!card || this.isTurning || !this.model) return;
@@ -76,17 +102,20 @@ export class Visit extends EventTarget {
 
   /** Take the last reaction back; its card returns to the stage. */
   async undo() {
-    if (this.isTurning || !this.rounds.length) return;
-    const last = this.rounds.pop();
+    const last = this.isTurning ? undefined : this.rounds.pop();
+    if (!last) return;
     this.outbox.undo(this.user, last.event_id);
     if (this.card) this.slate.unshift(this.card);
-    this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories, model: this.model.model };
+    this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories, model: this.model?.model };
     this.#keepCard();
     this.#tell("undone", { card: this.card });
     if (await this.sync(false)) await this.refresh();
   }
 
-  /** Choose otherwise from now on; the cards that wait are chosen anew. */
+  /**
+   * Choose otherwise from now on; the cards that wait are chosen anew.
+   * @param {Partial<VisitSettings>} settings
+   */
   async choose(settings) {
     Object.assign(this.settings, settings);
     localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
@@ -98,7 +127,10 @@ export class Visit extends EventTarget {
     await this.refresh();
   }
 
-  /** Be somebody else. */
+  /**
+   * Be somebody else.
+   * @param {string} user
+   */
   async load(user) {
     this.#become(user);
     this.#reset();
@@ -124,13 +156,19 @@ export class Visit extends EventTarget {
     this.#tell("card");
   }
 
-  /** Ask about another item than the card. */
+  /**
+   * Ask about another item than the card.
+   * @param {string | null} item
+   */
   async ask(item) {
     this.asked = item;
     await this.refresh();
   }
 
-  /** Send what waits and, if `isRefill`, fetch new cards; resolves to whether the server was there. */
+  /**
+   * Send what waits and, if `isRefill`, fetch new cards; resolves to whether the server was there.
+   * @param {boolean} isRefill
+   */
   async sync(isRefill) {
     try {
       await this.outbox.flush();
@@ -171,6 +209,7 @@ export class Visit extends EventTarget {
     }
   }
 
+  /** @param {string} item */
   async #explained(item) {
     try {
       return await api.explain(this.user, item);
@@ -192,12 +231,14 @@ export class Visit extends EventTarget {
   async #refill() {
     const turn = ++this.turn;
     const { slate: k, policy, nu } = this.settings;
-    const busy = [this.card, ...this.slate].filter(Boolean).map((card) => card.item);
-    const unsent = this.outbox.waiting(this.user).map((letter) => letter.item).filter(Boolean);
+    const busy = [...(this.card ? [this.card] : []), ...this.slate].map((card) => card.item);
+    const unsent = this.outbox.waiting(this.user).flatMap((letter) => letter.item ?? []);
+    /** @type {Api.RecommendAsk & { k: number }} */
     const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
     if (policy) ask.policy = policy;
     if (nu !== undefined && (policy ?? "ucb") === "ucb") ask.nu = nu;
-    let answer = { items: [], reserve: [] };
+    /** @type {Api.Recommended | null} */
+    let answer = null;
     while (ask.k) {
       try {
         answer = await api.recommend(this.user, ask);
@@ -209,14 +250,16 @@ export class Visit extends EventTarget {
     }
     if (turn !== this.turn) return; // overtaken by a newer question
     const known = new Set([this.card?.item, ...this.rounds.map((round) => round.item)]);
-    const fresh = (cards) => (cards ?? [])
+    /** @type {(cards: Api.RecommendedItem[]) => Card[]} */
+    const fresh = (cards) => cards
       .filter((card) => !known.has(card.item))
-      .map((card) => ({ ...card, recommendation_id: answer.recommendation_id, model: answer.model }));
-    this.slate = fresh(answer.items);
-    this.reserve = fresh(answer.reserve);
-    this.isEmpty = !answer.items.length;
+      .map((card) => ({ ...card, recommendation_id: answer?.recommendation_id, model: answer?.model }));
+    this.slate = fresh(answer?.items ?? []);
+    this.reserve = fresh(answer?.reserve ?? []);
+    this.isEmpty = !answer?.items.length;
   }
 
+  /** @param {any} error */
   #fail(error) {
     if (error instanceof Away) {
       clearTimeout(this.timer);
@@ -235,11 +278,13 @@ export class Visit extends EventTarget {
     localStorage.setItem(CARD, JSON.stringify({ user: this.user, card: this.card }));
   }
 
+  /** @returns {Card | null} */
   #keptCard() {
     const { user, card } = JSON.parse(localStorage.getItem(CARD) ?? "{}");
     return user === this.user && !this.rounds.some((round) => round.item === card?.item) ? card ?? null : null;
   }
 
+  /** @param {string} user */
   #become(user) {
     this.user = user;
     localStorage.setItem(USER, user);
@@ -255,12 +300,18 @@ export class Visit extends EventTarget {
     this.isTurning = this.isEmpty = this.isKnown = false;
   }
 
+  /** @returns {Round[]} */
   #unsentRounds() {
     const letters = this.outbox.waiting(this.user);
     const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
-    return letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
+    const reactions = letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
+    return reactions.map((letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null }));
   }
 
+  /**
+   * @param {string} name
+   * @param {unknown} [detail]
+   */
   #tell(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }

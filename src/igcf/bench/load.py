@@ -1,0 +1,295 @@
+"""Load on a real server over loopback: `python -m igcf.bench.load`; bounded, ends by itself, prints one table.
+
+A server is started with a random model (3,706 items, 64 dimensions) on a throw-away SQLite file, or on --store URL.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from igcf.model import Model, Reward
+
+TURN_S = 2.0
+Request = Callable[[int], bytes]
+"""The bytes of the n-th request."""
+COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|p50 / healthz|p99 / p50|CPU ms|CPU / healthz"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server under load."""
+
+    port: int
+    workers: tuple[int, ...]
+    """Ids of the processes that answer."""
+
+    def cpu_s(self) -> float:
+        """Processor time that the workers have used."""
+        fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.workers]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        """Memory of the workers."""
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.workers)
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one phase measured; times in milliseconds."""
+
+    name: str
+    requests: int
+    failures: int
+    seconds: float
+    p50: float
+    p99: float
+    cpu: float
+    """Processor time of the server per request; unlike the latencies it hardly depends on what else is running."""
+
+
+def random_model(n_items: int = 3706, dim: int = 64) -> Model:
+    """A model of ML-1M's size."""
+    rng = np.random.default_rng(0)
+    return Model(
+        item_vectors=rng.normal(size=(n_items, dim)) / np.sqrt(dim),
+        prior_mean=rng.normal(size=dim) * 0.3,
+        prior_cov=np.diag(rng.uniform(0.5, 1.5, dim)),
+        noise_var=0.2,
+        item_ids=[str(i) for i in range(n_items)],
+        titles=[f"Item {i}" for i in range(n_items)],
+        reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
+    )
+
+
+def request(method: str, path: str, body: object = None) -> bytes:
+    """One HTTP/1.1 request that keeps the connection."""
+    content = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+    return head.encode() + b"\r\n\r\n" + content
+
+
+async def drive(
+    port: int, make: Request, *, connections: int, total: int | None, seconds: float
+) -> tuple[list[float], int]:
+    """Keep `connections` busy until `total` requests or `seconds` are over; latencies and number of failures."""
+    latencies: list[float] = []
+    failures, started, deadline = 0, 0, time.perf_counter() + seconds
+
+    async def one_connection() -> None:
+        nonlocal failures, started
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < deadline and (total is None or started < total):
+            number, started = started, started + 1
+            content = make(number)
+            before = time.perf_counter()
+            writer.write(content)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n", 1)[0])
+            await reader.readexactly(length)
+            latencies.append(time.perf_counter() - before)
+            failures += not head.startswith(b"HTTP/1.1 200")
+        writer.close()
+        await writer.wait_closed()
+
+    await asyncio.gather(*(one_connection() for _ in range(connections)))
+    return latencies, failures
+
+
+def measure(name: str, running: Running, make: Request, *, connections: int, total: int) -> Phase:
+    """One phase by itself, of `total` requests."""
+    started, cpu = time.perf_counter(), running.cpu_s()
+    latencies, failures = asyncio.run(drive(running.port, make, connections=connections, total=total, seconds=600))
+    return summary(name, latencies, failures, time.perf_counter() - started, running.cpu_s() - cpu)
+
+
+def measure_in_turns(running: Running, makes: dict[str, Request], *, connections: int, seconds: float) -> list[Phase]:
+    """Several phases in turns of two seconds, so that whatever else the machine does meets all of them alike."""
+    latencies: dict[str, list[float]] = {name: [] for name in makes}
+    failures, spent, used = dict.fromkeys(makes, 0), dict.fromkeys(makes, 0.0), dict.fromkeys(makes, 0.0)
+    for _ in range(max(1, round(seconds / TURN_S))):
+        for name, make in makes.items():
+            started, cpu = time.perf_counter(), running.cpu_s()
+            part = partial(_shifted, make, len(latencies[name]))  # every turn meets the next users
+            found, failed = asyncio.run(drive(running.port, part, connections=connections, total=None, seconds=TURN_S))
+            latencies[name] += found
+            failures[name] += failed
+            spent[name] += time.perf_counter() - started
+            used[name] += running.cpu_s() - cpu
+    return [summary(name, latencies[name], failures[name], spent[name], used[name]) for name in makes]
+
+
+def _shifted(make: Request, first: int, n: int) -> bytes:
+    return make(first + n)
+
+
+def summary(name: str, latencies: list[float], failures: int, seconds: float, cpu_s: float) -> Phase:
+    """Counts and quantiles."""
+    p50, p99 = (np.quantile(latencies, [0.5, 0.99]) * 1e3).tolist()
+    return Phase(name, len(latencies), failures, seconds, p50, p99, cpu_s / len(latencies) * 1e3)
+
+
+@contextmanager
+def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
+    """A server that runs until the end of the block."""
+    command = [sys.executable, "-m", "igcf", "serve", str(folder), "--port", "0", "--store", store, "--json"]
+    command += ["--workers", str(workers), "--log-level", "warning"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
+    try:
+        assert process.stdout is not None  # noqa: S101
+        text = ""
+        while not text.rstrip().endswith("}"):
+            line = process.stdout.readline()
+            if not line:
+                raise click.ClickException("the server did not start; run `igcf serve` by hand to see why")
+            text += line
+        port = int(json.loads(text)["url"].rsplit(":", 1)[1])
+        wait_until_ready(port)
+        yield Running(port, worker_ids(process.pid, workers))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def wait_until_ready(port: int, seconds: float = 30.0) -> None:
+    """Wait for `/readyz`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def worker_ids(parent: int, workers: int) -> tuple[int, ...]:
+    """The processes that answer."""
+    if workers == 1:
+        return (parent,)
+    return tuple(int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+
+
+def reactions_of(users: range, each: int) -> list[dict[str, Any]]:
+    """Some history for every user."""
+    rng = np.random.default_rng(users.start)
+    return [
+        {"user": f"u{user}", "item": str(item), "value": float(rng.integers(1, 6)), "event_id": f"{user}-{item}"}
+        for user in users
+        for item in rng.choice(3706, each, replace=False)
+    ]
+
+
+def phases(running: Running, *, connections: int, seconds: float, users: int) -> list[Phase]:
+    """Health and recommendations in turns, then feedback and a mixture in turns; the users' history comes first."""
+    batches = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
+    fill = measure(
+        "feedback, batches of 1,000",
+        running,
+        lambda n: request("POST", "/v1/feedback", {"feedback": batches[n]}),
+        connections=1,
+        total=len(batches),
+    )
+    ask = {"k": 5}
+
+    def recommend(n: int) -> bytes:
+        return request("POST", f"/v1/users/u{n % users}/recommendations", ask)
+
+    def recommend_new(n: int) -> bytes:
+        return request("POST", f"/v1/users/new{n}/recommendations", ask)
+
+    def react(n: int) -> bytes:
+        return request("POST", f"/v1/users/u{n % users}/feedback", {"item": str(n * 7 % 3706), "value": 4.0})
+
+    health = request("GET", "/healthz")
+    measure("warm up", running, recommend, connections=connections, total=4 * users)
+    reading: dict[str, Request] = {
+        "/healthz": lambda _: health,
+        f"recommend, {users:,} known users": recommend,
+        "recommend, new users": recommend_new,
+    }
+    writing: dict[str, Request] = {
+        "feedback": react,
+        "3 recommend : 1 feedback": lambda n: (recommend if n % 4 else react)(n),
+    }
+    found = [measure_in_turns(running, makes, connections=connections, seconds=seconds) for makes in (reading, writing)]
+    return [*found[0], *found[1], fill]
+
+
+def memory(running: Running, *, connections: int, requests: int, users: int) -> list[tuple[int, float]]:
+    """Resident memory after each tenth of `requests` for `users` users, one in four a reaction."""
+    step, readings = requests // 10, []
+
+    def make(n: int) -> bytes:
+        user = n * 7919 % users
+        if n % 4 == 0:
+            return request("POST", f"/v1/users/m{user}/feedback", {"item": str(n % 3706), "value": 5.0})
+        return request("POST", f"/v1/users/m{user}/recommendations", {"k": 5})
+
+    for first in range(0, 10 * step, step):
+        measure("memory", running, partial(_shifted, make, first), connections=connections, total=step)
+        readings.append((first + step, running.resident_mb()))
+    return readings
+
+
+def table(found: list[Phase]) -> str:
+    """The phases as Markdown, with ratios to `/healthz`."""
+    base = found[0]
+    lines = [f"| {COLUMNS.replace('|', ' | ')} |", "|---" * len(COLUMNS.split("|")) + "|"]
+    lines += [
+        f"| {each.name} | {each.requests:,} | {each.failures} | {each.requests / each.seconds:,.0f} | {each.p50:.1f} "
+        f"| {each.p99:.1f} | {each.p50 / base.p50:.2f} | {each.p99 / each.p50:.1f} | {each.cpu:.2f} "
+        f"| {each.cpu / base.cpu:.2f} |"
+        for each in found
+    ]
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--store", help="Database URL; default: a throw-away SQLite file.")
+@click.option("--workers", default=2, show_default=True)
+@click.option("--connections", default=32, show_default=True)
+@click.option("--seconds", default=60.0, show_default=True, help="Of each phase.")
+@click.option("--users", default=1000, show_default=True, help="Known users in the latency phases.")
+@click.option("--memory-requests", default=100_000, show_default=True, help="0: leave the memory phase out.")
+@click.option("--memory-users", default=10_000, show_default=True)
+def main(
+    store: str | None,
+    workers: int,
+    connections: int,
+    seconds: float,
+    users: int,
+    memory_requests: int,
+    memory_users: int,
+) -> None:
+    """Measure a server of this machine."""
+    with tempfile.TemporaryDirectory(prefix="igcf-load-") as temporary:
+        folder = Path(temporary) / "model"
+        random_model().save(folder)
+        click.echo(f"{workers} workers, {connections} connections", err=True)
+        with server(folder, store or str(Path(temporary) / "load.db"), workers) as running:
+            click.echo(table(phases(running, connections=connections, seconds=seconds, users=users)))
+            if memory_requests:
+                asked = {"requests": memory_requests, "users": memory_users}
+                for n, size in memory(running, connections=connections, **asked):
+                    click.echo(f"after {n:,} requests: {size:.0f} MB resident in {workers} workers")
+
+
+if __name__ == "__main__":
+    main()

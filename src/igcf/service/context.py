@@ -1,0 +1,57 @@
+"""What a running service consists of, put together once and closed once."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from igcf.service.metrics import Metrics
+from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.users import UsersInMemory
+from igcf.service.settings import ServiceSettings
+from igcf.service.store.audit import AuditLog
+from igcf.service.store.store import Store
+from igcf.service.store.versions import VersionReader
+
+
+@dataclass(frozen=True)
+class ServiceContext:
+    """The settings, the store, the model in service, the users in memory, the audit log and the counters."""
+
+    settings: ServiceSettings
+    store: Store
+    current_model: CurrentModel
+    users: UsersInMemory
+    audit: AuditLog
+    metrics: Metrics
+    versions: VersionReader
+
+    @classmethod
+    def open(
+        cls, model: Path | ServedModel, settings: ServiceSettings, *, generation: int | None = None
+    ) -> "ServiceContext":
+        """Load the model, open the store (migrating it where needed) and start the audit log.
+
+        Args:
+            model: the model to serve first, or its folder.
+            settings: limits and places.
+            generation: models announced after this one are followed; None: those announced from now on.
+        """
+        served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
+        if settings.models_root is None:
+            settings = replace(settings, models_root=str(Path(served.folder).parent))
+        store = Store(settings.store, connections=settings.threads + 3)
+        metrics = Metrics()
+        return cls(
+            settings=settings,
+            store=store,
+            current_model=CurrentModel(served, store.generation()[0] if generation is None else generation),
+            users=UsersInMemory(store, settings, metrics.count_session),
+            audit=AuditLog(store, size=settings.audit_queue),
+            metrics=metrics,
+            versions=VersionReader(store),
+        )
+
+    def close(self) -> None:
+        """Write what is queued, close the connections."""
+        self.audit.close()
+        self.store.close()

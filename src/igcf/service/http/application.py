@@ -1,0 +1,97 @@
+"""The application, wired from a context; reads no globals, so that a test passes a small one."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio.to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from igcf.errors import IgcfError
+from igcf.service.context import ServiceContext
+from igcf.service.errors import invalid, problem, status_of
+from igcf.service.http.authentication import Keys
+from igcf.service.http.guard import Guard, headers_of
+from igcf.service.http.page import page_routes
+from igcf.service.http.responses import Ready
+from igcf.service.http.routes import admin_routes, catalogue_routes, user_routes
+from igcf.service.http.serialising import json_response
+from igcf.service.serving.model_swap import Follower
+from igcf.service.serving.statistics import readiness
+from igcf.version import __version__
+
+
+def create_app(context: ServiceContext) -> FastAPI:
+    """Build the HTTP API and the page over `context`, which is closed when the application shuts down."""
+    settings = context.settings
+    keys = Keys.from_file(Path(settings.api_key_file)) if settings.api_key_file else Keys()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
+        follower = Follower(context)
+        yield
+        await anyio.to_thread.run_sync(follower.close)
+        await anyio.to_thread.run_sync(context.close)
+
+    app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.include_router(user_routes(context))
+    app.include_router(catalogue_routes(context))
+    app.include_router(admin_routes(context))
+    app.include_router(page_routes())
+    _add_operation_routes(app, context)
+    _add_error_handlers(app)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
+            expose_headers=["x-request-id", "retry-after"],
+        )
+    app.add_middleware(Guard, settings=settings, keys=keys, metrics=context.metrics)
+    return app
+
+
+def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
+    @app.get("/healthz", tags=["operation"])
+    async def healthz() -> dict[str, str]:
+        """The process is alive."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["operation"], response_model=Ready, responses={503: {"model": Ready}})
+    def readyz() -> Response:
+        """The store answers and the newest model is loaded."""
+        found = readiness(context)
+        model = context.current_model.served.model_id
+        answer = Ready(status="not ready" if found else "ready", model=model, problems=found)
+        return json_response(answer, 503 if found else 200)
+
+    @app.get("/metrics", tags=["operation"], response_class=Response)
+    def metrics() -> Response:
+        """Counters in the format of Prometheus."""
+        return Response(context.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(IgcfError)
+    async def refuse(_: Request, error: Exception) -> JSONResponse:
+        status = status_of(error) if isinstance(error, IgcfError) else 500
+        return JSONResponse(problem(error), status, headers_of(status))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: Exception) -> JSONResponse:
+        first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+        return JSONResponse(problem(invalid(first.get("loc", ()), first.get("msg", str(error)))), 422)
+
+    @app.exception_handler(HTTPException)
+    async def plain(_: Request, error: Exception) -> JSONResponse:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
+        detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)

@@ -1,0 +1,126 @@
+"""Bodies and parameters of requests, checked by pydantic; with `responses` the source of the OpenAPI document."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from igcf.service.errors import RequestError, invalid
+from igcf.service.settings import ServiceSettings
+
+LONGEST_ID = 256
+FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+PATTERN = r"^[^\u0000-\u001f\u007f-\u009f/]+$"
+
+
+def _plain(text: str) -> str:
+    if FORBIDDEN.search(text):
+        raise ValueError("control characters are not allowed")
+    return text
+
+
+def _one_segment(text: str) -> str:
+    if "/" in text or text in (".", ".."):  # could not be a part of a path
+        raise ValueError("'/' is not allowed, and neither are '.' and '..' by themselves")
+    return text
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str | bytes | bool):  # pydantic would take "5" and true for numbers
+        raise ValueError("a number is expected")
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
+Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(_plain)]
+"""An item's or a recommendation's id."""
+PathId = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": PATTERN}),
+    AfterValidator(_plain),
+    AfterValidator(_one_segment),
+]
+"""A user's or an event's id, which is also a part of a path."""
+PolicyName = Literal["ucb", "info-ucb", "thompson", "greedy"]
+
+LIMITS = ServiceSettings()
+
+
+class Schema(BaseModel):
+    """A body; an unknown field is a mistake worth hearing of."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RecommendAsk(Schema):
+    """What to recommend."""
+
+    k: WholeNumber = Field(default=5, ge=1, le=LIMITS.max_k, description="How many items.")
+    exclude: list[Id] = Field(default=[], max_length=LIMITS.max_list, description="Items not to show now.")
+    candidates: list[Id] | None = Field(
+        default=None, max_length=LIMITS.max_list, description="Choose among these only."
+    )
+    reserve: WholeNumber = Field(default=0, ge=0, le=20, description="Further items to keep, not shown now.")
+    policy: PolicyName | None = Field(default=None, description="Instead of the server's own.")
+    nu: Number | None = Field(
+        default=None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std."
+    )
+
+
+class Feedback(Schema):
+    """A reaction to an item."""
+
+    item: Id
+    value: Any = Field(
+        description="In the units of the log (stars, watch ratio, 0/1); null: shown, drew no reaction.",
+        json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
+    )
+    event_id: PathId | None = Field(default=None, description="Makes a retry safe: the same id twice counts once.")
+    recommendation_id: Id | None = Field(default=None, description="The answer in which the item was shown.")
+
+
+class UserFeedback(Feedback):
+    """A reaction in a batch."""
+
+    user: PathId
+
+
+def _or_problem(value: Any, check: ValidatorFunctionWrapHandler) -> UserFeedback | RequestError:
+    try:
+        found: UserFeedback = check(value)
+        return found
+    except ValidationError as error:
+        first = error.errors()[0]
+        return invalid(first["loc"], first["msg"])
+
+
+FeedbackList = Annotated[list[Annotated[UserFeedback, WrapValidator(_or_problem)]], Field(max_length=LIMITS.max_batch)]
+"""Entries that do not fit the schema become a `RequestError` in their place."""
+
+
+class FeedbackBatch(Schema):
+    """Reactions of any users."""
+
+    feedback: FeedbackList
+
+
+class LoadModel(Schema):
+    """Which model to serve next."""
+
+    folder: str = Field(
+        min_length=1,
+        max_length=4096,
+        description="A model folder on the server; `path` is understood too.",
+        validation_alias=AliasChoices("folder", "path"),
+    )

@@ -1,0 +1,249 @@
+"""Bodies of answers, built by the functions that answer; with `requests` the source of the OpenAPI document.
+
+A field that was not set is not sent, so that `PolicyUsed(name="greedy")` has no `nu` on the wire.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from igcf.service.http.requests import PolicyName
+
+Reason = Literal["please", "learn"]
+
+
+class PolicyUsed(BaseModel):
+    """How the items were chosen."""
+
+    name: PolicyName
+    nu: float | None = None
+
+
+class RecommendedItem(BaseModel):
+    """One recommended item."""
+
+    item: str
+    score: float = Field(description="What the policy ranked by.")
+    mean: float = Field(description="Expected reward.")
+    std: float = Field(description="How unsure that expectation is.")
+    rank: int
+    mean_rank: int = Field(description="The rank that the mean alone would have given it.")
+    reason: Reason = Field(description="`learn`: the mean alone would not have put it in this answer.")
+    propensity: float | None = Field(description="Probability of being in this answer; null in the reserve.")
+    popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
+    title: str | None
+    categories: list[str]
+
+
+class Recommended(BaseModel):
+    """An answer; all of it comes from one model and one revision."""
+
+    user: str
+    model: str
+    revision: int
+    recommendation_id: str
+    policy: PolicyUsed
+    propensity: Literal["exact", "estimated"] = Field(description="`estimated`: by repeating the draw.")
+    items: list[RecommendedItem]
+    reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
+
+
+class FeedbackReceipt(BaseModel):
+    """What became of a reaction; it is durable."""
+
+    revision: int
+    duplicate: bool
+    event_id: str
+
+
+class Problem(BaseModel):
+    """An error."""
+
+    error: str
+    message: str
+
+
+class BatchEntry(BaseModel):
+    """What became of one entry of a batch: a receipt or an error."""
+
+    revision: int | None = None
+    duplicate: bool | None = None
+    event_id: str | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+class BatchReceipt(BaseModel):
+    """One entry per reaction, in the order of the request."""
+
+    stored: int
+    duplicates: int
+    failed: int
+    results: list[BatchEntry]
+
+
+class Retracted(BaseModel):
+    """The revision after a reaction was taken back."""
+
+    revision: int
+
+
+class Forgotten(BaseModel):
+    """How many rows of the log were deleted."""
+
+    user: str
+    deleted: int
+
+
+class PastReaction(BaseModel):
+    """A reaction in force."""
+
+    event_id: str
+    item: str
+    value: float | None
+    time: float = Field(description="Seconds since 1970.")
+    title: str | None
+
+
+class BeliefSummary(BaseModel):
+    """The Gaussian belief about a user."""
+
+    mean: list[float]
+    std: list[float] = Field(description="Square roots of the covariance's diagonal.")
+    trace: float = Field(description="Of the covariance: what is still unknown in all.")
+    prior_trace: float
+    cov: list[list[float]] | None = None
+
+
+class UserState(BaseModel):
+    """What is known about a user; somebody unknown has revision 0 and the population's belief."""
+
+    user: str
+    known: bool
+    model: str
+    revision: int
+    drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
+    history: list[PastReaction]
+    belief: BeliefSummary
+
+
+class BelievedItem(BaseModel):
+    """What is believed about one item."""
+
+    item: str
+    mean: float
+    std: float
+    popularity_rank: int
+    title: str | None
+    categories: list[str]
+    seen: bool
+
+
+class PopularItem(BaseModel):
+    """One of the population's favourites, and what this user would think of it."""
+
+    item: str
+    title: str | None
+    chance: float = Field(description="Probability that it satisfies the user, as believed now.")
+    seen: bool
+
+
+class Ellipse(BaseModel):
+    """A belief on the map; the population is the unit circle around the origin."""
+
+    mean: list[float]
+    cov: list[list[float]]
+
+
+class Beliefs(BaseModel):
+    """The items expected to please most, and the belief on the map."""
+
+    user: str
+    model: str
+    revision: int
+    drift: float
+    top: list[BelievedItem]
+    popular: list[PopularItem] = Field(description="The first items of the population's order.")
+    map: Ellipse
+
+
+class ContributionPart(BaseModel):
+    """What one past reaction adds to the expected reward."""
+
+    item: str
+    value: float | None
+    amount: float
+    title: str | None
+
+
+class Explained(BaseModel):
+    """`prior` plus all amounts is `mean`."""
+
+    user: str
+    item: str
+    model: str
+    revision: int
+    title: str | None
+    prior: float
+    mean: float
+    std: float
+    contributions: list[ContributionPart]
+
+
+class CatalogueItem(BaseModel):
+    """One item."""
+
+    item: str
+    title: str | None
+    categories: list[str]
+    popularity_rank: int
+    x: float
+    y: float
+
+
+class CataloguePage(BaseModel):
+    """Some items, the population's favourites first."""
+
+    model: str
+    total: int
+    offset: int
+    items: list[CatalogueItem]
+
+
+class RewardInfo(BaseModel):
+    """How a value becomes a reward."""
+
+    kind: str
+    threshold: float = Field(description="A value of at least this is a success.")
+    low: float
+    high: float
+
+
+class ModelInfo(BaseModel):
+    """What is served."""
+
+    model: str
+    items: int
+    dim: int
+    reward: RewardInfo
+    policy: PolicyUsed
+    forgetting: float
+    limits: dict[str, float]
+    metadata: dict[str, Any]
+    generation: int
+
+
+class ModelLoaded(BaseModel):
+    """The model now in service; other workers and servers follow within a second."""
+
+    model: str
+    items: int
+    generation: int
+
+
+class Ready(BaseModel):
+    """Whether this process can answer."""
+
+    status: Literal["ready", "not ready"]
+    model: str
+    problems: list[str]

@@ -1,0 +1,138 @@
+"""The routes under `/v1/`: parse, call one function, answer."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+
+from igcf.service.context import ServiceContext
+from igcf.service.http import requests, responses
+from igcf.service.http.dashboard_responses import Stats
+from igcf.service.http.serialising import as_json
+from igcf.service.serving import catalogue, reacting, reading
+from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.serving.recommending import recommend_quickly
+from igcf.service.serving.statistics import statistics
+
+User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
+EventId = Annotated[requests.PathId, Path()]
+ItemPath = Annotated[requests.Id, Path(json_schema_extra={"pattern": requests.PATTERN})]
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of a route, for the OpenAPI document."""
+    return {status: {"model": responses.Problem} for status in (400, 401, 408, 413, 422, 503, *statuses)}
+
+
+def user_routes(context: ServiceContext) -> APIRouter:
+    """Build the routes of users: recommendations, feedback and what is known about them."""
+    router = APIRouter(prefix="/v1", tags=["users"])
+    store, users, current_model = context.store, context.users, context.current_model
+
+    @router.post("/users/{user}/recommendations", responses=problems(404, 409))
+    @as_json
+    async def post_recommendations(
+        user: User, ask: Annotated[requests.RecommendAsk, Body(default_factory=requests.RecommendAsk)]
+    ) -> responses.Recommended:
+        """The `k` best items that this user has not reacted to; an unknown user is a new one."""
+        return await recommend_quickly(context, user, ask)
+
+    @router.post("/users/{user}/feedback", responses=problems(404))
+    @as_json
+    def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
+        """Store one reaction and learn from it; durable when answered, and the same `event_id` twice counts once."""
+        return reacting.react(context, user, reaction)
+
+    @router.post("/feedback", responses=problems())
+    @as_json
+    def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> responses.BatchReceipt:
+        """Store many reactions; entries that cannot be stored are reported one by one and do not stop the others."""
+        entries = batch.feedback if isinstance(batch, requests.FeedbackBatch) else batch
+        return reacting.react_batch(context, entries)
+
+    @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
+    @as_json
+    def delete_feedback(user: User, event_id: EventId) -> responses.Retracted:
+        """Take one reaction back: the belief is what it would be without it."""
+        return responses.Retracted(revision=reacting.retract(context, user, event_id))
+
+    @router.get("/users/{user}", responses=problems())
+    @as_json
+    def get_user(
+        user: User, cov: Annotated[bool, Query(description="Add the full covariance.")] = False
+    ) -> responses.UserState:
+        """History and belief of a user."""
+        return reading.user_state(store, current_model.served, user, with_cov=cov)
+
+    @router.delete("/users/{user}", responses=problems())
+    @as_json
+    def delete_user(user: User) -> responses.Forgotten:
+        """Forget a user completely."""
+        return responses.Forgotten(user=user, deleted=reacting.forget(context, user))
+
+    @router.get("/users/{user}/beliefs", responses=problems())
+    @as_json
+    def get_beliefs(
+        user: User,
+        top: Annotated[int, Query(ge=1, le=1000)] = 10,
+        seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
+        popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
+    ) -> responses.Beliefs:
+        """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
+        return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
+
+    @router.get("/users/{user}/explanations/{item:path}", responses=problems(404))
+    @as_json
+    def get_explanation(user: User, item: ItemPath) -> responses.Explained:
+        """Where the expected reward of an item comes from: the population plus each past reaction."""
+        return reading.explanation(users, current_model.served, user, item)
+
+    return router
+
+
+def catalogue_routes(context: ServiceContext) -> APIRouter:
+    """Build the routes of the items and of the model."""
+    router = APIRouter(prefix="/v1", tags=["catalogue"])
+    current_model = context.current_model
+
+    @router.get("/items", responses=problems())
+    @as_json
+    def get_items(
+        query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> responses.CataloguePage:
+        """The catalogue in pages, the population's favourites first."""
+        return catalogue.catalogue_page(current_model.served, query, offset, limit)
+
+    @router.get("/items/{item:path}", responses=problems(404))
+    @as_json
+    def get_item(item: ItemPath) -> responses.CatalogueItem:
+        """One item."""
+        return catalogue.catalogue_item(current_model.served, item)
+
+    @router.get("/model", responses=problems())
+    @as_json
+    def get_model() -> responses.ModelInfo:
+        """What is served."""
+        return catalogue.model_info(current_model, context.settings)
+
+    return router
+
+
+def admin_routes(context: ServiceContext) -> APIRouter:
+    """Build the routes that need the admin key."""
+    router = APIRouter(prefix="/v1", tags=["admin"])
+
+    @router.post("/model", responses=problems(403))
+    @as_json
+    def post_model(ask: requests.LoadModel) -> responses.ModelLoaded:
+        """Serve another model from now on, here and on all servers of this store; users keep their history."""
+        return load_and_announce(context, ask.folder)
+
+    @router.get("/stats", responses=problems(403))
+    @as_json
+    def get_stats() -> Stats:
+        """Figures for the dashboard."""
+        return statistics(context)
+
+    return router

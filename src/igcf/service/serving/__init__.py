@@ -1,0 +1,1 @@
+"""What happens between a request and the store: users in memory, recommending, reacting, swapping the model."""

@@ -1,0 +1,143 @@
+"""From stored reactions to a belief: loading a session, and computing the belief that goes with new reactions."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.errors import FeedbackError
+from igcf.model import Model
+from igcf.online import Belief, Session, learned, prior_belief
+from igcf.online.session import Reaction
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.belief_bytes import decode_belief, encode_belief
+from igcf.service.store.records import Appended, Event, NewEvent, StoredBelief, UserRow, Version, in_force
+
+DRIFT_RATE = 0.1
+LARGEST_SURPRISE = 100.0
+
+
+class HeldSession:
+    """The session of a user while reactions are stored; out of memory, so that nobody sees what is not committed."""
+
+    def __init__(self, session: Session | None = None, version: Version = ("", 0)) -> None:
+        self.session = session
+        """None where the user is not in memory."""
+        self.version = version
+        """Version of the user that the session has reached."""
+        self.is_ahead = False
+        """Whether the session has learned what the store has not committed."""
+
+    def session_at(self, version: Version) -> Session | None:
+        """Hand out the session to learn in, if it is at `version`; only once, since a retry must not learn twice."""
+        if self.session is None or self.is_ahead or self.version != version:
+            return None
+        self.is_ahead = True
+        return self.session
+
+    def commit(self, appended: "Appended[LearnedBelief]") -> None:
+        """Note that the store has committed; if it was this session that learned, it is current again."""
+        if appended.learned is not None and appended.learned.session is not None:
+            self.version, self.is_ahead = appended.version, False
+
+
+@dataclass(frozen=True)
+class LearnedBelief(StoredBelief):
+    """A belief to be saved, and the session that computed it."""
+
+    session: Session | None
+    """The session in memory that has observed the new reactions; None where the user is not in memory."""
+
+
+def learn(
+    served: ServedModel,
+    held: HeldSession,
+    user: UserRow,
+    past: Callable[[], list[Event]],
+    fresh: Sequence[NewEvent],
+) -> LearnedBelief:
+    """Compute the belief after new reactions, once: in the session in memory where that is current, else alone.
+
+    Args:
+        served: the model in service.
+        held: the user's session, taken out of memory, if it was there.
+        user: the user's row before the reactions.
+        past: reads the user's log before the reactions.
+        fresh: the new reactions, checked against the model.
+    """
+    session = held.session_at((user.born, user.revision))
+    follower = session or BeliefAlone(served, stored_belief(served, user, past))
+    prior, drift = prior_belief(served.model), user.drift
+    for event in fresh:
+        before = follower.belief.decayed(prior, served.recommender.forgetting)
+        drift = drift_after(drift, surprise(served.model, before, event.item_id, event.value))
+        follower.observe(event.item_id, event.value)
+    return LearnedBelief(served.model_id, encode_belief(follower.belief), drift, session)
+
+
+class BeliefAlone:
+    """A belief that follows reactions without scoring any item: enough for a user who is not in memory."""
+
+    def __init__(self, served: ServedModel, belief: Belief) -> None:
+        self.belief = belief
+        self._model = served.model
+        self._prior = prior_belief(served.model)
+        self._forgetting = served.recommender.forgetting
+
+    def observe(self, item_id: str, value: float | None) -> None:
+        """Learn from one reaction, as `Session.observe` does."""
+        before = self.belief.decayed(self._prior, self._forgetting)
+        number = math.nan if value is None else value
+        self.belief = learned(before, self._model, self._model.item_row(item_id), number)
+
+
+def stored_belief(served: ServedModel, user: UserRow, past: Callable[[], list[Event]]) -> Belief:
+    """Read the saved belief of a user, or compute it from the log where it is damaged or of another model."""
+    if user.revision == 0:
+        return prior_belief(served.model)
+    cached = _saved_belief(served, user)
+    return load_session(served, UserRow(user.user_id), past()).belief if cached is None else cached
+
+
+def load_session(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Session:
+    """Open the session of a user: from the saved belief when it belongs to this model, otherwise from the log."""
+    history = usable(served.model, in_force(events))
+    return served.recommender.session(history, belief=_saved_belief(served, user), rng=np.random.default_rng())
+
+
+def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
+    """Select the reactions that this model can learn from; a log may name items and values of older models."""
+    return [
+        (event.item_id, event.value)
+        for event in events
+        if event.item_id is not None and model.known_row(event.item_id) is not None and _fits(model, event.value)
+    ]
+
+
+def surprise(model: Model, belief: Belief, item_id: str, value: float | None) -> float:
+    """Compute (reward - mean)^2 / (std^2 + noise) of a reaction to come; expected to be about 1."""
+    row = model.item_row(item_id)
+    mean = model.expected_of(belief.mean, row)
+    _, std = belief.moments(model.item_vectors[row : row + 1])
+    reward = float(model.reward.of(math.nan if value is None else value))
+    return float((reward - mean) ** 2 / (float(std[0]) ** 2 + float(model.item_noise[row])))
+
+
+def drift_after(drift: float, surprise: float) -> float:
+    """Move the average of the surprise: well above 1 means that the taste is not what the belief says."""
+    return (1 - DRIFT_RATE) * drift + DRIFT_RATE * min(surprise, LARGEST_SURPRISE)
+
+
+def _saved_belief(served: ServedModel, user: UserRow) -> Belief | None:
+    if user.belief is None or user.belief_model != served.model_id:
+        return None
+    return decode_belief(user.belief, served.model.dim)
+
+
+def _fits(model: Model, value: float | None) -> bool:
+    try:
+        model.reward.checked(value)
+    except FeedbackError:
+        return False
+    return True

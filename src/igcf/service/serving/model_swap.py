@@ -1,0 +1,83 @@
+"""Replacing the model in service without dropping a request, on every server that shares the store."""
+
+import logging
+import threading
+from pathlib import Path
+
+from igcf.errors import IgcfError, ModelError, StoreError
+from igcf.service.context import ServiceContext
+from igcf.service.http.responses import ModelLoaded
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.settings import ServiceSettings
+
+log = logging.getLogger("igcf.service")
+LOOK_EVERY_S = 0.5
+
+
+def load_and_announce(context: ServiceContext, folder: str) -> ModelLoaded:
+    """Serve the model in `folder` from now on, here and on all servers; a bad one is refused and the old one stays."""
+    with context.current_model.lock:  # one at a time; answers go on meanwhile
+        served = ServedModel.from_folder(_allowed(context.settings, folder), context.settings)
+        generation = context.store.announce(served.folder, served.model_id)
+        _replace(context, served, generation)
+    return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
+
+
+def follow(context: ServiceContext) -> bool:
+    """Load the model that another server announced, if there is a newer one; True when it was replaced."""
+    current = context.current_model
+    generation, folder = context.store.generation()
+    if generation <= current.generation:
+        return False
+    with current.lock:
+        if generation <= current.generation:
+            return False
+        try:
+            served = ServedModel.from_folder(Path(folder), context.settings)
+        except IgcfError:
+            current.problem = f"model generation {generation} cannot be loaded here; see the log"
+            raise
+        _replace(context, served, generation)
+    return True
+
+
+class Follower:
+    """A thread that looks for models and deleted users that other servers have announced."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="igcf-follow", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        told = ""
+        while not self._stop.wait(LOOK_EVERY_S):
+            try:
+                follow(self._context)
+                self._context.users.forget_hashed(self._context.store.forgotten())
+                told = ""
+            except (ModelError, StoreError) as error:
+                if str(error) != told:  # once, not twice a second
+                    log.error("cannot follow to the announced model", extra={"reason": str(error)})
+                    told = str(error)
+
+
+def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
+    context.current_model.replace(served, generation)
+    context.users.keep_only(served)
+    log.info("model in service", extra={"model": served.model_id, "generation": generation})
+
+
+def _allowed(settings: ServiceSettings, folder: str) -> Path:
+    if "\x00" in folder:
+        raise ModelError("a folder name cannot contain a NUL character")
+    path, root = Path(folder).resolve(), settings.models_root
+    if root is None or not path.is_relative_to(Path(root).resolve()):
+        raise ModelError(f"{folder!r} is outside the folder from which this server may load models")
+    return path

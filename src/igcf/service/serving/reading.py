@@ -1,0 +1,130 @@
+"""Answers about one user that change nothing: state, beliefs, explanations."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.service.http.responses import (
+    Beliefs,
+    BeliefSummary,
+    BelievedItem,
+    ContributionPart,
+    Ellipse,
+    Explained,
+    PastReaction,
+    PopularItem,
+    UserState,
+)
+from igcf.service.serving.learning import load_session
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.users import UsersInMemory
+from igcf.service.store.records import in_force
+from igcf.service.store.store import Store
+
+
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool) -> UserState:
+    """Answer `GET /v1/users/{user}`."""
+    user = store.user(user_id)
+    events = store.events(user_id, until=user.revision)
+    belief = load_session(served, user, events).belief
+    return UserState(
+        user=user_id,
+        known=user.revision > 0,
+        model=served.model_id,
+        revision=user.revision,
+        drift=user.drift,
+        history=[
+            PastReaction(
+                event_id=event.event_id or "",
+                item=event.item_id or "",
+                value=event.value,
+                time=event.time,
+                title=served.title_of(event.item_id or ""),
+            )
+            for event in in_force(events)
+        ],
+        belief=BeliefSummary(
+            mean=belief.mean.tolist(),
+            std=np.sqrt(np.maximum(np.diag(belief.cov), 0.0)).tolist(),
+            trace=float(np.trace(belief.cov)),
+            prior_trace=float(np.trace(served.model.prior_cov)),
+            cov=belief.cov.tolist() if with_cov else None,
+        ),
+    )
+
+
+def beliefs(
+    users: UsersInMemory, served: ServedModel, user_id: str, *, top: int, with_seen: bool, popular: int = 0
+) -> Beliefs:
+    """Answer `GET /v1/users/{user}/beliefs`."""
+    with users.open(served, user_id) as user:
+        revision = user.revision
+        means, stds = user.session.moments()
+        belief = user.session.belief
+        seen = {item_id for item_id, _ in user.session.history}
+    order = np.argsort(-means, kind="stable")[: top + (0 if with_seen else len(seen))]
+    rows = [row for row in order.tolist() if with_seen or served.model.item_ids[row] not in seen][:top]
+    centre, cov = served.map.ellipse(belief, served.model.prior_mean)
+    return Beliefs(
+        user=user_id,
+        model=served.model_id,
+        revision=revision,
+        drift=users.store.user(user_id).drift,
+        top=[
+            BelievedItem(
+                item=served.model.item_ids[row],
+                mean=float(means[row]),
+                std=float(stds[row]),
+                popularity_rank=int(served.popularity[row]),
+                title=served.title(row),
+                categories=served.categories(row),
+                seen=served.model.item_ids[row] in seen,
+            )
+            for row in rows
+        ],
+        popular=[
+            PopularItem(item=item_id, title=served.title(row), chance=chance, seen=item_id in seen)
+            for row, item_id, chance in _popular_chances(served, means, stds, popular)
+        ],
+        map=Ellipse(mean=centre, cov=cov),
+    )
+
+
+def _popular_chances(
+    served: ServedModel, means: FloatArray, stds: FloatArray, count: int
+) -> Iterator[tuple[int, str, float]]:
+    """Yield row, id and chance of the population's favourites; a normal tail where the reward is a value."""
+    reward = served.model.reward
+    line = float(reward.of(reward.threshold))
+    for row in served.popular_rows[:count].tolist():
+        if reward.kind in ("satisfied", "exposed"):
+            chance = min(max(float(means[row]), 0.0), 1.0)
+        else:
+            spread = math.sqrt(stds[row] ** 2 + served.model.item_noise[row])
+            chance = 0.5 * math.erfc((line - means[row]) / spread / math.sqrt(2))
+        yield row, served.model.item_ids[row], chance
+
+
+def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id: str) -> Explained:
+    """Answer `GET /v1/users/{user}/explanations/{item}`."""
+    served.model.item_row(item_id)
+    with users.open(served, user_id) as user:
+        revision, found = user.revision, user.session.explain(item_id)
+    return Explained(
+        user=user_id,
+        item=item_id,
+        model=served.model_id,
+        revision=revision,
+        title=served.title_of(item_id),
+        prior=found.prior,
+        mean=found.mean,
+        std=found.std,
+        contributions=[
+            ContributionPart(
+                item=part.item_id, value=part.value, amount=part.amount, title=served.title_of(part.item_id)
+            )
+            for part in found.contributions
+        ],
+    )

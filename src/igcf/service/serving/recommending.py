@@ -1,0 +1,150 @@
+"""Answers: choose items for a user, say why each is shown, and log the answer."""
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+
+import anyio.to_thread
+import numpy as np
+
+from igcf.arrays import BoolArray
+from igcf.errors import ConfigError
+from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
+from igcf.service.context import ServiceContext
+from igcf.service.http.requests import PolicyName, RecommendAsk
+from igcf.service.http.responses import PolicyUsed, Recommended, RecommendedItem
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.settings import ServiceSettings
+from igcf.service.store.audit import Answer
+from igcf.service.store.records import Version
+
+QUICK_CATCH_UP = 2
+"""Reactions that a session may be behind and still count as warm, where the log is a local file."""
+DRAWS = 100
+"""Draws from the belief by which the propensity of a sampled answer is estimated."""
+LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+"""Fields of an item that the audit log keeps."""
+
+
+async def recommend_quickly(context: ServiceContext, user_id: str, ask: RecommendAsk) -> Recommended:
+    """Answer without a thread when that is a matter of microseconds, which is most of the time.
+
+    That is so when the user is in memory and nothing is sampled; handing the work to a thread and back would take
+    longer than the work. A local file is read here (its readers never wait), a database across a network is not.
+    """
+    if context.store.database.is_postgres:
+        version, behind = await context.versions.version(user_id), 0
+    else:
+        version, behind = context.store.version(user_id), QUICK_CATCH_UP
+    is_sampled = (ask.policy or context.settings.policy) == "thompson"
+    if not is_sampled and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
+        return recommend(context, user_id, ask, version)
+    return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
+
+
+def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version: Version | None = None) -> Recommended:
+    """Choose the items that a user is shown, and log them.
+
+    `ask.reserve` asks for up to so many items that would come next. They are neither logged nor counted as shown: a
+    caller keeps them for the moment when this server is out of reach. `version` is what the store says of this user,
+    where it was just asked.
+    """
+    check_limits(context.settings, ask)
+    served = context.current_model.served  # once: the whole answer comes from this model
+    used, policy = resolve_policy(context.settings, ask.policy, ask.nu)
+    k = ask.k
+    with context.users.open(served, user_id, version) as user:
+        session = user.session
+        left = int(np.count_nonzero(session.available(k, ask.exclude, ask.candidates))) if ask.reserve else k
+        picks = session.recommend(min(k + ask.reserve, left), ask.exclude, ask.candidates, policy)
+        picks, next_picks = picks[:k], picks[k:]
+        revision = user.revision
+        propensities = [1.0] * k
+        if isinstance(policy, Thompson):
+            available = session.available(k, ask.exclude, ask.candidates)
+            propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
+    answer = Recommended(
+        user=user_id,
+        model=served.model_id,
+        revision=revision,
+        recommendation_id=uuid.uuid4().hex,
+        policy=used,
+        propensity="estimated" if isinstance(policy, Thompson) else "exact",
+        items=[_item(served, pick, k, share) for pick, share in zip(picks, propensities, strict=True)],
+        reserve=[_item(served, pick, k, None) for pick in next_picks],
+    )
+    context.audit.add(_logged(answer))
+    learning = sum(item.reason == "learn" for item in answer.items)
+    context.metrics.count_shown(pleasing=k - learning, learning=learning)
+    return answer
+
+
+def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
+    """Refuse what this server allows less of than the document of the API does."""
+    longest = max(len(ask.exclude), len(ask.candidates or ()))
+    for name, size, most in (("k", ask.k, settings.max_k), ("list", longest, settings.max_list)):
+        if size > most:
+            raise ConfigError(f"{name} is {size}; this server allows {most}")
+
+
+def resolve_policy(settings: ServiceSettings, policy: PolicyName | None, nu: float | None) -> tuple[PolicyUsed, Policy]:
+    """Find the policy of a request, or the server's own: as it is told and as it works."""
+    name = policy or settings.policy
+    if nu is not None and name != "ucb":
+        raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
+    if nu is not None and not 0 <= nu <= settings.max_nu:
+        raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
+    nu = settings.nu if nu is None else nu
+    used = PolicyUsed.model_validate({"name": name, "nu": nu} if name == "ucb" else {"name": name})
+    return used, named_policy(name, nu=nu)
+
+
+def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float | None) -> RecommendedItem:
+    row = served.model.item_row(pick.item_id)
+    return RecommendedItem(
+        item=pick.item_id,
+        score=pick.score,
+        mean=pick.mean,
+        std=pick.std,
+        rank=pick.rank,
+        mean_rank=pick.mean_rank,
+        reason="please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k
+        propensity=propensity,
+        popularity_rank=int(served.popularity[row]),
+        title=served.title(row),
+        categories=served.categories(row),
+    )
+
+
+def _logged(answer: Recommended) -> Answer:
+    return Answer(
+        recommendation_id=answer.recommendation_id,
+        user_id=answer.user,
+        model=answer.model,
+        revision=answer.revision,
+        policy=json.dumps(answer.policy.model_dump(exclude_unset=True)),
+        propensity=answer.propensity,
+        items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
+        time=time.time(),
+    )
+
+
+def thompson_propensities(
+    session: Session,
+    picks: Sequence[Recommendation],
+    available: BoolArray,
+    *,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> list[float]:
+    """Estimate how often each pick is in the slate when the draw is repeated; the draw that was made counts as one."""
+    belief: Belief = session.belief
+    size, axes = np.linalg.eigh(belief.cov)
+    noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
+    scores = session.model.expected(belief.mean + noise @ axes.T)  # (draws, items)
+    last_in = np.partition(scores[:, available[0]], -len(picks), axis=1)[:, -len(picks)]  # the lowest in the slate
+    rows = [session.model.item_row(pick.item_id) for pick in picks]
+    is_in = scores[:, rows] >= last_in[:, None]  # (draws, k)
+    return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]

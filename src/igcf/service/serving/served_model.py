@@ -1,0 +1,59 @@
+"""A model in service with its map, its order of popularity and its texts, computed once when it is loaded."""
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from igcf.arrays import IntArray
+from igcf.model import Model
+from igcf.model.files import load_model, model_id
+from igcf.online import Policy, Recommender, named_policy
+from igcf.service.serving.catalogue_map import CatalogueMap
+from igcf.service.settings import ServiceSettings
+
+
+class ServedModel:
+    """One model in service; immutable, so that an answer that took hold of it cannot mix two models."""
+
+    def __init__(self, model: Model, model_id: str, folder: str, policy: Policy, forgetting: float) -> None:
+        self.model = model
+        self.model_id = model_id
+        self.folder = folder
+        self.recommender = Recommender(model, policy, forgetting=forgetting)
+        self.map = CatalogueMap.from_model(model)
+        expected = model.expected(model.prior_mean)
+        self.popular_rows: IntArray = np.argsort(-expected, kind="stable")
+        """Rows of the items, the population's favourite first."""
+        self.popularity: IntArray = np.empty(model.n_items, dtype=np.int64)
+        """Rank of each row in the population's order, from 1."""
+        self.popularity[self.popular_rows] = np.arange(1, model.n_items + 1)
+
+    @classmethod
+    def from_folder(cls, folder: Path, settings: ServiceSettings) -> "ServedModel":
+        """Load a model folder; a bad one is refused with one sentence."""
+        policy = named_policy(settings.policy, nu=settings.nu)
+        return cls(load_model(folder), model_id(folder), str(folder.resolve()), policy, settings.forgetting)
+
+    @cached_property
+    def search_texts(self) -> list[str]:
+        """Texts that a search looks through, one per item, in lower case."""
+        return [f"{item_id}\n{self.title(row) or ''}".casefold() for row, item_id in enumerate(self.model.item_ids)]
+
+    def title(self, row: int) -> str | None:
+        """Look up the title of an item, where it has one."""
+        return self.model.titles[row] if self.model.titles else None
+
+    def title_of(self, item_id: str) -> str | None:
+        """Look up the title of an item by its id, also of one that this model does not know."""
+        row = self.model.known_row(item_id)
+        return None if row is None else self.title(row)
+
+    def categories(self, row: int) -> list[str]:
+        """Look up the categories of an item."""
+        return list(self.model.categories[row]) if self.model.categories else []
+
+    def bytes_per_user(self) -> int:
+        """Estimate the memory of a session: the belief, and for every item means, variances and whether it was seen."""
+        kept = len(self.model.scored) + (0 if self.model.is_linear else 1)
+        return (8 * kept + 1) * self.model.n_items + 8 * self.model.dim * (self.model.dim + 1) + 2_000

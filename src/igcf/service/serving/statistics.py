@@ -1,0 +1,184 @@
+"""The figures of the dashboard: from the metrics of all workers and from the store."""
+
+import itertools
+import logging
+import math
+import os
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from prometheus_client.metrics_core import Metric
+
+from igcf.errors import StoreError
+from igcf.service.context import ServiceContext
+from igcf.service.http.dashboard_responses import (
+    DriftingUser,
+    FeedbackMix,
+    LikedItem,
+    RouteTraffic,
+    SessionCache,
+    ShownItem,
+    Stats,
+    StoreHealth,
+)
+from igcf.service.serving.catalogue import model_info
+from igcf.service.store.tables import feedback, recommendations, shown, users
+
+log = logging.getLogger("igcf.service")
+STARTED = time.time()
+TOP = 10
+RECENT = 100_000
+"""Reactions that the counts by item look back on."""
+
+
+def statistics(context: ServiceContext) -> Stats:
+    """Answer `GET /v1/stats`."""
+    families = {family.name: family for family in context.metrics.families()}
+    pleased, learned = (_sum(families, "igcf_shown_items", reason=reason) for reason in ("please", "learn"))
+    kinds = {kind: int(_sum(families, "igcf_feedback", kind=kind)) for kind in ("satisfied", "unsatisfied", "none")}
+    hits, misses = (int(_sum(families, "igcf_sessions", cache=cache)) for cache in ("hit", "miss"))
+    figures = _store_figures(context)
+    return Stats(
+        model=model_info(context.current_model, context.settings),
+        uptime_s=time.time() - STARTED,
+        workers=int(os.environ.get("IGCF_WORKERS", "1")),
+        traffic=_traffic(families),
+        exploration_share=learned / (pleased + learned) if pleased + learned else None,
+        feedback=FeedbackMix(**kinds, duplicates=int(_sum(families, "igcf_feedback_duplicates"))),
+        sessions=SessionCache(hits=hits, misses=misses),
+        most_shown=figures.most_shown,
+        most_liked=figures.most_liked,
+        drifting_users=figures.drifting_users,
+        store=figures.health,
+    )
+
+
+def readiness(context: ServiceContext) -> list[str]:
+    """Find what keeps this process from answering well; empty when nothing does."""
+    problems = [] if context.current_model.problem is None else [context.current_model.problem]
+    try:
+        context.store.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one())
+    except StoreError as error:
+        log.error("store failed", extra={"reason": str(error)})
+        problems.append("the store did not answer")
+    if context.audit.waiting >= context.settings.audit_queue:
+        problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
+    return problems
+
+
+@dataclass(frozen=True)
+class _StoreFigures:
+    """Figures that are read from the store."""
+
+    most_shown: list[ShownItem]
+    most_liked: list[LikedItem]
+    drifting_users: list[DriftingUser]
+    health: StoreHealth
+
+
+def _store_figures(context: ServiceContext) -> _StoreFigures:
+    served, database = context.current_model.served, context.store.database
+    started = time.perf_counter()
+
+    def work(connection: sa.Connection) -> _StoreFigures:
+        shown_rows = connection.execute(
+            sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
+        ).all()
+        liked_rows = connection.execute(_most_liked(served.model.reward.threshold)).all()
+        drifting_rows = connection.execute(
+            sa.select(users.c.user_id, users.c.drift, users.c.revision).order_by(users.c.drift.desc()).limit(TOP)
+        ).all()
+        count = {
+            name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for name, table in (("users", users), ("reactions", feedback), ("recommendations", recommendations))
+        }
+        return _StoreFigures(
+            [
+                ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
+                for item_id, times, explored in shown_rows
+            ],
+            [
+                LikedItem(item=item_id, title=served.title_of(item_id), likes=int(likes), reactions=int(reactions))
+                for item_id, likes, reactions in liked_rows
+                if likes
+            ],
+            [DriftingUser(user=user_id, drift=drift, reactions=revision) for user_id, drift, revision in drifting_rows],
+            StoreHealth(
+                kind="postgresql" if database.is_postgres else "sqlite",
+                ok=True,
+                schema=connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
+                **count,
+                retracted=connection.execute(sa.select(sa.func.count(feedback.c.retracts))).scalar_one(),
+                bytes=connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one(),
+                read_ms=(time.perf_counter() - started) * 1e3,
+                audit_waiting=context.audit.waiting,
+                hot_users=len(context.users),
+            ),
+        )
+
+    return database.read(work)
+
+
+def _most_liked(threshold: float) -> sa.Select[Any]:
+    """Select item, likes and reactions of the items that pleased most often lately."""
+    rows = feedback.c
+    recent = sa.select(rows.item_id, rows.value).where(rows.retracts.is_(None))
+    latest = recent.order_by(rows.time.desc()).limit(RECENT).subquery().c
+    likes = sa.func.sum(sa.case((latest.value >= threshold, 1), else_=0)).label("likes")
+    liked = sa.select(latest.item_id, likes, sa.func.count()).group_by(latest.item_id)
+    return liked.order_by(sa.text("likes DESC")).limit(TOP)
+
+
+_SIZE = {
+    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+
+
+def _sum(families: dict[str, Metric], name: str, **labels: str) -> float:
+    samples = families[name].samples if name in families else []
+    return sum(
+        sample.value for sample in samples if sample.name.endswith("_total") and labels.items() <= sample.labels.items()
+    )
+
+
+def _traffic(families: dict[str, Metric]) -> list[RouteTraffic]:
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for sample in families["igcf_requests"].samples if "igcf_requests" in families else []:
+        if sample.name.endswith("_total"):
+            entry = counts[sample.labels["route"], sample.labels["method"]]
+            entry[0] += int(sample.value)
+            entry[1] += int(sample.value) if sample.labels["status"] >= "500" else 0
+    buckets: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for sample in families["igcf_request_seconds"].samples if "igcf_request_seconds" in families else []:
+        if sample.name.endswith("_bucket"):
+            key = sample.labels["route"], sample.labels["method"]
+            buckets[key].append((float(sample.labels["le"]), sample.value))
+    return [
+        RouteTraffic(
+            route=route,
+            method=method,
+            requests=requests,
+            errors=errors,
+            p50_ms=_quantile(sorted(buckets[route, method]), 0.5),
+            p90_ms=_quantile(sorted(buckets[route, method]), 0.9),
+            p99_ms=_quantile(sorted(buckets[route, method]), 0.99),
+        )
+        for (route, method), (requests, errors) in sorted(counts.items(), key=lambda each: -each[1][0])
+    ]
+
+
+def _quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
+    """Linear within the bucket that holds the quantile, in milliseconds; None without traffic."""
+    if not buckets or not buckets[-1][1]:
+        return None
+    wanted = share * buckets[-1][1]
+    for (low, below), (high, up_to) in itertools.pairwise([(0.0, 0.0), *buckets]):
+        if up_to >= wanted:
+            if math.isinf(high):
+                return low * 1e3
+            return (low + (high - low) * (wanted - below) / max(up_to - below, 1e-12)) * 1e3
+    return None

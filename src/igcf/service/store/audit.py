@@ -1,0 +1,121 @@
+"""The audit log: every answer given, written in batches by a thread so that answers do not wait for the disk."""
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from igcf.errors import StoreError
+from igcf.service.errors import OverloadedError
+from igcf.service.store.records import user_hash
+from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
+from igcf.service.store.tables import forgotten, recommendations
+
+BATCH = 500
+PAUSE_S = 0.2
+
+log = logging.getLogger("igcf.service")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One recommendation as it was given."""
+
+    recommendation_id: str
+    user_id: str
+    model: str
+    revision: int
+    policy: str
+    propensity: str
+    """`exact`, or `estimated` from repeated draws"""
+    items: list[dict[str, Any]]
+    time: float
+
+
+class AuditLog:
+    """A bounded list and its writer; what is still in the list is lost in a crash, and only then.
+
+    The writer wakes by the clock: waking it for every answer would cost more than the answer.
+    """
+
+    def __init__(self, store: Store, *, size: int) -> None:
+        self._store = store
+        self._size = size
+        self._answers: list[Answer] = []
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="igcf-audit", daemon=True)
+        self._thread.start()
+
+    def add(self, answer: Answer) -> None:
+        """Take an answer; refuses when the store does not keep up."""
+        with self._lock:
+            if len(self._answers) >= self._size:
+                raise OverloadedError("the audit log cannot keep up; try again later")
+            self._answers.append(answer)
+
+    @property
+    def waiting(self) -> int:
+        """Answers not yet written."""
+        return len(self._answers)
+
+    def flush(self) -> None:
+        """Write everything taken so far; what cannot be written stays."""
+        with self._writing:
+            while batch := self._answers[:BATCH]:
+                self._write(batch)
+                with self._lock:
+                    del self._answers[: len(batch)]
+
+    def close(self) -> None:
+        """Write what is left and stop."""
+        self._stop.set()
+        self._thread.join(timeout=15)
+
+    def _run(self) -> None:
+        is_stopping = False
+        while not is_stopping:
+            is_stopping = self._stop.wait(PAUSE_S)
+            try:
+                self.flush()
+            except StoreError as error:
+                log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
+                self._stop.wait(1.0)
+
+    def _write(self, batch: list[Answer]) -> None:
+        hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
+        times: Counter[str] = Counter()
+        explored: Counter[str] = Counter()
+        for answer in batch:
+            for item in answer.items:
+                times[item["item"]] += 1
+                explored[item["item"]] += item["reason"] == "learn"
+        counts = [{"item_id": item, "times": n, "explored": explored[item]} for item, n in sorted(times.items())]
+
+        def work(connection: sa.Connection) -> None:
+            if self._store.database.is_postgres:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
+            connection.execute(sa.delete(forgotten).where(forgotten.c.time < time.time() - FORGET_GRACE_S))
+            gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
+            rows = [
+                vars(answer) | {"items": json.dumps(answer.items)}
+                for answer in batch
+                if answer.time > gone.get(hashes[answer.user_id], 0.0)
+            ]
+            if rows:
+                connection.execute(sa.insert(recommendations), rows)
+            connection.execute(_COUNT, counts)
+
+        self._store.database.write(work)
+
+
+_COUNT = sa.text(
+    "INSERT INTO shown (item_id, times, explored) VALUES (:item_id, :times, :explored) ON CONFLICT (item_id) "
+    "DO UPDATE SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
+)

@@ -1,0 +1,103 @@
+"""Records of the store: the state of a user, the rows of the feedback log, and what becomes of a reaction."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+NEUTRAL_DRIFT = 1.0
+"""Drift of a user whose reactions surprise exactly as much as the model expects."""
+Version = tuple[str, int]
+"""`born` and `revision` of a user; ("", 0) for somebody who never reacted."""
+
+
+@dataclass(frozen=True)
+class UserRow:
+    """The state of a user; revision 0 and an empty `born` for somebody who never reacted."""
+
+    user_id: str
+    born: str = ""
+    """Differs between a user and the one who comes back after having been forgotten."""
+    revision: int = 0
+    belief_model: str | None = None
+    belief: bytes | None = None
+    drift: float = NEUTRAL_DRIFT
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of the log: a reaction, or the retraction of one."""
+
+    revision: int
+    event_id: str | None
+    item_id: str | None
+    value: float | None
+    time: float
+    retracts: str | None = None
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    """A reaction about to be stored."""
+
+    event_id: str
+    item_id: str
+    value: float | None
+    recommendation_id: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredBelief:
+    """A belief as it is saved beside the log."""
+
+    model: str
+    """Id of the model that the belief belongs to."""
+    content: bytes
+    """The belief as `belief_bytes.encode_belief` writes it."""
+    drift: float
+    """Moving average of the user's surprise."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one reaction."""
+
+    revision: int
+    duplicate: bool
+    event_id: str
+
+
+Learned = TypeVar("Learned", bound=StoredBelief)
+Learn = Callable[[UserRow, Callable[[], list[Event]], Sequence[NewEvent]], Learned]
+"""Computes the belief after new reactions, from the user's row, a reader of their log, and the reactions."""
+
+
+@dataclass(frozen=True)
+class Appended(Generic[Learned]):
+    """What a committed append did."""
+
+    before: UserRow
+    """The user's row before it."""
+    receipts: list[Receipt]
+    """One receipt per reaction, in the order of the call."""
+    fresh: list[NewEvent]
+    """The reactions that were not in the log before."""
+    learned: Learned | None
+    """The belief that was saved; None where nothing was fresh."""
+
+    @property
+    def version(self) -> Version:
+        """The user's version after it."""
+        return self.before.born, self.before.revision + len(self.fresh)
+
+
+def in_force(events: Iterable[Event]) -> list[Event]:
+    """Leave out retractions and what they retract; oldest first."""
+    rows = list(events)
+    retracted = {row.retracts for row in rows if row.retracts is not None}
+    return [row for row in rows if row.retracts is None and row.event_id not in retracted]
+
+
+def user_hash(user_id: str) -> str:
+    """Hash the id of a deleted user; this is all that is kept of them, for a minute."""
+    return hashlib.sha256(user_id.encode()).hexdigest()

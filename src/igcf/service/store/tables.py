@@ -1,0 +1,63 @@
+"""Tables of the store, as the newest migration leaves them."""
+
+from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, MetaData, Table, Text
+
+metadata = MetaData()
+
+feedback = Table(  # the truth: append-only, one row per event; a retraction is a row too
+    "feedback",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("event_id", Text),
+    Column("item_id", Text),
+    Column("value", Double),
+    Column("time", Double, nullable=False),
+    Column("recommendation_id", Text),
+    Column("model", Text, nullable=False),
+    Column("retracts", Text),
+)
+users = Table(  # a cache: revision and belief can be computed from the log
+    "users",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("born", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("belief_model", Text),
+    Column("belief", LargeBinary),
+    Column("drift", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+)
+recommendations = Table(
+    "recommendations",
+    metadata,
+    Column("recommendation_id", Text, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("propensity", Text, nullable=False),
+    Column("items", Text, nullable=False),
+    Column("time", Double, nullable=False),
+)
+shown = Table(
+    "shown",
+    metadata,
+    Column("item_id", Text, primary_key=True),
+    Column("times", BigInteger, nullable=False),
+    Column("explored", BigInteger, nullable=False),
+)
+serving = Table(  # one row per loaded model; the highest generation is the one to serve
+    "serving",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("folder", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("time", Double, nullable=False),
+)
+forgotten = Table(  # hashes of users deleted in the last minute, so that answers still in a queue are not written
+    "forgotten",
+    metadata,
+    Column("user_hash", Text, primary_key=True),
+    Column("time", Double, nullable=False),
+)

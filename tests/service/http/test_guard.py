@@ -1,0 +1,271 @@
+"""Keys, limits, headers, logs: the door of the service."""
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from igcf.errors import ConfigError
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
+from igcf.service.http.authentication import Keys
+from igcf.service.http.logs import JsonLines
+from igcf.service.settings import ServiceSettings
+
+CLIENT_KEY, ADMIN_KEY = "client-key-0123456789", "admin-key-0123456789"
+
+
+@pytest.fixture
+def opened(model_folder: Path, tmp_path: Path) -> Iterator[Any]:
+    """Builds an application on SQLite with the settings given."""
+    context: list[ServiceContext] = []
+
+    def opener(**settings: Any) -> TestClient:
+        context.append(ServiceContext.open(model_folder, ServiceSettings(store=str(tmp_path / "s.db"), **settings)))
+        return TestClient(create_app(context[-1]), raise_server_exceptions=False)
+
+    yield opener
+    for each in context:
+        each.close()
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text(f"# who may do what\n\nclient {CLIENT_KEY}\nadmin {ADMIN_KEY}\n")
+    return path
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key", "status"),
+    [
+        ("GET", "/healthz", None, 200),
+        ("GET", "/readyz", None, 200),
+        ("GET", "/", None, 200),
+        ("GET", "/dashboard", None, 200),
+        ("GET", "/openapi.json", None, 200),
+        ("GET", "/v1/model", None, 401),
+        ("GET", "/v1/model", "wrong", 401),
+        ("GET", "/v1/model", CLIENT_KEY, 200),
+        ("GET", "/v1/model", ADMIN_KEY, 200),
+        ("GET", "/v1/users/ann", None, 401),
+        ("DELETE", "/v1/users/ann", None, 401),
+        ("POST", "/v1/users/ann/recommendations", None, 401),
+        ("GET", "/v1/no/such/route", None, 401),
+        ("GET", "/v1/stats", CLIENT_KEY, 403),
+        ("GET", "/v1/stats", ADMIN_KEY, 200),
+        ("GET", "/metrics", None, 401),
+        ("GET", "/metrics", CLIENT_KEY, 403),
+        ("GET", "/metrics", ADMIN_KEY, 200),
+        ("POST", "/v1/model", CLIENT_KEY, 403),
+        ("HEAD", "/v1/stats", CLIENT_KEY, 405),
+        ("GET", "/v1/stats/", CLIENT_KEY, 403),
+    ],
+)
+def test_who_may_do_what(opened: Any, key_file: Path, method: str, path: str, key: str | None, status: int) -> None:
+    client = opened(api_key_file=str(key_file))
+    answer = client.request(method, path, headers={} if key is None else bearer(key), follow_redirects=True)
+    assert answer.status_code == status, answer.text
+    if status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["error"] == "KeyRequiredError"
+
+
+def test_a_key_may_also_be_sent_as_x_api_key(opened: Any, key_file: Path) -> None:
+    client = opened(api_key_file=str(key_file))
+    assert client.get("/v1/model", headers={"X-API-Key": CLIENT_KEY}).status_code == 200
+    assert client.get("/v1/model", headers={"X-API-Key": b"\xe9" * 20}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("client only-a-client-key-here", "no admin key"),
+        ("admin short", "at least 16"),
+        ("owner 0123456789abcdef", "expected 'client KEY'"),
+        ("", "no admin key"),
+    ],
+)
+def test_a_bad_key_file_is_one_sentence_without_the_keys(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        Keys.from_file(path)
+    assert "0123456789" not in str(caught.value)
+    with pytest.raises(ConfigError, match="cannot read"):
+        Keys.from_file(tmp_path / "missing")
+
+
+def test_logs_are_json_and_hold_neither_users_nor_keys(
+    opened: Any, key_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = opened(api_key_file=str(key_file))
+    with caplog.at_level(logging.INFO, "igcf.service"):
+        client.post("/v1/users/ann-private/recommendations", headers=bearer(CLIENT_KEY) | {"x-request-id": "my-id.1"})
+        client.get("/v1/users/ann-private", headers=bearer("not-the-key-at-all"))
+    lines = [JsonLines().format(record) for record in caplog.records]
+    found = [json.loads(line) for line in lines]
+    assert [(line["route"], line["status"]) for line in found] == [
+        ("/v1/users/{user}/recommendations", 200),
+        ("other", 401),
+    ]
+    assert found[0]["ms"] > 0
+    for secret in ("ann-private", CLIENT_KEY, ADMIN_KEY, "not-the-key"):
+        assert secret not in "\n".join(lines)
+
+
+def test_request_ids_are_echoed_when_sane_and_made_otherwise(opened: Any) -> None:
+    client = opened()
+    assert client.get("/healthz", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
+    assert len(client.get("/healthz", headers={"x-request-id": "a b" * 100}).headers["x-request-id"]) == 32
+
+
+def test_every_answer_carries_a_strict_policy(opened: Any) -> None:
+    client = opened()
+    for path in ("/", "/dashboard", "/healthz", "/v1/model", "/nothing"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+
+
+def test_a_large_body_is_refused_before_it_is_read(opened: Any) -> None:
+    client = opened(max_body=1000)
+    answer = client.post("/v1/feedback", content=b"[" * 2000)
+    assert answer.status_code == 413
+    assert answer.json()["error"] == "BodyTooLargeError"
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 100
+
+    assert client.post("/v1/feedback", content=endless()).status_code == 413
+
+
+def test_a_server_may_lower_its_limits_and_not_raise_them(opened: Any) -> None:
+    client = opened(max_k=2, max_list=1, max_batch=1, max_nu=1.0)
+    ask = "/v1/users/ann/recommendations"
+    assert client.post(ask, json={"k": 2}).status_code == 200
+    for body in ({"k": 3}, {"k": 1, "exclude": ["a", "b"]}, {"k": 1, "nu": 2}):
+        assert client.post(ask, json=body).json()["error"] == "ConfigError"
+    entry = {"user": "ann", "item": "item-1", "value": 5}
+    assert client.post("/v1/feedback", json={"feedback": [entry, entry]}).status_code == 422
+    with pytest.raises(ConfigError, match="max_k must be at most 100"):
+        ServiceSettings(max_k=101)
+
+
+def test_invented_methods_do_not_grow_the_metrics(opened: Any) -> None:
+    client = opened()
+    for n in range(5):
+        client.request(f"FOO{n}", "/v1/model")
+    assert "FOO" not in client.get("/metrics").text
+
+
+def test_overload_is_told_with_the_time_to_come_back(opened: Any) -> None:
+    client = opened(max_in_flight=1)
+    guard = client.app.build_middleware_stack()
+    while type(guard).__name__ != "Guard":
+        guard = guard.app
+    client.app.middleware_stack = guard
+    guard.in_flight = 1  # as if one request were in work
+    answer = client.get("/v1/model")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"] == "OverloadedError"
+    assert client.get("/healthz").status_code == 200
+    guard.in_flight = 0
+    assert client.get("/v1/model").status_code == 200
+
+
+def test_a_full_audit_log_refuses_instead_of_forgetting_answers(opened: Any, tmp_path: Path) -> None:
+    client = opened(audit_queue=2)
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # the store can be read and not written: the log cannot get rid of anything
+        answers = [client.post("/v1/users/ann/recommendations") for _ in range(5)]
+        other.execute("ROLLBACK")
+    assert [answer.status_code for answer in answers] == [200, 200, 503, 503, 503]
+    for answer in answers[2:]:
+        assert answer.json()["error"] == "OverloadedError"
+        assert answer.headers["retry-after"] == "1"
+    deadline = time.monotonic() + 20
+    while client.post("/v1/users/ann/recommendations").status_code == 503:
+        assert time.monotonic() < deadline, "the log never caught up"
+        time.sleep(0.01)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as store:
+        written = {row[0] for row in store.execute("SELECT recommendation_id FROM recommendations")}
+    assert {answer.json()["recommendation_id"] for answer in answers[:2]} <= written
+
+
+def test_other_origins_are_let_in_only_when_configured(opened: Any) -> None:
+    origin = {"Origin": "https://shop.example"}
+    preflight = origin | {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    closed = opened()
+    assert "access-control-allow-origin" not in closed.get("/v1/model", headers=origin).headers
+    assert closed.options("/v1/feedback", headers=preflight).status_code == 405
+    shared = opened(cors_origins=("https://shop.example",))
+    assert shared.get("/v1/model", headers=origin).headers["access-control-allow-origin"] == "https://shop.example"
+    assert shared.options("/v1/feedback", headers=preflight).status_code == 200
+    other = shared.get("/v1/model", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [("GET", "/nothing", 404, "NotFound"), ("PUT", "/v1/feedback", 405, "MethodNotAllowed")],
+)
+def test_all_errors_have_one_shape(opened: Any, method: str, path: str, status: int, error: str) -> None:
+    answer = opened().request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"] == error
+    assert set(answer.json()) == {"error", "message"}
+
+
+def test_static_files_cannot_be_left(opened: Any) -> None:
+    client = opened()
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
+        assert client.get(path).status_code == 404
+
+
+def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
+    client = opened()
+    answer = client.post("/v1/users/ann/recommendations", json={"k": 3, "nu": 10}).json()
+    for item, value in zip(answer["items"], (5, 1, None), strict=True):
+        client.post("/v1/users/ann/feedback", json={"item": item["item"], "value": value, "event_id": item["item"]})
+    client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": 5, "event_id": answer["items"][0]["item"]})
+    client.post("/v1/users/ann/recommendations")
+    text = client.get("/metrics").text
+    assert 'igcf_feedback_total{kind="satisfied"} 1.0' in text
+    assert 'igcf_requests_total{method="POST",route="/v1/users/{user}/feedback",status="200"} 4.0' in text
+    assert 'igcf_sessions_total{cache="miss"} 1.0' in text
+    found = client.get("/v1/stats").json()
+    assert found["feedback"] == {"satisfied": 1, "unsatisfied": 1, "none": 1, "duplicates": 1}
+    assert 0 <= found["exploration_share"] <= 1
+    assert found["most_liked"][0]["item"] == answer["items"][0]["item"]
+    assert found["store"]["kind"] == "sqlite"
+    assert found["store"]["reactions"] == 3
+    assert found["drifting_users"][0]["user"] == "ann"
+    routes = {(row["route"], row["method"]): row for row in found["traffic"]}
+    row = routes["/v1/users/{user}/feedback", "POST"]
+    assert row["requests"] == 4
+    assert 0 < row["p50_ms"] <= row["p99_ms"]
+
+
+def test_an_unforeseen_error_tells_nothing_and_is_logged(
+    opened: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = opened()
+    monkeypatch.setattr("igcf.service.serving.catalogue.model_info", lambda *_: 1 / 0)
+    answer = client.get("/v1/model")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "InternalError", "message": "the server made a mistake; see its log"}
+    assert "ZeroDivisionError" in caplog.text

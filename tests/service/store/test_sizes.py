@@ -1,0 +1,16 @@
+from click.testing import CliRunner
+
+from tests.service.postgres import Cluster
+from tools.store_sizes import main
+
+
+def test_sizes_of_rows_are_asked_of_postgresql(cluster: Cluster) -> None:
+    sizes = ["--store", cluster.new_store(), "--users", "5", "--reactions", "2", "--answers", "10"]
+    result = CliRunner().invoke(main, sizes, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    rows = {line.split("|")[1].strip(): line.split("|")[2:] for line in result.output.splitlines() if line[:2] == "| "}
+    assert [rows[table][0].strip() for table in ("feedback", "users", "recommendations")] == ["10", "5", "10"]
+    belief = (64 + 64 * 65 // 2) * 8
+    assert int(rows["users"][2].replace(",", "")) >= belief
+    assert int(rows["reaction"][0].replace(",", "")) >= belief  # every reaction writes the belief anew
+    assert "bytes of JSON" in result.output

@@ -1,0 +1,215 @@
+"""The store by itself: migrations, one truth, nothing left of a forgotten user."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from igcf.errors import StoreError
+from igcf.service.store import NewEvent, Store, in_force, interactions_from_store
+from igcf.service.store.audit import Answer, AuditLog
+from igcf.service.store.database import database_url
+from igcf.service.store.migrations import MIGRATIONS, migrate
+from igcf.service.store.records import StoredBelief
+from igcf.service.store.tables import metadata
+
+
+def learn(*_: object) -> StoredBelief:
+    return StoredBelief("m", b"belief", 1.0)
+
+
+def add(store: Store, user: str, *events: NewEvent) -> int:
+    return store.append(user, events, learn).version[1]
+
+
+def old_database(url: str, version: int) -> None:
+    """A store as an older igcf left it, with a user in it."""
+    engine = sa.create_engine(database_url(url))
+    with engine.begin() as connection:
+        migrate(connection, MIGRATIONS[:version])
+        if version:
+            connection.exec_driver_sql(
+                "INSERT INTO users (user_id, born, revision, updated) VALUES ('ann', 'b', 1, 0.0)"
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO feedback (user_id, revision, event_id, item_id, value, time, model) "
+                "VALUES ('ann', 1, 'e1', 'i1', 4.5, 12.0, 'm0')"
+            )
+    engine.dispose()
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
+def test_every_older_schema_is_brought_up_to_date_and_keeps_its_users(store_url: str, version: int) -> None:
+    old_database(store_url, version)
+    store = Store(store_url)
+    if version:
+        assert [(event.event_id, event.value) for event in store.events("ann")] == [("e1", 4.5)]
+        assert store.user("ann").drift == 1.0
+    assert add(store, "ann", NewEvent("e2", "i2", 1.0)) == (2 if version else 1)
+    columns = store.database.read(
+        lambda connection: {
+            table: {column["name"] for column in sa.inspect(connection).get_columns(table)} for table in metadata.tables
+        }
+    )
+    assert columns == {name: {column.name for column in table.columns} for name, table in metadata.tables.items()}
+    store.close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(store_url: str) -> None:
+    Store(store_url).close()
+    engine = sa.create_engine(database_url(store_url))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO schema_version VALUES (99, 0)")
+    with pytest.raises(StoreError, match="schema 99"):
+        Store(store_url)
+    engine.dispose()
+
+
+def test_several_servers_may_open_a_blank_store_at_once(store_url: str) -> None:
+    stores: list[Store] = []
+    threads = [threading.Thread(target=lambda: stores.append(Store(store_url))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stores) == 6
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://host/db", "not supported"),
+        ("sqlite:///:memory:", "not supported"),
+        ("postgresql://user:secret@127.0.0.1:1/db", "did not answer"),
+        ("/no/such/folder/store.db", "did not answer"),
+        ("://", "cannot be read"),
+    ],
+)
+def test_a_bad_store_is_one_sentence_without_the_password(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message) as caught:
+        Store(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_reactions_of_many_threads_and_servers_all_count(store_url: str) -> None:
+    stores = [Store(store_url), Store(store_url)]
+
+    def work(number: int) -> None:
+        for i in range(20):
+            add(stores[number % 2], "ann", NewEvent(f"{number}-{i // 2}", "i1", 1.0))  # each one twice
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events = stores[0].events("ann")
+    assert [event.revision for event in events] == list(range(1, 61))
+    assert {event.event_id for event in events} == {f"{number}-{i}" for number in range(6) for i in range(10)}
+    assert stores[1].version("ann")[1] == 60
+    for store in stores:
+        store.close()
+
+
+def test_a_change_that_fails_changes_nothing(store_url: str) -> None:
+    store = Store(store_url)
+
+    def fail(*_: object) -> StoredBelief:
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError):
+        store.append("ann", [NewEvent("e1", "i1", 1.0)], fail)
+    assert store.version("ann") == ("", 0)
+    assert store.events("ann") == []
+    store.close()
+
+
+def test_retractions_are_rows_of_their_own(store_url: str) -> None:
+    store = Store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", None))
+    assert store.retract("ann", "e1", "m") == 3
+    assert store.retract("ann", "e1", "m") is None
+    assert store.retract("ann", "nothing", "m") is None
+    assert store.retract("bob", "e1", "m") is None
+    assert len(store.events("ann")) == 3
+    assert [event.event_id for event in in_force(store.events("ann"))] == ["e2"]
+    assert store.version("bob") == ("", 0)
+    store.close()
+
+
+def everything(store: Store) -> str:
+    """All rows of all tables as text."""
+    return store.database.read(
+        lambda connection: "\n".join(
+            str(row) for table in metadata.tables.values() for row in connection.execute(sa.select(table))
+        )
+    )
+
+
+def answer(user: str, time: float) -> Answer:
+    items = [
+        {"item": "i1", "score": 1.0, "mean": 0.5, "std": 0.5, "mean_rank": 1, "reason": "please", "propensity": 1.0}
+    ]
+    return Answer(f"r-{user}-{time}", user, "m", 1, '{"name": "ucb"}', "exact", items, time)
+
+
+def test_nothing_of_a_forgotten_user_remains(store_url: str, tmp_path: Path) -> None:
+    store = Store(store_url)
+    audit = AuditLog(store, size=100)
+    add(store, "ann-of-green-gables", NewEvent("secret-event", "i1", 1.0))
+    add(store, "bob", NewEvent("other", "i1", 1.0))
+    audit.add(answer("ann-of-green-gables", 1.0))
+    audit.add(answer("bob", 1.0))
+    audit.flush()
+    assert "ann-of-green-gables" in everything(store)
+    assert store.forget("ann-of-green-gables") == 1
+    left = everything(store)
+    assert "ann-of-green-gables" not in left
+    assert "secret-event" not in left
+    assert "bob" in left
+    audit.add(answer("ann-of-green-gables", 2.0))  # given before the deletion, written after it by another worker
+    audit.flush()
+    assert "ann-of-green-gables" not in everything(store)
+    audit.close()
+    if not store.database.is_postgres:
+        for file in tmp_path.glob("store.db*"):
+            assert b"ann-of-green-gables" not in file.read_bytes(), file
+    store.close()
+
+
+def test_a_user_who_comes_back_is_a_new_one(store_url: str) -> None:
+    store = Store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 1.0))
+    first, _ = store.version("ann")
+    store.forget("ann")
+    add(store, "ann", NewEvent("e1", "i1", 1.0))
+    second, revision = store.version("ann")
+    assert revision == 1
+    assert first != second
+    store.close()
+
+
+def test_the_log_can_be_learned_from(store_url: str) -> None:
+    store = Store(store_url)
+    with pytest.raises(StoreError, match="no reactions"):
+        interactions_from_store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", None), NewEvent("e3", "i3", 3.0))
+    add(store, "bob", NewEvent("e1", "i3", 5.0))
+    store.retract("bob", "nothing", "m")
+    store.retract("ann", "e3", "m")
+    data = interactions_from_store(store_url)
+    found = {
+        (data.user_ids[u], data.item_ids[i], float(v))
+        for u, i, v in zip(data.user_idx, data.item_idx, data.values, strict=True)
+    }
+    assert found == {("ann", "i1", 1.0), ("bob", "i3", 5.0)}
+    store.close()
+
+
+def test_a_store_that_does_not_exist_is_not_created_for_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no store at"):
+        interactions_from_store(str(tmp_path / "none.db"))
+    assert list(tmp_path.iterdir()) == []

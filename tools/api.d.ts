@@ -1,0 +1,258 @@
+// Bodies and answers of the HTTP API, written by `python -m tools.page_types` from the OpenAPI document.
+
+declare namespace Api {
+  interface BatchEntry {
+    revision?: number | null;
+    duplicate?: boolean | null;
+    event_id?: string | null;
+    error?: string | null;
+    message?: string | null;
+  }
+  interface BatchReceipt {
+    stored: number;
+    duplicates: number;
+    failed: number;
+    results: Array<BatchEntry>;
+  }
+  interface BeliefSummary {
+    mean: Array<number>;
+    std: Array<number>;
+    trace: number;
+    prior_trace: number;
+    cov?: Array<Array<number>> | null;
+  }
+  interface Beliefs {
+    user: string;
+    model: string;
+    revision: number;
+    drift: number;
+    top: Array<BelievedItem>;
+    popular: Array<PopularItem>;
+    map: Ellipse;
+  }
+  interface BelievedItem {
+    item: string;
+    mean: number;
+    std: number;
+    popularity_rank: number;
+    title: string | null;
+    categories: Array<string>;
+    seen: boolean;
+  }
+  interface CatalogueItem {
+    item: string;
+    title: string | null;
+    categories: Array<string>;
+    popularity_rank: number;
+    x: number;
+    y: number;
+  }
+  interface CataloguePage {
+    model: string;
+    total: number;
+    offset: number;
+    items: Array<CatalogueItem>;
+  }
+  interface ContributionPart {
+    item: string;
+    value: number | null;
+    amount: number;
+    title: string | null;
+  }
+  interface DriftingUser {
+    user: string;
+    drift: number;
+    reactions: number;
+  }
+  interface Ellipse {
+    mean: Array<number>;
+    cov: Array<Array<number>>;
+  }
+  interface Explained {
+    user: string;
+    item: string;
+    model: string;
+    revision: number;
+    title: string | null;
+    prior: number;
+    mean: number;
+    std: number;
+    contributions: Array<ContributionPart>;
+  }
+  interface Feedback {
+    item: string;
+    value: number | null;
+    event_id?: string | null;
+    recommendation_id?: string | null;
+  }
+  interface FeedbackBatch {
+    feedback: Array<UserFeedback>;
+  }
+  interface FeedbackMix {
+    satisfied: number;
+    unsatisfied: number;
+    none: number;
+    duplicates: number;
+  }
+  interface FeedbackReceipt {
+    revision: number;
+    duplicate: boolean;
+    event_id: string;
+  }
+  interface Forgotten {
+    user: string;
+    deleted: number;
+  }
+  interface LikedItem {
+    item: string;
+    title: string | null;
+    likes: number;
+    reactions: number;
+  }
+  interface LoadModel {
+    folder: string;
+  }
+  interface ModelInfo {
+    model: string;
+    items: number;
+    dim: number;
+    reward: RewardInfo;
+    policy: PolicyUsed;
+    forgetting: number;
+    limits: Record<string, number>;
+    metadata: Record<string, any>;
+    generation: number;
+  }
+  interface ModelLoaded {
+    model: string;
+    items: number;
+    generation: number;
+  }
+  interface PastReaction {
+    event_id: string;
+    item: string;
+    value: number | null;
+    time: number;
+    title: string | null;
+  }
+  interface PolicyUsed {
+    name: "ucb" | "info-ucb" | "thompson" | "greedy";
+    nu?: number | null;
+  }
+  interface PopularItem {
+    item: string;
+    title: string | null;
+    chance: number;
+    seen: boolean;
+  }
+  interface Problem {
+    error: string;
+    message: string;
+  }
+  interface Ready {
+    status: "ready" | "not ready";
+    model: string;
+    problems: Array<string>;
+  }
+  interface RecommendAsk {
+    k?: number;
+    exclude?: Array<string>;
+    candidates?: Array<string> | null;
+    reserve?: number;
+    policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+    nu?: number | null;
+  }
+  interface Recommended {
+    user: string;
+    model: string;
+    revision: number;
+    recommendation_id: string;
+    policy: PolicyUsed;
+    propensity: "exact" | "estimated";
+    items: Array<RecommendedItem>;
+    reserve: Array<RecommendedItem>;
+  }
+  interface RecommendedItem {
+    item: string;
+    score: number;
+    mean: number;
+    std: number;
+    rank: number;
+    mean_rank: number;
+    reason: "please" | "learn";
+    propensity: number | null;
+    popularity_rank: number;
+    title: string | null;
+    categories: Array<string>;
+  }
+  interface Retracted {
+    revision: number;
+  }
+  interface RewardInfo {
+    kind: string;
+    threshold: number;
+    low: number;
+    high: number;
+  }
+  interface RouteTraffic {
+    route: string;
+    method: string;
+    requests: number;
+    errors: number;
+    p50_ms: number | null;
+    p90_ms: number | null;
+    p99_ms: number | null;
+  }
+  interface SessionCache {
+    hits: number;
+    misses: number;
+  }
+  interface ShownItem {
+    item: string;
+    title: string | null;
+    times: number;
+    explored: number;
+  }
+  interface Stats {
+    model: ModelInfo;
+    uptime_s: number;
+    workers: number;
+    traffic: Array<RouteTraffic>;
+    exploration_share: number | null;
+    feedback: FeedbackMix;
+    sessions: SessionCache;
+    most_shown: Array<ShownItem>;
+    most_liked: Array<LikedItem>;
+    drifting_users: Array<DriftingUser>;
+    store: StoreHealth;
+  }
+  interface StoreHealth {
+    kind: "sqlite" | "postgresql";
+    ok: boolean;
+    schema: number;
+    users: number;
+    reactions: number;
+    retracted: number;
+    recommendations: number;
+    bytes: number;
+    read_ms: number;
+    audit_waiting: number;
+    hot_users: number;
+  }
+  interface UserFeedback {
+    item: string;
+    value: number | null;
+    event_id?: string | null;
+    recommendation_id?: string | null;
+    user: string;
+  }
+  interface UserState {
+    user: string;
+    known: boolean;
+    model: string;
+    revision: number;
+    drift: number;
+    history: Array<PastReaction>;
+    belief: BeliefSummary;
+  }
+}
