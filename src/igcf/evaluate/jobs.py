@@ -21,7 +21,8 @@ from igcf.baselines import Method, method_named
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.evaluate.protocols import Session, Setup, prepare
-from igcf.online import Learner, Shown, kernels, replay
+from igcf.online import Learner, Shown, replay
+from igcf.online.backend import loops
 
 CODE = (
     "arrays.py",
@@ -37,7 +38,7 @@ CODE = (
 )
 """Files and folders whose sources can change what is shown; their hash is part of a job's name."""
 SOURCES = (".py", ".c", ".h")
-BACKEND = "numpy" if kernels.compiled is None else "native"
+BACKEND = loops.name
 """Name of the implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
 
 NOTE_EVERY = 20
