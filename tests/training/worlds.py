@@ -37,7 +37,7 @@ def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, see
 
 
 def hits(model: Model, policy: Policy, users: Interactions, rounds: int) -> float:
-    """Mean number of successes when the users are met as new ones."""
+    """Mean number of successes when the users are played as new ones."""
     shown = replay(ModelLearner(model, policy), users.dense(), rounds=rounds, rng=np.random.default_rng(0))
     return float(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).mean())
 

@@ -1,7 +1,7 @@
 """The Q-network of NICF (Zou et al., 2020), as released and with the attention that the paper describes.
 
 A state is the session so far: item numbers 1..N (0: nothing) and rating levels 0..5, both (batch, rounds).
-As released, the network sees only the last item of each level (reference B.3); with `attention` it sees them all.
+As released, the network sees only the last item of each level; with `attention` it sees them all.
 """
 
 import math

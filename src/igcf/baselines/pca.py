@@ -31,9 +31,9 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
 
 def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
     """Play greedily, or with upper confidence bounds where `nu` is not 0."""
-    met = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
+    played = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
-    return ModelLearner(met, policy, forgetting=settings["forgetting"])
+    return ModelLearner(played, policy, forgetting=settings["forgetting"])
 
 
 def principal_components(

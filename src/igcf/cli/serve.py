@@ -11,6 +11,7 @@ import click
 
 from igcf.cli.output import console, emit_json
 from igcf.errors import ConfigError, ModelError
+from igcf.threads import prefer_one_thread
 
 
 @click.command()
@@ -57,8 +58,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     if demo == (model is not None):
         raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
     folder = _demo_model() if model is None else model
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # before NumPy: requests are what runs side by side here
+    prefer_one_thread()  # before NumPy: requests are what runs side by side here
 
     from igcf.service.settings import ServiceSettings
     from igcf.service.start import start

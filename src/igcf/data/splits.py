@@ -1,4 +1,4 @@
-"""Who is trained on and who is met cold: the protocols of the experiments."""
+"""Splits of a log into training users and cold users: the protocols of the experiments."""
 
 from dataclasses import dataclass
 from typing import Literal
