@@ -4,9 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -376,6 +380,36 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
     fixed.setflags(write=False)
     with pytest.raises((ValueError, BufferError), match="read-only"):
         calls.combine(mixture, (floats,), None, fixed)
+
+
+@needs_native
+@pytest.mark.parametrize("define", ["IGCF_ONE_VERSION", "IGCF_PLAIN_LOOPS"])
+def test_other_platforms_and_compilers_get_the_same_numbers(define: str, tmp_path: Path) -> None:
+    """One version of each function, as where the C library is not glibc; loops without shuffles of vectors."""
+    source = Path(__file__).parents[2] / "src/igcf/online/backend/native/module.c"
+    target, include = tmp_path / "_native.abi3.so", sysconfig.get_paths()["include"]
+    build = ["cc", "-O2", "-fPIC", "-shared", f"-D{define}", f"-I{include}", str(source), "-o", str(target), "-lm"]
+    subprocess.run(build, check=True, capture_output=True)
+    loader = ExtensionFileLoader("_native", str(target))
+    specification = spec_from_loader("_native", loader)
+    assert specification is not None
+    other = module_from_spec(specification)
+    loader.exec_module(other)
+    rng = np.random.default_rng(0)
+    usual = import_module("igcf.online.backend._native")
+    for n_items, d, channels in ((1, 1, 1), (65, 3, 2), (130, 17, 3), (301, 33, 7)):
+        vectors = tuple(rng.normal(size=(n_items, d)).astype(np.float32) for _ in range(channels))
+        arrays = (1.0,) * channels, vectors, (np.ones(n_items),) * channels, rng.random(channels) < 0.5
+        mean, cov = rng.normal(size=d), covariances(rng, 1, d)[0]
+        z, variances = vectors[0] @ mean.astype(np.float32), np.full(n_items, 9.0, dtype=np.float32)
+        found = []
+        for module in (usual, other):
+            own = mean.copy(), cov.copy(), z.copy(), variances.copy()
+            module.observe_and_rescore(own[0], own[1], 0, 0, *arrays, vectors[:1], (own[2],), (own[3],))
+            found.append(own)
+        for one, two in zip(*found, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+        assert not np.array_equal(found[0][2], z)
 
 
 def test_a_belief_far_from_its_prior_stays_a_covariance() -> None:

@@ -10,7 +10,8 @@
 #include <string.h>
 
 /* One version of a function per generation of processors, picked when the module is loaded. The loader of glibc does
- * that; other C libraries (musl), other compilers and IGCF_ONE_VERSION get a single version. */
+ * that; other C libraries (musl), other compilers and IGCF_ONE_VERSION get a single version. IGCF_PLAIN_LOOPS asks for
+ * what compilers without shuffles of vectors get. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
     !defined(IGCF_ONE_VERSION)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -3,14 +3,20 @@
 #define IGCF_ITEMS_H
 #include "common.h"
 
-enum { LANES = 8, AT_ONCE = 4 }; /* numbers per vector register; updates that one pass over the items carries over */
+enum { LANES = 8 }; /* numbers per vector register */
 
 INLINE Py_ssize_t padded(Py_ssize_t d) { return (d + LANES - 1) / LANES * LANES; }
 
-INLINE void rescore_row(const float* products, Py_ssize_t n, float step, float* restrict z, float* restrict variances) {
+/* Carry some updates over to n items; products[update * BLOCK + i] = items[i] . w[update]. */
+INLINE void rescore_row(const float* products, Py_ssize_t n, const float* steps, Py_ssize_t n_updates,
+                        float* restrict z, float* restrict variances) {
     for (Py_ssize_t i = 0; i < n; i++) {
-        float c = products[i], left = variances[i] - c * c;
-        z[i] += step * c;
+        float mean = z[i], left = variances[i];
+        for (Py_ssize_t update = 0; update < n_updates; update++) {
+            float c = products[update * BLOCK + i];
+            mean += steps[update] * c, left -= c * c;
+        }
+        z[i] = mean;
         variances[i] = left > 0.0f ? left : 0.0f;
     }
 }
@@ -21,7 +27,7 @@ INLINE float dot(const float* x, const float* w, Py_ssize_t d) {
     return sum;
 }
 
-#if defined(__has_builtin)
+#if defined(__has_builtin) && !defined(IGCF_PLAIN_LOOPS)
 #if __has_builtin(__builtin_shufflevector)
 #define HAS_SHUFFLES 1
 #endif
@@ -37,30 +43,24 @@ typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
 #define HALVES_8(a, b)                                                                                                 \
     (__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15))
 
-/* Eight dot products at once: `n_rows` item vectors that follow each other times 8 / n_rows vectors w, into
+/* Eight dot products at once: eight item vectors that follow each other times one vector w, or four times two, into
  * products[update * BLOCK + row]. Reads less than 2 * LANES numbers beyond the last vector; w is zero there. */
 INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, const float* w, Py_ssize_t width,
                            float* products) {
-    const float *x1 = x + d, *x2 = x1 + d, *x3 = x2 + d, *w1 = w + width, *w2 = w1 + width, *w3 = w2 + width;
+    const float *x1 = x + d, *x2 = x1 + d, *x3 = x2 + d, *w1 = w + width;
     lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, s4 = {0}, s5 = {0}, s6 = {0}, s7 = {0};
-    lanes a = LOAD(x), b = LOAD(x1), c = {0}, e = {0};
-    if (n_rows == 4) c = LOAD(x2), e = LOAD(x3);
+    lanes a = LOAD(x), b = LOAD(x1), c = LOAD(x2), e = LOAD(x3);
     for (Py_ssize_t j = 0; j < width; j += LANES) {
+        lanes u = LOAD(w + j);
         if (n_rows == 8) {
-            const float *x4 = x + 4 * d, *x5 = x1 + 4 * d, *x6 = x2 + 4 * d, *x7 = x3 + 4 * d;
-            lanes u = LOAD(w + j);
+            const float *x4 = x + 4 * d + j, *x5 = x4 + d, *x6 = x5 + d, *x7 = x6 + d;
             s0 += LOAD(x + j) * u, s1 += LOAD(x1 + j) * u, s2 += LOAD(x2 + j) * u, s3 += LOAD(x3 + j) * u;
-            s4 += LOAD(x4 + j) * u, s5 += LOAD(x5 + j) * u, s6 += LOAD(x6 + j) * u, s7 += LOAD(x7 + j) * u;
-        } else if (n_rows == 4) { /* loaded one turn ahead, or the compiler reads every vector twice */
-            lanes u = LOAD(w + j), v = LOAD(w1 + j);
+            s4 += LOAD(x4) * u, s5 += LOAD(x5) * u, s6 += LOAD(x6) * u, s7 += LOAD(x7) * u;
+        } else { /* loaded one turn ahead, or the compiler reads every vector twice */
+            lanes v = LOAD(w1 + j);
             s0 += a * u, s1 += b * u, s2 += c * u, s3 += e * u;
             s4 += a * v, s5 += b * v, s6 += c * v, s7 += e * v;
             a = LOAD(x + j + LANES), b = LOAD(x1 + j + LANES), c = LOAD(x2 + j + LANES), e = LOAD(x3 + j + LANES);
-        } else {
-            lanes u = LOAD(w + j), v = LOAD(w1 + j), o = LOAD(w2 + j), r = LOAD(w3 + j);
-            s0 += a * u, s1 += b * u, s2 += a * v, s3 += b * v;
-            s4 += a * o, s5 += b * o, s6 += a * r, s7 += b * r;
-            a = LOAD(x + j + LANES), b = LOAD(x1 + j + LANES);
         }
     }
     lanes t0 = HALVES_2(s0, s1), t1 = HALVES_2(s2, s3), t2 = HALVES_2(s4, s5), t3 = HALVES_2(s6, s7);
@@ -72,13 +72,13 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
 }
 #endif
 
-/* products[update * BLOCK + i] = items[i] . w[update] for n <= BLOCK items, the first of `n_left` in memory.
- * `n_updates` is 1, 2 or AT_ONCE. */
-INLINE void products_of(const float* items, Py_ssize_t n, Py_ssize_t d, const float* w, Py_ssize_t n_updates,
-                        Py_ssize_t n_left, float* products) {
+/* Carry one or two updates over to n <= BLOCK items, the first of `n_left` in memory. */
+INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
+                          const float* steps, Py_ssize_t n_updates, float* z, float* variances) {
+    float products[2 * BLOCK];
     Py_ssize_t i = 0, width = padded(d);
 #ifdef HAS_SHUFFLES
-    Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read beyond a row exists */
+    Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read exists */
     if (stop > n) stop = n;
     for (; i + n_rows <= stop; i += n_rows) {
         for (Py_ssize_t j = 0; j < n_rows * d; j += 16)
@@ -89,40 +89,33 @@ INLINE void products_of(const float* items, Py_ssize_t n, Py_ssize_t d, const fl
     for (; i < n; i++)
         for (Py_ssize_t update = 0; update < n_updates; update++)
             products[update * BLOCK + i] = dot(items + i * d, w + update * width, d);
+    rescore_row(products, n, steps, n_updates, z, variances);
 }
 
-INLINE void rescore_items_by(const float* items, Py_ssize_t n, Py_ssize_t d, const float* w, const float* steps,
-                             Py_ssize_t n_updates, float* z, float* variances) {
-    float products[AT_ONCE * BLOCK];
-    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
-        Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        products_of(items + start * d, size, d, w, n_updates, n - start, products);
-        for (Py_ssize_t update = 0; update < n_updates; update++)
-            rescore_row(products + update * BLOCK, size, steps[update], z + start, variances + start);
-    }
-}
-
-/* Carry some updates of one user over to all items; rows of `w` are padded(d) numbers apart and padded by zeros, and
- * there are AT_ONCE - 1 rows and steps of zeros behind the last. */
+/* Carry some updates of one user over to all items, two at a time, while a block of items is in the cache; rows of `w`
+ * are padded(d) numbers apart and padded by zeros. */
 FOR_EACH_PROCESSOR
 static void rescore_items(const float* items, Py_ssize_t n, Py_ssize_t d, const float* w, const float* steps,
                           Py_ssize_t n_updates, float* z, float* variances) {
-    for (Py_ssize_t first = 0; first < n_updates; first += AT_ONCE) {
-        const float *own = w + first * padded(d), *own_steps = steps + first;
-        if (n_updates - first == 1)
-            rescore_items_by(items, n, d, own, own_steps, 1, z, variances);
-        else if (n_updates - first == 2)
-            rescore_items_by(items, n, d, own, own_steps, 2, z, variances);
-        else
-            rescore_items_by(items, n, d, own, own_steps, AT_ONCE, z, variances);
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+        Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK, update = 0;
+        const float* own = items + start * d;
+        for (; update + 2 <= n_updates; update += 2)
+            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 2, z + start,
+                          variances + start);
+        if (update < n_updates)
+            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 1, z + start,
+                          variances + start);
     }
 }
 
 FOR_EACH_PROCESSOR
 static void rescore_all_users(const float* products, Py_ssize_t n_users, Py_ssize_t n, const double* steps, float* z,
                               float* variances) {
-    for (Py_ssize_t user = 0; user < n_users; user++)
-        rescore_row(products + user * n, n, (float)steps[user], z + user * n, variances + user * n);
+    for (Py_ssize_t user = 0; user < n_users; user++) {
+        float step = (float)steps[user];
+        rescore_row(products + user * n, n, &step, 1, z + user * n, variances + user * n);
+    }
 }
 
 INLINE float variance_of(const float* x, Py_ssize_t d, const float* cov, float* restrict w) {

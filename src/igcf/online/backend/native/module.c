@@ -94,13 +94,13 @@ static PyObject* py_observe_and_rescore(PyObject* module, PyObject* args) {
     is_good = is_good && open_channels(&arrays, items_, n_scored, n_items * d, READ, "items", items) &&
               open_channels(&arrays, z_, n_scored, n_items, WRITE, "z", z) &&
               open_channels(&arrays, variances_, n_scored, n_items, WRITE, "variances", variances);
-    Py_ssize_t n = is_good ? revealed.n : 0, rows = n + AT_ONCE - 1;
+    Py_ssize_t n = is_good ? revealed.n : 0;
     if (n == 0) return done(&arrays, is_good);
-    size_t doubles = (size_t)(2 * n * d + n), floats = (size_t)(rows * padded(d) + rows);
+    size_t doubles = (size_t)(2 * n * d + n), floats = (size_t)(n * padded(d) + n);
     double* x = PyMem_Calloc(1, doubles * sizeof(double) + floats * sizeof(float));
     if (x) {
         double *w = x + n * d, *steps = w + n * d;
-        float *short_w = (float*)(steps + n), *short_steps = short_w + rows * padded(d);
+        float *short_w = (float*)(steps + n), *short_steps = short_w + n * padded(d);
         Py_BEGIN_ALLOW_THREADS
         for (Py_ssize_t c = 0; c < n; c++)
             for (Py_ssize_t j = 0; j < d; j++) x[c * d + j] = revealed.x[c][j];
