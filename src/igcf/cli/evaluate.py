@@ -88,7 +88,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
 ) -> None:
     """Compare methods on users whose reactions are known.
 
-    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and told. A run that was interrupted goes on where it stopped when it is started again.
+    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and told. A run that
+    was interrupted goes on where it stopped when it is started again.
 
     \b
     Examples:

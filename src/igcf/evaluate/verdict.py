@@ -38,10 +38,10 @@ class Verdict:
         if self.runner_up is None:
             return f"{self.winner}: {self.score:.3f} {self.unit}; there is no other method to compare with"
         share = f" ({self.difference / (self.score - self.difference):+.1%})" if self.score > self.difference else ""
-        chance = "more than chance" if self.is_more_than_chance else "no more than chance may do"
+        chance = "is more than chance" if self.is_more_than_chance else "may be chance"
         return (
-            f"{self.winner} won: {self.score:.3f} {self.unit}, {self.difference:.3f} more than {self.runner_up}{share}; "
-            f"this is {chance} (p = {self.p_value:.2g}, paired test over {self.n_users} users)"
+            f"{self.winner} won: {self.score:.3f} {self.unit}, {self.difference:.3f} more than {self.runner_up}{share}"
+            f"; this {chance} (p = {self.p_value:.2g}, paired test over {self.n_users} users)"
         )
 
     def as_dict(self) -> dict[str, Any]:
