@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import igcf
-from igcf.baselines.igcf import FIT
+from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
 from igcf.online import Recommender
@@ -115,7 +115,7 @@ def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
 
 
 def test_evaluation_of_new_users_does_not_fit_the_map() -> None:
-    assert FIT["neighbours"] is False
+    assert DEFAULTS["neighbours"] is False
 
 
 def test_a_model_knows_when_its_items_appeared() -> None:
