@@ -71,7 +71,7 @@ def cold_start(
         most = int(activity[cold].max()) if len(cold) else 0
         raise DataError(
             f"{data.name} has no test user: {len(cold)} users are not in the training half, the most active has "
-            f"{most} reactions, expected at least {min_reactions}; pass a lower min_reactions= or another split="
+            f"{most} reactions, min_reactions is {min_reactions}; pass a lower min_reactions= or another split="
         )
     validation = order[~np.isin(order, test)][:n_validation]
     return ColdStart(train, data.only_users(validation), data.only_users(test))
