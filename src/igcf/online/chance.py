@@ -1,7 +1,7 @@
 """The chance that an item satisfies the user, if they react to it (docs/maths.md, section Chance)."""
 
 from math import erf, sqrt
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +9,15 @@ import numpy.typing as npt
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
+from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
 from igcf.online.belief import Belief
-from igcf.online.engine import ScoringEngine
+
+if TYPE_CHECKING:
+    from igcf.online.engine import ScoringEngine
 
 Form = Literal["liked", "ratio", "probability", "value"]
 WIDTH = 1.2815515655446004
 """Standard deviations to either side of the mean within which a normal variable lies with probability 0.8."""
-EXPOSURE_FLOOR = 0.2
-"""Added to an expected exposure, with the population's share of successes, before successes are divided by it."""
 CLIPPED = 0.005
 """Smallest and, from 1, largest probability whose logit is taken."""
 
@@ -75,7 +76,7 @@ class ChanceScale:
         )
         return np.clip((success + 1e-9) / np.where(np.abs(exposed + 2e-9) > 1e-12, exposed + 2e-9, 1.0), 0.02, 0.98)
 
-    def of_engine(self, engine: ScoringEngine, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
+    def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
         if self.form == "liked":
             return self.from_logit(*engine.z_moments_at(self.channels[0], rows))
@@ -118,7 +119,7 @@ class ChanceScale:
         """Expected successes per exposure, drawn toward the population's own ratio."""
         exposure = np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR
         success = np.maximum(z_success, 0.0) + EXPOSURE_FLOOR * self.prior_ratio[rows]
-        return np.asarray(np.clip(success / exposure, 2 * CLIPPED, 1.0 - 2 * CLIPPED))
+        return np.asarray(np.clip(success / exposure, CLIPPED, 1.0 - CLIPPED))
 
     def _from_ratio(self, mean: FloatArray, cov: FloatArray, rows: IntArray) -> Chances:
         success, exposed = (self.model.channels[number] for number in self.channels)

@@ -17,6 +17,7 @@ from igcf.online.belief import Belief
 from igcf.online.chance import Chances, ChanceScale
 from igcf.online.engine import ScoringEngine
 from igcf.online.learning import belief_from_history, contributions
+from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy, named_policy
 from igcf.online.selection import selection_details
 
@@ -146,6 +147,7 @@ class Session:
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
         self._n_skips = 0
+        self._bounds: OwnBounds | None = None
         if history and belief is None:
             learned = belief_from_history(self.model, self._rows, self._values, self._forgetting)
             engine.set_belief(learned, is_within_prior=True)
@@ -174,12 +176,26 @@ class Session:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
-        return self._engine.means[0].astype(np.float64), np.sqrt(self._engine.variances[0].astype(np.float64))
+        means = self._engine.means[0].astype(np.float64)
+        for row, (least, most) in self._own_bounds().items():
+            means[row] = min(max(means[row], least[0]), most[0])
+        return means, np.sqrt(self._engine.variances[0].astype(np.float64))
 
     def chances(self) -> Chances:
         """Chance and interval of every item, in the order of `model.item_ids`."""
         means, stds = self.moments()
-        return self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+        chance, low, high = self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+        for row, (least, most) in self._own_bounds().items():
+            chance[row] = min(max(chance[row], least[1]), most[1])
+        return Chances(chance, np.minimum(low, chance), np.maximum(high, chance))
+
+    def _own_bounds(self) -> dict[int, Bound]:
+        """Bounds of what is told of items that this user reacted to, where learning is not monotone in full."""
+        if not self._rows or self.model.usage.is_sound:
+            return {}
+        if self._bounds is None:
+            self._bounds = OwnBounds(self._chance_scale, self._forgetting)
+        return self._bounds.of(self._rows, self._values)
 
     def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
         return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
@@ -267,6 +283,7 @@ class Session:
             self._values.pop()
             belief = belief_from_history(self.model, self._rows, self._values, self._forgetting)
             self._engine.set_belief(belief, is_within_prior=True)
+            self._bounds = None
         self._refresh(row)
         self._refresh(self._step_before(self._skip_rounds - 1))
         return self.model.item_ids[row]
@@ -286,11 +303,17 @@ class Session:
         """Split an item's expected reward into what the population says and what each reaction added."""
         row = self.model.item_row(item_id)
         prior, amounts = contributions(self.model, self._rows, self._values, self._forgetting, row)
+        mean = prior + float(amounts.sum())
+        std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
+        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
+        if row in self._rows and row in (bounds := self._own_bounds()):
+            least, most = bounds[row]
+            told = min(max(mean, float(least[0])), float(most[0]))
+            amounts[len(self._rows) - 1 - self._rows[::-1].index(row)] += told - mean
+            mean, chance = told, min(max(chance, float(least[1])), float(most[1]))
+            low, high = min(low, chance), max(high, chance)
         parts = tuple(
             Contribution(past_id, value, float(amount))
             for (past_id, value), amount in zip(self.history, amounts, strict=True)
         )
-        std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
-        mean = prior + float(amounts.sum())
-        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
         return Explanation(item_id, prior, parts, mean, std, chance, low, high)

@@ -11,7 +11,18 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.types import Arrays, Block, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
+from igcf.online.backend.types import (
+    Arrays,
+    Block,
+    Bounds,
+    Classes,
+    Evidence,
+    MakeRng,
+    Mixture,
+    Moments,
+    Query,
+    Selection,
+)
 
 MOST_CHANNELS = 8
 """Channels that the native loops have room for."""
@@ -49,6 +60,24 @@ class NativeBackend(NumpyBackend):
     def update_belief(mean: FloatArray, cov: FloatArray, start: int, evidence: Evidence) -> None:
         """Update one user's belief by any number of reactions, one after the other, in place."""
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
+
+    @staticmethod
+    def counted_classes(
+        rules: Classes, means: FloatArray, covs: FloatArray, rows: IntArray, classes: IntArray
+    ) -> IntArray:
+        """As which class the reaction of each of many users counts."""
+        if len(rules.starts) > MOST_CHANNELS:
+            return NumpyBackend.counted_classes(rules, means, covs, rows, classes)
+        counted: IntArray = np.empty(len(rows), dtype=np.int64)
+        numbers = (np.ascontiguousarray(each, dtype=np.int64) for each in (rows, classes))
+        _native.counted_classes(rules, np.ascontiguousarray(means), np.ascontiguousarray(covs), *numbers, counted)
+        return counted
+
+    @staticmethod
+    def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
+        """As which class the reaction of one user counts."""
+        counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
+        return int(counted[0])
 
     @staticmethod
     def observe_and_rescore(
