@@ -221,6 +221,21 @@ class Model:
             usage=self.usage,
         )
 
+    def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
+        """Return a model of the same channels with another expected reward and usage."""
+        return Model(
+            channels=self.channels,
+            terms=terms,
+            item_ids=self.item_ids,
+            prior_mean=self.prior_mean,
+            prior_cov=self.prior_cov,
+            reward=self.reward,
+            titles=self.titles,
+            categories=self.categories,
+            metadata=self.metadata,
+            usage=usage,
+        )
+
     def used_as(self, usage: Usage) -> "Model":
         """Return the same model with another usage; arrays are shared."""
         other = copy(self)

@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from igcf.arrays import Float32Array, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.model import Model, Reward
+from igcf.model.usage import SOUND_FROM
+from igcf.training.calibrating import for_use
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice, first_choice
 from igcf.training.experts.fitting import Choice, Fits
 from igcf.training.experts.prior import prior_from_users
 from igcf.training.progress import Progress, Watch
-from igcf.training.selection import held_out_users, validation_table
+from igcf.training.selection import drawn_users, held_out_users, validation_table
 
 WIDE_ACTIVITY_VARIANCE = 30.0
 """Prior variance of a user's activity before validation users tell what it is (`prior_from_users`)."""
@@ -40,20 +43,34 @@ def fit_experts(
     if not config.activity_offset:
         variance = 0.0
     fits = Fits(data, config, reward, say, variance)
-    held_out = held_out_users(data, config.holdout)
+    held_out: IntArray = np.zeros(0, dtype=np.int64)
+    if config.objective >= SOUND_FROM and config.holdout:
+        held_out = drawn_users(data, config.seed)
+    if not len(held_out):
+        held_out = held_out_users(data, config.holdout)
     choice = first_choice(config)
     precision: float | None = None
+    truth: Float32Array | None = None
+    judged: Model | None = None  # a model that has not met the users on whom it is judged
     with one_thread_each():
         if validation is not None:
-            truth = validation_table(validation, data)
+            is_drawn = config.objective >= SOUND_FROM
+            truth = validation_table(validation, data, drawn=config.seed if is_drawn else None)
             choice, precision = best_choice(fits, truth)
         elif len(held_out):
             rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say, variance)
-            choice, precision = best_choice(rest, data.only_users(held_out).dense())
+            truth = data.only_users(held_out).dense()
+            choice, precision = best_choice(rest, truth)
+            judged = rest.model(choice)
             fits.earlier = rest.logistic()
         fits.logistic()  # before the seconds are counted
         model = fits.model(choice, _record(fits, choice, precision, time.perf_counter() - begun))
-        return prior_from_users(model, truth, config.validate_rounds) if is_prior_estimated else model
+        if is_prior_estimated and truth is not None:
+            model = prior_from_users(model, truth, config.validate_rounds)
+        if not config.calibrated:
+            return model
+        say("calibrating the chance", 0, 1)
+        return model.used_as(for_use(judged or model, truth, config.validate_rounds).usage)
 
 
 def _record(fits: Fits, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
