@@ -118,12 +118,18 @@ class ScoringEngine:
             return np.asarray(variances[0])
         return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
 
+    def tracked_z(self, number: int) -> tuple[AnyFloatArray, AnyFloatArray] | None:
+        """Means and variances of a channel's z of all items, for the first user, where they are kept up to date."""
+        if isinstance(self._state, Stale) or number not in self.model.scored:
+            return None
+        place, (z, variances) = self.model.scored.index(number), self._state.first_user
+        return z[place], variances[place]
+
     def z_moments_at(self, number: int, rows: IntArray) -> tuple[AnyFloatArray, AnyFloatArray]:
         """Mean and variance of a channel's z for the only user at some items; computed from the belief where stale."""
-        if number in self.model.scored and not isinstance(self._state, Stale):
-            place = self.model.scored.index(number)
-            z, variances = self._state.first_user
-            return z[place][rows], variances[place][rows]
+        tracked = self.tracked_z(number)
+        if tracked is not None:
+            return tracked[0][rows], tracked[1][rows]
         channel = self.model.channels[number]
         vectors = channel.vectors[rows]
         means = vectors @ self.belief_means[0, channel.span]

@@ -220,8 +220,8 @@ class Session:
             policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
-        chances = self._chances_at(rows, means, stds)
-        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *(each.tolist() for each in chances))
+        chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:

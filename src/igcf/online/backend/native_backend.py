@@ -11,6 +11,7 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_backend import NumpyBackend
+from igcf.online.backend.numpy_chance import Columns
 from igcf.online.backend.types import (
     Arrays,
     Block,
@@ -78,6 +79,24 @@ class NativeBackend(NumpyBackend):
         """As which class the reaction of one user counts."""
         counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
         return int(counted[0])
+
+    @staticmethod
+    def chances_of_logits(
+        rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, shift: float, spread: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items from the means and variances of the logit."""
+        if len(rows) > MOST_SELECTED or z.dtype != np.float32:
+            return NumpyBackend.chances_of_logits(rows, z, variances, slope, shift, spread)
+        return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def chances_of_values(
+        rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items whose reward is a value."""
+        if len(rows) > MOST_SELECTED:
+            return NumpyBackend.chances_of_values(rows, means, stds, noise, line)
+        return _native.chances_of_values(rows, means, stds, noise, line)  # type: ignore[no-any-return]
 
     @staticmethod
     def observe_and_rescore(

@@ -2,6 +2,7 @@
  * `igcf.online.backend.numpy_*` do the same in NumPy. Type, contiguity and length of every array are checked before
  * anything is read or written, and no loop over items or reactions holds the interpreter. */
 #include "belief.h"
+#include "chance.h"
 #include "classes.h"
 #include "selection_calls.h"
 
@@ -255,6 +256,8 @@ static PyObject* py_combine(PyObject* module, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"update_beliefs", py_update_beliefs, METH_VARARGS, "Update beliefs by reactions, in place."},
+    {"chances_of_logits", py_chances_of_logits, METH_VARARGS, "Chances of some items from means and variances of z."},
+    {"chances_of_values", py_chances_of_values, METH_VARARGS, "Chances of some items from expected values."},
     {"counted_classes", py_counted_classes, METH_VARARGS, "The class that the reaction of each user counts as."},
     {"observe_and_rescore", py_observe_and_rescore, METH_VARARGS,
      "Update one user's belief by a reaction, and the means and variances of all items, in place."},
