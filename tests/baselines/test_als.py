@@ -16,7 +16,7 @@ def successes(n_users: int, n_items: int, seed: int) -> sp.csr_array:
 
 
 def test_a_folded_in_user_minimises_the_weighted_squares() -> None:
-    """Weighted least squares with one row per item, weight alpha where it was liked and 1 elsewhere, solved directly."""
+    """Weighted least squares with one row per item, weight alpha where it was liked and 1 elsewhere."""
     items = np.random.default_rng(0).standard_normal((15, 4))
     liked = successes(3, 15, seed=1)
     found = user_factors(items, liked, penalty=2.0, alpha=7.0)
@@ -43,5 +43,7 @@ def test_a_folded_in_user_is_the_one_of_the_package() -> None:
 def test_without_the_package_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "implicit.als", None)
     method = method_named("als")
-    with pytest.raises(ConfigError, match=r"als needs the package implicit; install it with `pip install igcf\[bench\]`"):
+    with pytest.raises(
+        ConfigError, match=r"als needs the package implicit; install it with `pip install igcf\[bench\]`"
+    ):
         method.build(task(), method.settings(), np.random.default_rng(0))
