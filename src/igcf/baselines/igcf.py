@@ -74,6 +74,8 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
         prior_cov=cov if settings["meta"] else np.eye(len(mean)),
         reward=model.reward,
         metadata=model.metadata,
+        neighbours=model.neighbours,
+        appeared=model.appeared,
     )
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
     return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])

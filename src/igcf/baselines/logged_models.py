@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from igcf.baselines.logged import Logged
 from igcf.online import ModelLearner
+from igcf.online.evidence import belief_from_logged
 
 
 class LoggedModelLearner(ModelLearner):
@@ -11,8 +12,6 @@ class LoggedModelLearner(ModelLearner):
 
     def know(self, logged: Sequence[Logged]) -> None:
         """Start each user from the belief that the whole record leads to, in which absence counts."""
-        from igcf.online.evidence import belief_from_logged
-
         for user, each in enumerate(logged):
             if len(each.rows):
                 belief, offset = belief_from_logged(self.model, each.rows, each.values)

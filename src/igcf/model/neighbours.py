@@ -37,7 +37,7 @@ class Neighbours:
                 f"neighbours have sources {self.sources.shape}, weights {self.weights.shape} and means "
                 f"{self.means.shape}; expected (items, k), (items, k) and (items,)"
             )
-        if self.sources.size and not (0 <= self.sources.min() and self.sources.max() < n_items):
+        if self.sources.size and not (self.sources.min() >= 0 and self.sources.max() < n_items):
             raise ModelError(f"neighbours name item rows outside 0 to {n_items - 1}")
         if not (np.isfinite(self.weights).all() and np.isfinite(self.means).all() and 0 <= self.mix < np.inf):
             raise ModelError("neighbours hold NaN or infinite numbers; pretraining may have diverged")
