@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.data import ColdStart, Interactions
 from igcf.errors import ConfigError, DataError
 
@@ -106,7 +106,7 @@ def _stacked(logs: list[Interactions]) -> Interactions:
     )
 
 
-def ranking_curves(found: BoolArray, n_hidden: FloatArray) -> dict[str, FloatArray]:
+def ranking_curves(found: BoolArray, n_hidden: IntArray) -> dict[str, FloatArray]:
     """Return nDCG@k and Recall@k of each user for every k, from whether the item at each rank was hidden.
 
     Args:
@@ -120,7 +120,7 @@ def ranking_curves(found: BoolArray, n_hidden: FloatArray) -> dict[str, FloatArr
     ranks = np.arange(1, found.shape[1] + 1)
     discount = 1.0 / np.log2(1.0 + ranks)
     reachable = np.minimum(ranks, n_hidden[:, None])
-    ideal = np.cumsum(discount)[reachable.astype(np.int64) - 1]
+    ideal = np.cumsum(discount)[reachable - 1]
     return {
         "ndcg": np.cumsum(found * discount, axis=1) / ideal,
         "recall": np.cumsum(found, axis=1) / reachable,

@@ -107,6 +107,8 @@ def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
         raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
     sessions = _sessions(protocol, rounds, slate)
     if protocol == "known-users":
+        if rounds is not None or slate is not None:
+            raise ConfigError("known users are ranked for once; --rounds and --slate belong to other protocols")
         sessions = (Session(1, known_users.n_ranked(data)),)
     shown = max(session.rounds * session.slate for session in sessions)
     if shown > data.n_items:
