@@ -10,7 +10,7 @@ from igcf.baselines.task import Settings, Task
 from igcf.errors import ConfigError
 
 DEFAULTS = {"penalty": 300.0}
-GRID = {"penalty": (10.0, 30.0, 100.0, 300.0, 600.0, 1000.0, 2000.0, 4000.0, 10000.0)}
+GRID = {"penalty": (10.0, 30.0, 100.0, 300.0, 600.0, 1000.0, 2000.0, 4000.0, 10000.0, 30000.0)}
 
 
 def fit_ease(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
