@@ -85,8 +85,8 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
     """The map between items; models saved before there was one, or without it, have none."""
     if "neighbours" not in meta:
         return None
-    arrays = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
-    return Neighbours(*arrays, **meta["neighbours"])
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def model_id(folder: Path) -> str:

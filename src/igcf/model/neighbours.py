@@ -76,7 +76,8 @@ class Neighbours:
         counts = starts[rows + 1] - starts[rows]
         ends = np.cumsum(counts)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
-        return np.bincount(targets[places], weights[places] * np.repeat(amounts, counts), minlength=len(self.means))
+        terms = weights[places] * np.repeat(amounts, counts)
+        return np.bincount(targets[places], terms, minlength=len(self.means)).astype(np.float64, copy=False)
 
     def weights_to(self, target: int, rows: IntArray) -> FloatArray:
         """Return the weights of the items at `rows` in the prediction of one item, shape (rows,)."""

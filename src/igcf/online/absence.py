@@ -155,7 +155,7 @@ class LogisticAbsence:
             user = prior_mean + frame @ v
             before = gradient
             gradient = frame.T @ (own.gradient(user) - self._slope(user, weight)) - v
-            cov = _bfgs(cov, step, before - gradient)
+            cov = _bfgs(cov, step, np.asarray(before - gradient))
         v = v + _shortened(cov @ gradient, frame)
         spread = frame @ cov @ frame.T
         return prior_mean + frame @ v, np.asarray((spread + spread.T) / 2)

@@ -171,7 +171,7 @@ class ScoringEngine:
         return None if self._offsets is None else self._offsets[user].astype(np.float32)
 
     def set_offset(self, offset: AnyFloatArray | None, user: int = 0) -> None:
-        """Add `offset`, shape (items,), to the expected rewards of one user instead of any before; None adds nothing."""
+        """Add `offset`, shape (items,), to one user's expected rewards instead of any before; None adds nothing."""
         if offset is not None:
             if self._offsets is None:
                 self._offsets = np.zeros((self.n_users, self.model.n_items), dtype=self._items[0].dtype)

@@ -7,7 +7,7 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.model import Model
 from igcf.model.channel import activations, gradients
-from igcf.online.absence import Record
+from igcf.online.absence import LinearAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.evidence import logged_evidence, neighbours_share
 from igcf.online.learning import belief_from_history, beliefs_along, contributions, evidence, prior_belief
@@ -57,6 +57,7 @@ def _linear_parts(model: Model, record: Record, start: Belief, shown: Shown, row
         X, rewards, noise = evidence(model, *shown)
         amounts = (X @ direction) * (rewards - X @ prior.mean) / noise
     [block] = logged_evidence(model).blocks
+    assert isinstance(block, LinearAbsence)  # noqa: S101
     kept = shown.forgetting ** len(shown.rows)
     logged, absence = block.surprises(record) @ direction, block.surprise_of_absence(record) @ direction
     return Parts(float(x @ prior.mean), kept * logged, kept * float(absence), amounts)

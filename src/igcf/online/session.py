@@ -239,7 +239,8 @@ class Session:
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the candidates"
+                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the "
+                "candidates"
             )
         return available
 

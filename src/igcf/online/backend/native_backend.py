@@ -70,6 +70,13 @@ class NativeBackend(NumpyBackend):
         rescore(products, steps, z, variances)
 
     @staticmethod
+    def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
+        """Return the sum over all items of x sigmoid(x . user) / noise, in one pass over the items."""
+        slope = np.empty(len(user))
+        _native.absence_slope(vectors, noise, np.ascontiguousarray(user), slope)
+        return slope
+
+    @staticmethod
     def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:
         """Return the expected rewards from the z of all scored channels."""
         return _combined(mixture, z, None) if _fits(z) else NumpyBackend.expected_rewards(mixture, z)
