@@ -14,7 +14,7 @@ from igcf.errors import ConfigError
 from igcf.threads import at_most_threads
 
 DEFAULTS = {"factors": 64, "regularization": 20.0, "alpha": 5.0, "iterations": 12}
-GRID = {"factors": (32, 64, 128, 256), "regularization": (5.0, 20.0, 60.0), "alpha": (3.0, 6.0, 10.0)}
+GRID = {"factors": (32, 128, 256), "regularization": (20.0, 60.0, 150.0), "alpha": (3.0, 6.0, 10.0, 20.0)}
 
 
 def fit_als(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:

@@ -139,6 +139,7 @@ _ALL = (
         grid={"nu": (0.0, 0.1)},
         variants=igcf.VARIANTS,
         uses_logged=True,
+        logged_settings={"neighbours": True},
         known_grid={},
     ),
     Method(

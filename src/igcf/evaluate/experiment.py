@@ -12,7 +12,7 @@ from igcf.evaluate.results import Results, collect
 from igcf.evaluate.returning import starts
 from igcf.evaluate.run import HERE, Execution, run_jobs
 from igcf.evaluate.tune import Grid, tune
-from igcf.evaluate.tuned_settings import tuned_settings
+from igcf.evaluate.tuned_settings import LOGGED, tuned_settings
 
 
 def evaluate(
@@ -74,6 +74,6 @@ def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> 
 def check_uses_logged(setup: Setup, methods: Sequence[str]) -> None:
     """Refuse methods that cannot start from a logged history where there is one."""
     unable = [name for name in methods if not method_named(name).uses_logged]
-    if setup.protocol in ("known-users", "returning") and unable:
+    if setup.protocol in LOGGED and unable:
         able = ", ".join(method.name for method in METHODS.values() if method.uses_logged)
         raise ConfigError(f"{', '.join(unable)} cannot start from a logged history; methods that can: {able}")
