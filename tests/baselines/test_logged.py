@@ -9,6 +9,7 @@ import pytest
 from igcf.arrays import IntArray
 from igcf.baselines import METHODS, method_named
 from igcf.baselines.logged import Logged
+from igcf.online import Greedy, Recommender
 from tests.baselines.test_contract import QUICK
 from tests.baselines.worlds import N_ITEMS, task
 
@@ -62,3 +63,22 @@ def test_begin_forgets_what_was_told(name: str) -> None:
     method.know(records())
     method.begin(8, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(method.select(available, 3), before)
+
+
+@pytest.mark.parametrize("name", ["pca-gp", "igcf", "igcf-graph"])
+def test_users_in_lock_step_see_what_a_session_with_the_same_log_recommends(name: str) -> None:
+    """Scores may be equal up to rounding, so the expected rewards of what both show are compared, not the order."""
+    method = learner(name)
+    available = np.ones((8, N_ITEMS), dtype=np.bool_)
+    available[:, :12] = False
+    method.begin(8, rng=np.random.default_rng(0))
+    method.know(records())
+    chosen = method.select(available, 5)
+    model = method.model
+    recommender = Recommender(model, Greedy())
+    for user, each in enumerate(records()):
+        logged = [(model.item_ids[row], float(value)) for row, value in zip(each.rows, each.values, strict=True)]
+        session = recommender.session(logged=logged)
+        means = session.moments()[0]
+        best = [means[model.item_row(shown.item_id)] for shown in session.recommend(5)]
+        np.testing.assert_allclose(means[chosen[user]], best, atol=1e-5)
