@@ -149,7 +149,7 @@ class Interactions:
         return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=shape)
 
     def first_appearances(self) -> IntArray | None:
-        """Return the time of each item's first reaction, (items,); `MISSING_TIME` where it is unknown, None: no times."""
+        """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
         if self.timestamps is None:
             return None
         first = np.full(self.n_items, np.iinfo(np.int64).max)

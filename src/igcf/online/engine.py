@@ -69,6 +69,7 @@ class ScoringEngine:
         z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
         self._state: State = AtPrior(Moments(z, variances))
         self._is_within_prior = True
+        self._tighter_bounds: Arrays | None = None
         self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
         self._drop_sums()
@@ -130,7 +131,8 @@ class ScoringEngine:
         if isinstance(self._state, Stale) and self._is_within_prior:
             covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
             z = tuple(each[0] for each in self._z())
-            user = Bounds(self._items, covs, z, self._prior_moments.variances, self.means[0])
+            bounds = self._tighter_bounds or self._prior_moments.variances
+            user = Bounds(self._items, covs, z, bounds, self.means[0])
             return backend.loops.select_bounded(self._mixture, user, query)
         if self._offsets is not None:
             return backend.loops.select_scored(self.means[0], self.variances[0], query)
@@ -164,7 +166,16 @@ class ScoringEngine:
             self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
         self._state = Stale()
+        self._tighter_bounds = None
         self.set_offset(offset, user)
+
+    def bound_variances(self, bounds: Arrays) -> None:
+        """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.
+
+        Fewer variances are then computed for the next answers than with those of the prior as bounds.
+        """
+        pairs = zip(bounds, self._prior_moments.variances, strict=True)
+        self._tighter_bounds = tuple(np.minimum(own, prior) for own, prior in pairs)
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""
@@ -262,7 +273,7 @@ class ScoringEngine:
             if self._offsets is not None:
                 self._offsets = self._offsets * self._offsets.dtype.type(keep)
             self._drop_sums()
-            self._state = Stale()
+            self._state, self._tighter_bounds = Stale(), None
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""

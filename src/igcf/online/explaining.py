@@ -55,7 +55,7 @@ def _linear_parts(model: Model, record: Record, start: Belief, shown: Shown, row
     amounts = np.zeros(0)
     if shown.rows:
         X, rewards, noise = evidence(model, *shown)
-        amounts = (X @ direction) * (rewards - X @ prior.mean) / noise
+        amounts = ((X @ direction) * (rewards - X @ prior.mean) / noise).reshape(len(shown.rows), -1).sum(axis=1)
     [block] = logged_evidence(model).blocks
     assert isinstance(block, LinearAbsence)  # noqa: S101
     kept = shown.forgetting ** len(shown.rows)

@@ -14,7 +14,7 @@ from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief, learn_record, logged_record, neighbours_share
+from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history
 from igcf.online.policies import Policy, Ucb
@@ -143,6 +143,8 @@ class Session:
             self._unseen[0, self._record.rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
         self._learn_past(past.belief)
+        if self._record is not None and self.policy.needs_variances:
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to what is believed after the logged reactions and the history."""
