@@ -26,6 +26,8 @@ from igcf.threads import prefer_one_thread
 @click.option("--policy", default="ucb", show_default=True, help="ucb, info-ucb, thompson or greedy.")
 @click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb.")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
+@click.option("--skip-rounds", default=20, show_default=True, help="Reactions for which a skipped item is put aside.")
+@click.option("--skip-hours", default=24.0, show_default=True, help="Hours for which it is, if they are over first.")
 @click.option(
     "--models-root",
     type=click.Path(path_type=Path),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from igcf.service.http.requests import PolicyName
+from igcf.service.store.records import EvidenceKind
 
 Reason = Literal["please", "learn"]
 
@@ -56,11 +57,32 @@ class FeedbackReceipt(BaseModel):
     event_id: str
 
 
+class StoredReaction(BaseModel):
+    """What is stored under an event id that was used again for something else."""
+
+    item: str
+    value: float | None
+    evidence: EvidenceKind
+    kind: str | None
+
+
 class Problem(BaseModel):
     """An error."""
 
     error: str
     message: str
+    stored: StoredReaction | None = Field(default=None, description="With a 409 for an event id that is in use.")
+
+
+class HistoryReceipt(BaseModel):
+    """What became of logged reactions; what is stored is durable."""
+
+    user: str
+    revision: int
+    stored: int
+    duplicates: int = Field(description="Stored before.")
+    conflicts: list[str] = Field(description="Event ids under which something else is stored; nothing was changed.")
+    unknown_items: int = Field(description="Stored reactions to items that the model in service does not know.")
 
 
 class BatchEntry(BaseModel):
@@ -101,6 +123,11 @@ class PastReaction(BaseModel):
     event_id: str
     item: str
     value: float | None
+    evidence: EvidenceKind = Field(
+        description="`shown`: the item was shown and drew this reaction; `logged`: of all items, the user came to this "
+        "one; `skip`: not now, which is no evidence."
+    )
+    kind: str | None = Field(description="The name under which it was given, such as `purchase`.")
     time: float = Field(description="Seconds since 1970.")
     title: str | None
 
@@ -119,7 +146,7 @@ class UserState(BaseModel):
     """What is known about a user; somebody unknown has revision 0 and the population's belief."""
 
     user: str
-    known: bool
+    known: bool = Field(description="Whether anything is stored about the user, logged or shown.")
     model: str
     revision: int
     drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")

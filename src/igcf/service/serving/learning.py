@@ -1,6 +1,7 @@
 """From stored reactions to a belief: loading a session, and computing the belief that goes with new reactions."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.belief_bytes import decode_belief, encode_belief
 from igcf.service.store.records import Appended, Event, NewEvent, StoredBelief, UserRow, Version, in_force
 
+Aside = dict[str, tuple[int, float]]
+"""Items that a user skipped, and the revision and time at which they did."""
 DRIFT_RATE = 0.1
 LARGEST_SURPRISE = 100.0
 
@@ -21,9 +24,11 @@ LARGEST_SURPRISE = 100.0
 class HeldSession:
     """The session of a user while reactions are stored; out of memory, so that nobody sees what is not committed."""
 
-    def __init__(self, session: Session | None = None, version: Version = ("", 0)) -> None:
+    def __init__(self, session: Session | None = None, version: Version = ("", 0), aside: Aside | None = None) -> None:
         self.session = session
         """None where the user is not in memory."""
+        self.aside: Aside = {} if aside is None else aside
+        """Items that the user skipped."""
         self.version = version
         """Version of the user that the session has reached."""
         self.is_ahead = False
@@ -66,14 +71,23 @@ def learn(
         past: reads the user's log before the reactions.
         fresh: the new reactions, checked against the model.
     """
+    if any(
+        event.evidence == "logged" for event in fresh
+    ):  # it comes before all that was shown: learned at the next load
+        return LearnedBelief(served.model_id, None, user.drift, None)
     session = held.session_at((user.born, user.revision))
-    follower = session or BeliefAlone(served, stored_belief(served, user, past))
+    follower = session or follower_of(served, user, past)
     prior, drift = prior_belief(served.model), user.drift
-    for event in fresh:
+    for revision, event in enumerate(fresh, start=user.revision + 1):
+        if event.evidence == "skip":
+            if session is not None:
+                held.aside[event.item_id] = revision, time.time()
+            continue
         before = follower.belief.decayed(prior, served.recommender.forgetting)
         drift = drift_after(drift, surprise(served.model, before, event.item_id, event.value))
         follower.observe(event.item_id, event.value)
-    return LearnedBelief(served.model_id, encode_belief(follower.belief), drift, session)
+    content = None if has_logged(follower) else encode_belief(follower.belief)
+    return LearnedBelief(served.model_id, content, drift, session)
 
 
 class BeliefAlone:
@@ -92,27 +106,69 @@ class BeliefAlone:
         self.belief = learned(before, self._model, self._model.item_row(item_id), number)
 
 
-def stored_belief(served: ServedModel, user: UserRow, past: Callable[[], list[Event]]) -> Belief:
-    """Read the saved belief of a user, or compute it from the log where it is damaged or of another model."""
+def follower_of(served: ServedModel, user: UserRow, past: Callable[[], list[Event]]) -> "BeliefAlone | Session":
+    """Find what follows new reactions of a user who is not in memory.
+
+    The saved belief does where there is one; it is computed from the log where it is damaged, of another model, or was
+    not saved because the user has logged reactions, whose evidence is more than a belief.
+    """
     if user.revision == 0:
-        return prior_belief(served.model)
+        return BeliefAlone(served, prior_belief(served.model))
     cached = _saved_belief(served, user)
-    return load_session(served, UserRow(user.user_id), past()).belief if cached is None else cached
+    if cached is not None:
+        return BeliefAlone(served, cached)
+    session = load_session(served, UserRow(user.user_id), past())
+    return session if has_logged(session) else BeliefAlone(served, session.belief)
+
+
+def has_logged(follower: "BeliefAlone | Session") -> bool:
+    """Whether logged reactions are part of what is believed; such a belief is not saved."""
+    return isinstance(follower, Session) and bool(getattr(follower, "logged", ()))
 
 
 def load_session(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Session:
     """Open the session of a user: from the saved belief when it belongs to this model, otherwise from the log."""
-    history = usable(served.model, in_force(events))
-    return served.recommender.session(history, belief=_saved_belief(served, user), rng=np.random.default_rng())
+    events = in_force(events)
+    logged = logged_reactions(served.model, events)
+    return served.recommender.session(
+        usable(served.model, events),
+        **({"logged": logged} if logged else {}),
+        belief=_saved_belief(served, user),
+        rng=np.random.default_rng(),
+    )
 
 
 def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
-    """Select the reactions that this model can learn from; a log may name items and values of older models."""
+    """Select the reactions to shown items that this model can learn from; a log may name items of older models."""
     return [
         (event.item_id, event.value)
         for event in events
-        if event.item_id is not None and model.known_row(event.item_id) is not None and _fits(model, event.value)
+        if event.evidence == "shown" and event.item_id is not None and _can_learn(model, event)
     ]
+
+
+def logged_reactions(model: Model, events: Iterable[Event]) -> list[tuple[str, float]]:
+    """Select the logged reactions that this model can learn from: of several to one item, the latest."""
+    latest: dict[str, Event] = {}
+    for event in events:
+        if event.evidence == "logged" and event.item_id is not None and _can_learn(model, event):
+            before = latest.get(event.item_id)
+            if before is None or event.time >= before.time:
+                latest[event.item_id] = event
+    return [(item_id, event.value) for item_id, event in latest.items() if event.value is not None]
+
+
+def skipped(events: Iterable[Event]) -> Aside:
+    """Select the items that a user skipped, with the revision and time of the last skip."""
+    return {
+        event.item_id: (event.revision, event.time)
+        for event in events
+        if event.evidence == "skip" and event.item_id is not None
+    }
+
+
+def _can_learn(model: Model, event: Event) -> bool:
+    return model.known_row(event.item_id or "") is not None and _fits(model, event.value)
 
 
 def surprise(model: Model, belief: Belief, item_id: str, value: float | None) -> float:

@@ -40,6 +40,8 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
                 event_id=event.event_id or "",
                 item=event.item_id or "",
                 value=event.value,
+                evidence=event.evidence,
+                kind=event.kind,
                 time=event.time,
                 title=served.title_of(event.item_id or ""),
             )

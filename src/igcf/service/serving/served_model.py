@@ -36,6 +36,16 @@ class ServedModel:
         return cls(load_model(folder), model_id(folder), str(folder.resolve()), policy, settings.forgetting)
 
     @cached_property
+    def kinds(self) -> dict[str, float]:
+        """Names of reactions and their values, where the model has a table of them."""
+        return dict(getattr(self.model, "kinds", None) or {})
+
+    @cached_property
+    def is_implicit(self) -> bool:
+        """Whether every reaction of the log counts alike, so that one needs no value."""
+        return self.model.reward.low == self.model.reward.high
+
+    @cached_property
     def search_texts(self) -> list[str]:
         """Texts that a search looks through, one per item, in lower case."""
         return [f"{item_id}\n{self.title(row) or ''}".casefold() for row, item_id in enumerate(self.model.item_ids)]

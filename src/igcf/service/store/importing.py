@@ -182,7 +182,7 @@ def _lock_users(connection: sa.Connection, user_ids: Sequence[str], now: float) 
         query = query.with_for_update()
     found: dict[str, int] = {}
     for part in _parts(user_ids):
-        found |= {user_id: revision for user_id, revision in connection.execute(query, {"user_ids": part})}
+        found |= {row.user_id: row.revision for row in connection.execute(query, {"user_ids": part})}
     missing = [user_id for user_id in user_ids if user_id not in found]  # deleted by another server meanwhile
     return found | _lock_users(connection, missing, now) if missing else found
 
