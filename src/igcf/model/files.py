@@ -19,6 +19,7 @@ from igcf.errors import ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
 from igcf.model.reward import Reward
+from igcf.model.usage import Usage
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
@@ -72,6 +73,7 @@ def load_model(folder: Path) -> Model:
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
+            usage=Usage.from_dict(meta.get("usage", {})),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
@@ -116,6 +118,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
+        "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

@@ -1,6 +1,7 @@
 """The artifact: what pretraining learned and everything that the online phase needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from igcf.errors import ModelError, UnknownItemError
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_blocks, check_numbers, check_shapes
 from igcf.model.reward import Reward
+from igcf.model.usage import Calibration, PolicyChoice, Usage
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 
@@ -41,6 +43,7 @@ class Model:
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        usage: Usage | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -57,6 +60,7 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
+            usage: objective, policy and calibration; without it those of the paper.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -67,6 +71,7 @@ class Model:
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
+        self.usage = Usage() if usage is None else usage
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -82,6 +87,21 @@ class Model:
             else np.ascontiguousarray(item_variances, dtype=np.float32)
         )
         check_numbers(self)
+
+    @property
+    def objective(self) -> float:
+        """What is ranked by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between."""
+        return self.usage.objective
+
+    @property
+    def policy(self) -> PolicyChoice:
+        """The policy, by name and nu, that is used unless the caller says otherwise."""
+        return self.usage.policy
+
+    @property
+    def calibration(self) -> Calibration:
+        """The numbers by which chances are calibrated."""
+        return self.usage.calibration
 
     @property
     def n_items(self) -> int:
@@ -198,7 +218,14 @@ class Model:
             titles=self.titles,
             categories=self.categories,
             metadata=self.metadata,
+            usage=self.usage,
         )
+
+    def used_as(self, usage: Usage) -> "Model":
+        """Return the same model with another usage; arrays are shared."""
+        other = copy(self)
+        other.usage = usage
+        return other
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; it must not exist yet, and a failure leaves nothing behind."""

@@ -113,6 +113,17 @@ class ScoringEngine:
             return np.asarray(variances[0])
         return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
 
+    def z_moments_at(self, number: int, rows: IntArray) -> tuple[AnyFloatArray, AnyFloatArray]:
+        """Mean and variance of a channel's z for the only user at some items; computed from the belief where stale."""
+        if number in self.model.scored and not isinstance(self._state, Stale):
+            place = self.model.scored.index(number)
+            z, variances = self._state.first_user
+            return z[place][rows], variances[place][rows]
+        channel = self.model.channels[number]
+        vectors = channel.vectors[rows]
+        means = vectors @ self.belief_means[0, channel.span]
+        return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
+
     def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
         """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
 

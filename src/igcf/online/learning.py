@@ -41,7 +41,7 @@ def belief_from_history(model: Model, rows: list[int], values: list[float], forg
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
     """Return the belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
-    items = np.array(rows)
+    items = np.array(rows, dtype=np.intp)
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
     for span, numbers in model.blocks:
         channels = [model.channels[number] for number in numbers]

@@ -1,5 +1,6 @@
 """One user being met: recommend, observe, explain."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +14,14 @@ from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
+from igcf.online.chance import Chances, ChanceScale
 from igcf.online.engine import ScoringEngine
 from igcf.online.learning import belief_from_history, contributions
-from igcf.online.policies import Policy, Ucb
+from igcf.online.policies import Policy, named_policy
 from igcf.online.selection import selection_details
 
+SKIP_ROUNDS = 20
+"""Reactions and skips for which a skipped item is put aside."""
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
 
@@ -32,6 +36,12 @@ class Recommendation(NamedTuple):
     rank: int
     mean_rank: int
     """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item; of a reaction, where every one is a success."""
+    low: float = math.nan
+    """Lower end of the chance's 80 % interval."""
+    high: float = math.nan
+    """Upper end of the chance's 80 % interval."""
 
 
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
@@ -55,6 +65,11 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     mean: float
     std: float
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item."""
+    low: float = math.nan
+    high: float = math.nan
+    """Ends of the chance's 80 % interval."""
 
 
 class Recommender:
@@ -62,18 +77,31 @@ class Recommender:
 
     Args:
         model: what pretraining learned.
-        policy: how items are chosen.
+        policy: how items are chosen; by default as the model says.
         forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
+        skip_rounds: number of reactions and skips for which a skipped item is put aside.
     """
 
-    def __init__(self, model: Model, policy: Policy | None = None, *, forgetting: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        policy: Policy | None = None,
+        *,
+        forgetting: float = 1.0,
+        seed: int = 0,
+        skip_rounds: int = SKIP_ROUNDS,
+    ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
+        if skip_rounds < 1:
+            raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
         self.model = model
-        self.policy: Policy = Ucb() if policy is None else policy
+        self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
         self.forgetting = forgetting
+        self.skip_rounds = skip_rounds
+        self.chance_scale = ChanceScale(model)
         self._engine = ScoringEngine(model)
         self._seed = seed
         self._opened = count()
@@ -106,6 +134,8 @@ class Session:
         self.model = recommender.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
+        self._skip_rounds = recommender.skip_rounds
+        self._chance_scale = recommender.chance_scale
         self._engine = engine
         self._seed = seed
         self._rows = self.model.item_rows([item_id for item_id, _ in history])
@@ -113,6 +143,9 @@ class Session:
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
+        self._steps: list[int | None] = []
+        """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
+        self._n_skips = 0
         if history and belief is None:
             learned = belief_from_history(self.model, self._rows, self._values, self._forgetting)
             engine.set_belief(learned, is_within_prior=True)
@@ -143,6 +176,14 @@ class Session:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
         return self._engine.means[0].astype(np.float64), np.sqrt(self._engine.variances[0].astype(np.float64))
 
+    def chances(self) -> Chances:
+        """Chance and interval of every item, in the order of `model.item_ids`."""
+        means, stds = self.moments()
+        return self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+
+    def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
+        return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
+
     def recommend(
         self,
         k: int = 1,
@@ -163,7 +204,8 @@ class Session:
             policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
-        columns = (shown, scores, means, stds, range(1, k + 1), ranks)
+        chances = self._chances_at(rows, means, stds)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *(each.tolist() for each in chances))
         return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
@@ -196,8 +238,49 @@ class Session:
         self._engine.observe_one(row, number)
         self._rows.append(row)
         self._values.append(number)
+        self._steps.append(None)
         self._n_unseen -= int(self._unseen[0, row])
         self._unseen[0, row] = False
+        if self._n_skips:
+            self._refresh(self._step_before(self._skip_rounds))
+
+    def skip(self, item_id: str) -> None:
+        """Put an item aside for `skip_rounds` reactions and skips: "not now" says nothing about the user's taste."""
+        row = self.model.item_row(item_id)
+        self._steps.append(row)
+        self._n_skips += 1
+        self._refresh(row)
+        self._refresh(self._step_before(self._skip_rounds))
+
+    def undo(self) -> str:
+        """Take back the last reaction or skip, as if it had never been; return the item's id.
+
+        The belief is then computed from the reactions that are left, since none can be taken out of it.
+        """
+        if not (self._steps or self._rows):
+            raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
+        row = self._steps.pop() if self._steps else None
+        if row is not None:
+            self._n_skips -= 1
+        else:
+            row = self._rows.pop()
+            self._values.pop()
+            belief = belief_from_history(self.model, self._rows, self._values, self._forgetting)
+            self._engine.set_belief(belief, is_within_prior=True)
+        self._refresh(row)
+        self._refresh(self._step_before(self._skip_rounds - 1))
+        return self.model.item_ids[row]
+
+    def _step_before(self, n_steps: int) -> int | None:
+        """The item of the skip that came so many steps before the last step; None where that was none."""
+        return self._steps[-1 - n_steps] if n_steps < len(self._steps) else None
+
+    def _refresh(self, row: int | None) -> None:
+        """Show or hide an item according to the reactions and the latest skips."""
+        if row is not None:
+            is_shown = row not in self._rows and row not in self._steps[-self._skip_rounds :]
+            self._n_unseen += int(is_shown) - int(self._unseen[0, row])
+            self._unseen[0, row] = is_shown
 
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into what the population says and what each reaction added."""
@@ -208,4 +291,6 @@ class Session:
             for (past_id, value), amount in zip(self.history, amounts, strict=True)
         )
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
-        return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
+        mean = prior + float(amounts.sum())
+        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
+        return Explanation(item_id, prior, parts, mean, std, chance, low, high)
