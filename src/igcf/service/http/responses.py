@@ -11,6 +11,9 @@ from igcf.service.http.requests import PolicyName
 from igcf.service.store.records import EvidenceKind
 
 Reason = Literal["please", "learn"]
+CHANCE = "Probability that the user is satisfied, if they react to the item."
+LOW = "Lower end of the chance's 80 % interval."
+HIGH = "Upper end of the chance's 80 % interval."
 
 
 class PolicyUsed(BaseModel):
@@ -27,6 +30,9 @@ class RecommendedItem(BaseModel):
     score: float = Field(description="What the policy ranked by.")
     mean: float = Field(description="Expected reward.")
     std: float = Field(description="How unsure that expectation is.")
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
     reason: Reason = Field(description="`learn`: the mean alone would not have put it in this answer.")
@@ -160,6 +166,9 @@ class BelievedItem(BaseModel):
     item: str
     mean: float
     std: float
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     popularity_rank: int
     title: str | None
     categories: list[str]
@@ -171,7 +180,7 @@ class PopularItem(BaseModel):
 
     item: str
     title: str | None
-    chance: float = Field(description="Probability that it satisfies the user, as believed now.")
+    chance: float = Field(description=CHANCE)
     seen: bool
 
 
@@ -214,6 +223,9 @@ class Explained(BaseModel):
     prior: float
     mean: float
     std: float
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     contributions: list[ContributionPart]
 
 
@@ -253,6 +265,10 @@ class ModelInfo(BaseModel):
     items: int
     dim: int
     reward: RewardInfo
+    satisfied: str = Field(description="What counts as a success, in words.")
+    implicit: bool = Field(description="Every reaction counts alike, so that one needs no value.")
+    kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
+    objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
     policy: PolicyUsed
     forgetting: float
     limits: dict[str, float]

@@ -1,7 +1,5 @@
 """Answers about the items and the model in service."""
 
-from dataclasses import asdict
-
 from igcf.service.http.responses import CatalogueItem, CataloguePage, ModelInfo, RewardInfo
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.recommending import resolve_policy
@@ -33,7 +31,11 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         model=served.model_id,
         items=served.model.n_items,
         dim=served.model.dim,
-        reward=RewardInfo(**asdict(served.model.reward)),
+        reward=RewardInfo(**{name: getattr(served.model.reward, name) for name in RewardInfo.model_fields}),
+        satisfied=served.satisfied,
+        implicit=served.is_implicit,
+        kinds=served.kinds,
+        objective=served.model.objective,
         policy=resolve_policy(settings, served.policy, None, None)[0],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},

@@ -26,7 +26,7 @@ QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
-LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
 """Fields of an item that the audit log keeps."""
 
 
@@ -125,6 +125,9 @@ def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float |
         score=pick.score,
         mean=pick.mean,
         std=pick.std,
+        chance=pick.chance,
+        low=pick.low,
+        high=pick.high,
         rank=pick.rank,
         mean_rank=pick.mean_rank,
         reason="please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k

@@ -49,6 +49,11 @@ class ServedModel:
         """Whether every reaction of the log counts alike, so that one needs no value."""
         return self.model.reward.low == self.model.reward.high
 
+    @property
+    def satisfied(self) -> str:
+        """What counts as a success, in words."""
+        return "every reaction" if self.is_implicit else f"value >= {self.model.reward.threshold:g}"
+
     @cached_property
     def search_texts(self) -> list[str]:
         """Texts that a search looks through, one per item, in lower case."""
