@@ -7,6 +7,7 @@ import numpy as np
 
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
+from igcf.data.success import success_in
 from igcf.model import Model, Reward
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
@@ -29,7 +30,7 @@ def fit_experts(
 ) -> Model:
     """Learn both experts; what is left open is chosen on validation users, or on the most active users held out."""
     begun = time.perf_counter()
-    reward = Reward.from_log(data.values, "satisfied", config.satisfied)
+    reward = Reward.from_log(data.values, "satisfied", success_in(data, config.satisfied).threshold)
     is_prior_estimated = validation is not None and config.prior_from_validation
 
     def say(what: str, done: int, total: int) -> None:
