@@ -137,7 +137,7 @@ def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> 
     if "value" not in reaction.model_fields_set:
         if not served.is_implicit:
             raise RequestError("body.value: Field required")
-        return model.reward.high
+        return model.reward.low
     number = model.reward.checked(reaction.value)
     return None if math.isnan(number) else number
 

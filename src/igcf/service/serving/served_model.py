@@ -46,8 +46,8 @@ class ServedModel:
 
     @cached_property
     def is_implicit(self) -> bool:
-        """Whether every reaction of the log counts alike, so that one needs no value."""
-        return self.model.reward.low == self.model.reward.high
+        """Whether every reaction of the log is a success, so that one needs no value."""
+        return self.model.reward.is_implicit
 
     @property
     def satisfied(self) -> str:
