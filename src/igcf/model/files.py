@@ -18,11 +18,13 @@ from safetensors.numpy import load, save
 from igcf.errors import ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Usage
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
+NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 
 
@@ -74,9 +76,19 @@ def load_model(folder: Path) -> Model:
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
             usage=Usage.from_dict(meta.get("usage", {})),
+            neighbours=_neighbours(tensors, meta),
+            appeared=tensors.get("appeared"),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
+    """The map between items; models saved before there was one, or without it, have none."""
+    if "neighbours" not in meta:
+        return None
+    arrays = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(*arrays, **meta["neighbours"])
 
 
 def model_id(folder: Path) -> str:
@@ -93,6 +105,11 @@ def _write_parts(model: Model, part: Path) -> None:
     for i, channel in enumerate(model.channels):
         tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
         tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    if model.neighbours is not None:
+        for name in NEIGHBOUR_ARRAYS:
+            tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
+    if model.appeared is not None:
+        tensors["appeared"] = model.appeared
     columns: dict[str, Any] = {"item_id": list(model.item_ids)}
     if model.titles is not None:
         columns["title"] = list(model.titles)
@@ -105,6 +122,7 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _meta(model: Model, part: Path) -> dict[str, Any]:
+    map_of_items = model.neighbours
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -119,6 +137,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         "usage": asdict(model.usage),
+        **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

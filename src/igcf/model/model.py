@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import Float32Array, FloatArray
+from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.errors import ModelError, UnknownItemError
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_blocks, check_numbers, check_shapes
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Calibration, PolicyChoice, Usage
 
@@ -44,6 +45,8 @@ class Model:
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
         usage: Usage | None = None,
+        neighbours: Neighbours | None = None,
+        appeared: npt.ArrayLike | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -61,6 +64,8 @@ class Model:
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
             usage: objective, policy and calibration; without it those of the paper.
+            neighbours: how items predict each other, for users whose record is known.
+            appeared: time of each item's first reaction in the log, (items,), in the units of the log.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -72,6 +77,8 @@ class Model:
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.usage = Usage() if usage is None else usage
+        self.neighbours = neighbours
+        self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -219,12 +226,21 @@ class Model:
             categories=self.categories,
             metadata=self.metadata,
             usage=self.usage,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
         )
 
     def used_as(self, usage: Usage) -> "Model":
         """Return the same model with another usage; arrays are shared."""
         other = copy(self)
         other.usage = usage
+        return other
+
+    def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
+        """Return the same model with another map between items, or without one."""
+        other = copy(self)
+        other.neighbours = neighbours
+        check_shapes(other)
         return other
 
     def save(self, folder: str | Path) -> None:

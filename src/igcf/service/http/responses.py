@@ -208,12 +208,13 @@ class ContributionPart(BaseModel):
 
     item: str
     value: float | None
+    evidence: Literal["shown", "logged"]
     amount: float
     title: str | None
 
 
 class Explained(BaseModel):
-    """`prior` plus all amounts is `mean`."""
+    """`prior` plus all amounts plus `absence` is `mean`."""
 
     user: str
     item: str
@@ -227,6 +228,7 @@ class Explained(BaseModel):
     low: float = Field(description=LOW)
     high: float = Field(description=HIGH)
     contributions: list[ContributionPart]
+    absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 
 class CatalogueItem(BaseModel):
@@ -256,6 +258,7 @@ class RewardInfo(BaseModel):
     threshold: float = Field(description="A value of at least this is a success.")
     low: float
     high: float
+    implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
 
 
 class ModelInfo(BaseModel):
@@ -266,7 +269,6 @@ class ModelInfo(BaseModel):
     dim: int
     reward: RewardInfo
     satisfied: str = Field(description="What counts as a success, in words.")
-    implicit: bool = Field(description="Every reaction counts alike, so that one needs no value.")
     kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
     objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
     policy: PolicyUsed

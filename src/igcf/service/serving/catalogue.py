@@ -27,13 +27,19 @@ def catalogue_item(served: ServedModel, item_id: str) -> CatalogueItem:
 def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelInfo:
     """Answer `GET /v1/model`."""
     served = current_model.served
+    reward = served.model.reward
     return ModelInfo(
         model=served.model_id,
         items=served.model.n_items,
         dim=served.model.dim,
-        reward=RewardInfo(**{name: getattr(served.model.reward, name) for name in RewardInfo.model_fields}),
+        reward=RewardInfo(
+            kind=reward.kind,
+            threshold=reward.threshold,
+            low=reward.low,
+            high=reward.high,
+            implicit=reward.is_implicit,
+        ),
         satisfied=served.satisfied,
-        implicit=served.is_implicit,
         kinds=served.kinds,
         objective=served.model.objective,
         policy=resolve_policy(settings, served.policy, None, None)[0],

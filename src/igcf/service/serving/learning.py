@@ -13,6 +13,7 @@ from igcf.online import Belief, Session, learned, prior_belief
 from igcf.online.session import Reaction
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.belief_bytes import decode_belief, encode_belief
+from igcf.service.store.importing import time_unit
 from igcf.service.store.records import Appended, Event, NewEvent, StoredBelief, UserRow, Version, in_force
 
 Aside = dict[str, tuple[int, float]]
@@ -123,7 +124,7 @@ def follower_of(served: ServedModel, user: UserRow, past: Callable[[], list[Even
 
 def has_logged(follower: "BeliefAlone | Session") -> bool:
     """Whether logged reactions are part of what is believed; such a belief is not saved."""
-    return isinstance(follower, Session) and bool(getattr(follower, "logged", ()))
+    return isinstance(follower, Session) and bool(follower.logged)
 
 
 def load_session(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Session:
@@ -131,8 +132,9 @@ def load_session(served: ServedModel, user: UserRow, events: Sequence[Event]) ->
     events = in_force(events)
     logged = logged_reactions(served.model, events)
     return served.recommender.session(
-        usable(served.model, events),
-        **({"logged": logged} if logged else {}),
+        usable(served.model, counted_once(events)),
+        logged=logged,
+        until=end_of_record(served.model, events) if logged else None,
         belief=_saved_belief(served, user),
         rng=np.random.default_rng(),
     )
@@ -156,6 +158,24 @@ def logged_reactions(model: Model, events: Iterable[Event]) -> list[tuple[str, f
             if before is None or event.time >= before.time:
                 latest[event.item_id] = event
     return [(item_id, event.value) for item_id, event in latest.items() if event.value is not None]
+
+
+def counted_once(events: Sequence[Event]) -> list[Event]:
+    """Leave out shown reactions that came again in a log that was imported later: they count as logged."""
+    imported = {(event.item_id, event.value): event.revision for event in events if event.evidence == "logged"}
+    return [
+        event
+        for event in events
+        if event.evidence != "shown" or imported.get((event.item_id, event.value), 0) < event.revision
+    ]
+
+
+def end_of_record(model: Model, events: Iterable[Event]) -> int | None:
+    """Find the time at which the logged record ends, in the units in which the model knows when items appeared."""
+    if model.appeared is None:
+        return None
+    unit = time_unit(int(model.appeared.max(initial=0)))
+    return math.ceil(unit * max(event.time for event in events if event.evidence == "logged"))
 
 
 def skipped(events: Iterable[Event]) -> Aside:

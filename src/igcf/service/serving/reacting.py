@@ -135,7 +135,7 @@ def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> 
             raise FeedbackError(f"kind {kind!r} is not known; expected one of {known}, or a value instead")
         return served.kinds[kind]
     if "value" not in reaction.model_fields_set:
-        if not served.is_implicit:
+        if not model.reward.is_implicit:
             raise RequestError("body.value: Field required")
         return model.reward.low
     number = model.reward.checked(reaction.value)

@@ -1,7 +1,10 @@
 """Answers about one user that change nothing: state, beliefs, explanations."""
 
+from typing import Literal
+
 import numpy as np
 
+from igcf.online.session import Contribution
 from igcf.service.http.responses import (
     Beliefs,
     BeliefSummary,
@@ -117,9 +120,18 @@ def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id
         low=found.low,
         high=found.high,
         contributions=[
-            ContributionPart(
-                item=part.item_id, value=part.value, amount=part.amount, title=served.title_of(part.item_id)
-            )
-            for part in found.contributions
+            *(_part(served, part, "logged") for part in found.logged),
+            *(_part(served, part, "shown") for part in found.contributions),
         ],
+        absence=found.absence,
+    )
+
+
+def _part(served: ServedModel, part: Contribution, evidence: Literal["shown", "logged"]) -> ContributionPart:
+    return ContributionPart(
+        item=part.item_id,
+        value=part.value,
+        evidence=evidence,
+        amount=part.amount,
+        title=served.title_of(part.item_id),
     )

@@ -44,15 +44,13 @@ class ServedModel:
         """Names of reactions and their values, where the model has a table of them."""
         return dict(getattr(self.model, "kinds", None) or {})
 
-    @cached_property
-    def is_implicit(self) -> bool:
-        """Whether every reaction of the log is a success, so that one needs no value."""
-        return self.model.reward.is_implicit
-
     @property
     def satisfied(self) -> str:
         """What counts as a success, in words."""
-        return "every reaction" if self.is_implicit else f"value >= {self.model.reward.threshold:g}"
+        reward, told = self.model.reward, self.model.metadata.get("success")
+        if isinstance(told, dict) and "sentence" in told:
+            return str(told["sentence"])
+        return f"satisfied: {'every reaction' if reward.is_implicit else f'value >= {reward.threshold:g}'}"
 
     @cached_property
     def search_texts(self) -> list[str]:

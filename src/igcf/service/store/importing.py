@@ -112,7 +112,7 @@ def _user_logs(data: "Interactions") -> Iterator[UserLog]:
 
 
 def _seconds(data: "Interactions", order: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[float | None]:
-    """Return the times in seconds; numbers too large for seconds are milli- or microseconds."""
+    """Return the times in seconds, in the order `order`; None where a time is unknown."""
     from igcf.data.interactions import MISSING_TIME
 
     if data.timestamps is None:
@@ -120,9 +120,13 @@ def _seconds(data: "Interactions", order: "np.ndarray[tuple[int], np.dtype[np.in
     times = data.timestamps[order]
     is_known = times != MISSING_TIME
     largest = int(np.abs(times[is_known]).max(initial=0))
-    unit = 1e6 if largest > 1e14 else 1e3 if largest > 1e11 else 1.0
-    seconds: FloatArray = times / unit
+    seconds: FloatArray = times / time_unit(largest)
     return [second if known else None for second, known in zip(seconds.tolist(), is_known.tolist(), strict=True)]
+
+
+def time_unit(largest: int) -> float:
+    """Return how many units of a log's times a second has; numbers too large for seconds are milli- or microseconds."""
+    return 1e6 if largest > 1e14 else 1e3 if largest > 1e11 else 1.0
 
 
 def import_logs(database: Database, logs: Sequence[UserLog], model: str) -> int:
