@@ -36,6 +36,7 @@ from igcf.threads import prefer_one_thread
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
+@click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
 def serve(  # noqa: PLR0913  (one parameter per option)
@@ -45,6 +46,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     port: int,
     store: str | None,
     workers: int,
+    log: str | None,
     opens_browser: bool,
     as_json: bool,
     **options: Any,
@@ -55,6 +57,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     Examples:
       igcf serve model/
       igcf serve model/ --workers 4 --store postgresql://igcf:secret@db/igcf --api-key-file keys
+      igcf serve model/ --import ratings.csv
       igcf serve --demo --open
     """
     if demo == (model is not None):
@@ -68,6 +71,10 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     store = store or (str(folder.parent / "demo.db") if demo else "igcf.db")
     texts: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     settings = ServiceSettings(store=store, **texts)
+    if log is not None:
+        from igcf.cli.import_log import import_into
+
+        import_into(store, folder, log, None, None)
     served = start(folder, settings, host=host, port=port, workers=workers)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})

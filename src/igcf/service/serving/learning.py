@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from igcf.arrays import FloatArray
 from igcf.errors import FeedbackError
 from igcf.model import Model
 from igcf.online import Belief, Session, learned, prior_belief
@@ -85,7 +86,7 @@ def learn(
                 held.aside[event.item_id] = revision, time.time()
             continue
         before = follower.belief.decayed(prior, served.recommender.forgetting)
-        drift = drift_after(drift, surprise(served.model, before, event.item_id, event.value))
+        drift = drift_after(drift, surprise(served.model, before, event.item_id, event.value, expected_by(follower)))
         follower.observe(event.item_id, event.value)
     content = None if has_logged(follower) else encode_belief(follower.belief)
     return LearnedBelief(served.model_id, content, drift, session)
@@ -191,10 +192,20 @@ def _can_learn(model: Model, event: Event) -> bool:
     return model.known_row(event.item_id or "") is not None and _fits(model, event.value)
 
 
-def surprise(model: Model, belief: Belief, item_id: str, value: float | None) -> float:
-    """Compute (reward - mean)^2 / (std^2 + noise) of a reaction to come; expected to be about 1."""
+def expected_by(follower: BeliefAlone | Session) -> FloatArray | None:
+    """Return the expected rewards of all items where they are not those of the belief alone."""
+    return follower.moments()[0] if isinstance(follower, Session) and follower.logged else None
+
+
+def surprise(
+    model: Model, belief: Belief, item_id: str, value: float | None, expected: FloatArray | None = None
+) -> float:
+    """Compute (reward - mean)^2 / (std^2 + noise) of a reaction to come; expected to be about 1.
+
+    `expected` are the rewards expected of all items, where they are not those of the belief alone.
+    """
     row = model.item_row(item_id)
-    mean = model.expected_of(belief.mean, row)
+    mean = model.expected_of(belief.mean, row) if expected is None else float(expected[row])
     _, std = belief.moments(model.item_vectors[row : row + 1])
     reward = float(model.reward.of(math.nan if value is None else value))
     return float((reward - mean) ** 2 / (float(std[0]) ** 2 + float(model.item_noise[row])))
