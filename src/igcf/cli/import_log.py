@@ -8,7 +8,7 @@ import click
 from rich.markup import escape
 
 from igcf.cli.columns import LogFormat, column_options
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_json, note
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def import_into(
     items = set(load_model(model).item_ids)
     columns, separator = (None, None) if log_format is None else log_format
     data = load_dataset(log, data_dir, columns=columns, separator=separator)
+    if data.layout is not None:
+        note(data.layout.sentence)
     opened = Store(store)
     try:
         started = time.perf_counter()

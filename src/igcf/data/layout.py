@@ -169,7 +169,7 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     if len(set(taken[:2])) < 2:
         raise DataError(f"{source}: column {taken[0]!r} cannot be both user= and item=")
     unused = tuple(name for name in sample.columns if name not in taken)
-    return LogLayout(*taken, unused)  # type: ignore[arg-type]
+    return LogLayout(*taken, unused)
 
 
 def frame_values(

@@ -67,6 +67,7 @@ def load_model(folder: Path) -> Model:
                 for i, each in enumerate(meta["channels"])
             ],
             terms=[Term(each["weight"], tuple(each["channels"])) for each in meta["terms"]],
+            kinds=meta.get("kinds", {}),
             item_variances=tensors["item_variances"],
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
@@ -89,6 +90,11 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
         return None
     arrays = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
     return Neighbours(*arrays, **meta["neighbours"])
+
+
+def saved_metadata(folder: Path) -> dict[str, Any]:
+    """Return how a saved model came about, from `meta.json` alone."""
+    return dict(_read_meta(folder)["metadata"])
 
 
 def model_id(folder: Path) -> str:
@@ -130,6 +136,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "items": model.n_items,
         "dim": model.dim,
         "reward": asdict(model.reward),
+        "kinds": model.kinds,
         "channels": [
             {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
             for channel in model.channels

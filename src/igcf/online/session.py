@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
@@ -285,9 +286,13 @@ class Session:
             )
         return available
 
-    def observe(self, item_id: str, value: float | None) -> None:
-        """Learn from one reaction, in closed form; a bad item or value raises and changes nothing."""
-        row, number = self.model.item_row(item_id), self.model.reward.checked(value)
+    def observe(self, item_id: str, value: "float | EllipsisType | None" = ..., *, kind: str | None = None) -> None:
+        """Learn from one reaction, in closed form; a bad item, value or kind raises and changes nothing.
+
+        A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
+        model knows; where every reaction of the log counts alike, it needs neither.
+        """
+        row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
         self._engine.forget(self._forgetting)
         self._engine.observe_one(row, number)
         self._rows.append(row)

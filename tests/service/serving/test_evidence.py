@@ -207,13 +207,40 @@ def test_the_same_event_id_with_another_payload_is_refused_with_what_is_stored(c
 
 def test_a_bad_kind_is_refused_in_the_callers_terms(client: TestClient) -> None:
     for body, words in (
-        ({"item": "item-1", "kind": "buy"}, "'buy' is not known; expected one of 'skip'"),
+        ({"item": "item-1", "kind": "buy"}, "kind 'buy' is not known; this model has no kinds"),
         ({"item": "item-1", "kind": "skip", "value": 3}, "a skip has no value"),
-        ({"item": "item-1"}, "value: Field required"),
+        ({"item": "item-1"}, "the reaction has no value; expected a number like those of the log, 1 to 5"),
     ):
         answer = client.post("/v1/users/ann/feedback", json=body)
         assert answer.status_code == 422
         assert words in answer.json()["message"]
+
+
+def test_a_reaction_of_a_kind_has_the_value_that_the_model_gives_it(open_service: OpenService, tmp_path: Path) -> None:
+    stars = small_model()
+    model = Model(
+        item_vectors=stars.item_vectors,
+        prior_mean=stars.prior_mean,
+        prior_cov=stars.prior_cov,
+        noise_var=0.2,
+        item_ids=stars.item_ids,
+        reward=stars.reward,
+        kinds={"view": 1.0, "purchase": 5.0},
+    )
+    model.save(tmp_path / "kinds")
+    client = TestClient(create_app(open_service(tmp_path / "kinds")))
+    assert client.get("/v1/model").json()["kinds"] == {"view": 1.0, "purchase": 5.0}
+    bought = {"item": "item-1", "kind": "purchase", "event_id": "e"}
+    assert client.post("/v1/users/ann/feedback", json=bought).json()["duplicate"] is False
+    assert client.post("/v1/users/ann/feedback", json=bought).json()["duplicate"] is True
+    assert client.post("/v1/users/ann/feedback", json=bought | {"kind": "view"}).status_code == 409
+    assert client.post("/v1/users/ann/feedback", json=bought | {"value": 3.0}).status_code == 422
+    client.post("/v1/users/ann/history", json={"reactions": [{"item": "item-2", "kind": "view"}]})
+    history = client.get("/v1/users/ann").json()["history"]
+    assert [(each["value"], each["kind"], each["evidence"]) for each in history] == [
+        (5.0, "purchase", "shown"),
+        (1.0, "view", "logged"),
+    ]
 
 
 def test_where_every_reaction_is_a_success_one_needs_no_value(open_service: OpenService, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
             implicit=reward.is_implicit,
         ),
         satisfied=served.satisfied,
-        kinds=served.kinds,
+        kinds=served.model.kinds,
         objective=served.model.objective,
         policy=resolve_policy(settings, served.policy, None, None)[0],
         forgetting=settings.forgetting,

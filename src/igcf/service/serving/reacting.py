@@ -126,19 +126,8 @@ def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
 
 def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float | None:
     """Find the value of a reaction: given, named by its kind, or, where every reaction counts alike, that of any."""
-    model, kind = served.model, reaction.kind
-    if kind is not None:
-        if reaction.value is not None:
-            raise FeedbackError(f"the reaction has a kind, {kind!r}, and a value; send one of them")
-        if kind not in served.kinds:
-            known = ", ".join(map(repr, (*served.kinds, SKIP)))
-            raise FeedbackError(f"kind {kind!r} is not known; expected one of {known}, or a value instead")
-        return served.kinds[kind]
-    if "value" not in reaction.model_fields_set:
-        if not model.reward.is_implicit:
-            raise RequestError("body.value: Field required")
-        return model.reward.low
-    number = model.reward.checked(reaction.value)
+    is_given = "value" in reaction.model_fields_set and (reaction.kind is None or reaction.value is not None)
+    number = served.model.reaction_value(reaction.value if is_given else ..., reaction.kind)
     return None if math.isnan(number) else number
 
 

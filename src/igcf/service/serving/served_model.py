@@ -39,11 +39,6 @@ class ServedModel:
         policy = model.policy.changed(settings.policy, settings.nu)
         return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
 
-    @cached_property
-    def kinds(self) -> dict[str, float]:
-        """Names of reactions and their values, where the model has a table of them."""
-        return dict(getattr(self.model, "kinds", None) or {})
-
     @property
     def satisfied(self) -> str:
         """What counts as a success, in words."""
