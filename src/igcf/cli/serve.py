@@ -26,6 +26,8 @@ from igcf.threads import prefer_one_thread
 @click.option("--policy", help="ucb, info-ucb, thompson or greedy [default: as the model says].")
 @click.option("--nu", type=float, help="Exploration of ucb [default: as the model says].")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
+@click.option("--skip-rounds", default=20, show_default=True, help="Reactions for which a skipped item is put aside.")
+@click.option("--skip-hours", default=24.0, show_default=True, help="Hours for which it is, if they are over first.")
 @click.option(
     "--models-root",
     type=click.Path(path_type=Path),
@@ -34,6 +36,7 @@ from igcf.threads import prefer_one_thread
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
+@click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
 def serve(  # noqa: PLR0913  (one parameter per option)
@@ -43,6 +46,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     port: int,
     store: str | None,
     workers: int,
+    log: str | None,
     opens_browser: bool,
     as_json: bool,
     **options: Any,
@@ -53,6 +57,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     Examples:
       igcf serve model/
       igcf serve model/ --workers 4 --store postgresql://igcf:secret@db/igcf --api-key-file keys
+      igcf serve model/ --import ratings.csv
       igcf serve --demo --open
     """
     if demo == (model is not None):
@@ -66,6 +71,10 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     store = store or (str(folder.parent / "demo.db") if demo else "igcf.db")
     texts: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     settings = ServiceSettings(store=store, **texts)
+    if log is not None:
+        from igcf.cli.import_log import import_into
+
+        import_into(store, folder, log, None, None)
     served = start(folder, settings, host=host, port=port, workers=workers)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
