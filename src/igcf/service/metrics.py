@@ -29,6 +29,7 @@ class Metrics:
             "igcf_sessions", "Sessions used: hit (in memory, current) or miss (read from the store).", ["cache"], **own
         )
         self.refused = Counter("igcf_refused", "Requests refused because of load.", **own)
+        self.worker_restarts = Counter("igcf_worker_restarts", "Workers started again after a death.", **own)
 
     def count_session(self, is_hit: bool) -> None:
         """Count whether a session was in memory."""
