@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -29,6 +29,24 @@ class Metrics:
             "igcf_sessions", "Sessions used: hit (in memory, current) or miss (read from the store).", ["cache"], **own
         )
         self.refused = Counter("igcf_refused", "Requests refused because of load.", **own)
+        self.erasure_pending = Gauge(
+            "igcf_erasure_pending",
+            "1 while deleted content may still be in SQLite's write-ahead log.",
+            multiprocess_mode="livemax",
+            **own,
+        )
+        self.audit_waiting = Gauge(
+            "igcf_audit_waiting",
+            "Answers waiting to be written to the audit log.",
+            multiprocess_mode="livesum",
+            **own,
+        )
+        self.generation = Gauge(
+            "igcf_model_generation",
+            "Number of the announced model in service, the oldest of all workers.",
+            multiprocess_mode="livemin",
+            **own,
+        )
         self.worker_restarts = Counter("igcf_worker_restarts", "Workers started again after a death.", **own)
 
     def count_session(self, is_hit: bool) -> None:

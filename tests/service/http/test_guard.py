@@ -177,13 +177,13 @@ def test_overload_is_told_with_the_time_to_come_back(opened: Any) -> None:
     while type(guard).__name__ != "Guard":
         guard = guard.app
     client.app.middleware_stack = guard
-    guard.in_flight = 1  # as if one request were in work
+    guard.lanes.reads.in_flight = 1  # as if one request were in work
     answer = client.get("/v1/model")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"] == "OverloadedError"
     assert client.get("/healthz").status_code == 200
-    guard.in_flight = 0
+    guard.lanes.reads.in_flight = 0
     assert client.get("/v1/model").status_code == 200
 
 

@@ -61,6 +61,7 @@ class Follower:
         while not self._stop.wait(LOOK_EVERY_S):
             self._try("cannot follow to the announced model", self._follow, told)
             self._try("cannot look for deleted users", self._forget, told)
+            self._try("cannot count", self._context.observe, told)
 
     def _try(self, message: str, look: Callable[[], None], told: dict[str, str]) -> None:
         """Look once; whatever goes wrong is logged (once, not twice a second) and tried again in the next turn."""
@@ -77,7 +78,9 @@ class Follower:
         follow(self._context)
 
     def _forget(self) -> None:
-        self._context.users.forget_hashed(self._context.store.forgotten())
+        deletions = self._context.store.deletions()
+        self._context.users.forget_hashed(set(deletions))
+        self._context.audit.meet(deletions.items())
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
