@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -132,9 +132,9 @@ class Supervisor:
             stdin=subprocess.PIPE,
         )
         # Through a pipe: what is on a command line is in the process list, and the settings may hold a password.
-        assert process.stdin is not None
-        with suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(self._settings.to_json().encode())
+        with suppress(BrokenPipeError), process.stdin or nullcontext() as pipe:
+            if pipe is not None:
+                pipe.write(self._settings.to_json().encode())
         return process
 
     def _stop(self, _: int, __: FrameType | None) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from igcf.errors import ModelError
 from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
 from igcf.service.serving.current_model import CurrentModel

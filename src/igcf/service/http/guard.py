@@ -90,7 +90,7 @@ class RouteTable:
 class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self, app: ASGIApp, settings: ServiceSettings, keys: Keys, metrics: Metrics, routes: RouteTable, lanes: Lanes
     ) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
