@@ -81,7 +81,7 @@ def test_numbers_that_scores_cannot_bear_are_refused(saved: Path, number: float)
     tensors["vectors_0"][3, 1] = number
     (saved / "model.safetensors").write_bytes(save(tensors))
     reseal(saved)
-    with pytest.raises(ModelError, match="NaN or infinite|a number of size"):
+    with pytest.raises(ModelError, match=r"NaN or infinite|a number of size"):
         Model.load(saved)
 
 

@@ -119,7 +119,9 @@ def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
     lengths += [pl.col("categories").list.join("").str.len_bytes().sum()] if "categories" in schema else []
     size = sum(table.select(lengths).collect(engine="streaming").row(0))
     if size > n_items * ITEM_BYTES + OVERHEAD:
-        raise ModelError(f"the table of items holds {size} bytes of text for {n_items} items; expected titles, not books")
+        raise ModelError(
+            f"the table of items holds {size} bytes of text for {n_items} items; expected titles, not books"
+        )
     items = table.collect()
     if items["item_id"].null_count() or (items["item_id"] == "").any():
         raise ModelError("the table of items has items without an id")

@@ -10,7 +10,6 @@ from igcf.online import backend
 from igcf.online.backend import Evidence
 from igcf.online.belief import Belief
 
-
 CHUNK = 1024
 """Reactions whose vectors are gathered at a time where each is looked at by itself."""
 
@@ -115,7 +114,8 @@ def _expected_along(
             for start, each in revealed:
                 width = len(each.rewards) // len(rows[part])
                 own = slice(place * width, (place + 1) * width)
-                backend.loops.update_belief(mean, cov, start, Evidence(*(column[own] for column in each)))
+                one = Evidence(each.x[own], each.rewards[own], each.noise[own], each.is_logit[own])
+                backend.loops.update_belief(mean, cov, start, one)
             yield float(model.expected_of(mean, item_row))
 
 

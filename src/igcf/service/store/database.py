@@ -4,6 +4,7 @@ import math
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,6 @@ STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
-_PROBE = "UPDATE schema_version SET time = time WHERE version = 1"
 RETRYABLE_STATES = ("40001", "40P01")  # serialisation failure, deadlock
 
 
@@ -110,7 +110,7 @@ class Database:
         """Change something and commit it, unless that was done just now: a full disk, for instance, shows only then."""
         self._check_file()
         if time.monotonic() - self._last_write > PROBE_EVERY_S:
-            self.write(lambda connection: connection.exec_driver_sql(_PROBE), within_s=PROBE_S)
+            self.write(_insert_and_delete, within_s=PROBE_S)
 
     def close(self) -> None:
         """Close all connections."""
@@ -214,6 +214,13 @@ class Database:
             f"SET idle_in_transaction_session_timeout = {whole}"
         )
         connection.commit()
+
+
+def _insert_and_delete(connection: sa.Connection) -> None:
+    """Change a page for certain, and leave no trace (SQLite does not write a row that stays as it was)."""
+    row = {"name": f"probe-{uuid.uuid4().hex}"}
+    connection.execute(sa.text("INSERT INTO forgotten (user_hash, time) VALUES (:name, 0)"), row)
+    connection.execute(sa.text("DELETE FROM forgotten WHERE user_hash = :name"), row)
 
 
 def _is_passing(error: exc.DBAPIError) -> bool:
