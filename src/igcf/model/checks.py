@@ -73,7 +73,7 @@ def check_numbers(model: "Model") -> None:
     largest = max(float(np.abs(part).max(initial=0.0)) for part in scored)
     if largest > LARGEST_NUMBER:
         raise ModelError(
-            f"the model holds a number of size {largest:g}; beyond {LARGEST_NUMBER:g} scores in single precision overflow"
+            f"the model holds a number of size {largest:g}; beyond {LARGEST_NUMBER:g} scores overflow"
         )
     if not all((channel.noise_var > 0).all() for channel in model.channels):
         raise ModelError("noise_var must be positive for every item")
