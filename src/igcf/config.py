@@ -60,7 +60,7 @@ class PretrainConfig:
     reward: PredictedReward = "satisfied"
     """Reward that the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
-    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
+    """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     graph: GraphName = "appnp"
     """Kind of propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
     layers: int = 2
@@ -134,7 +134,7 @@ class ExpertsConfig:
     """
 
     satisfied: float | None = None
-    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
+    """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     linear_dim: int | None = None
     """Number of components of the linear expert; None: 48 or 24."""
     activity: float | None = None
@@ -149,6 +149,8 @@ class ExpertsConfig:
     """Learn how active a user is, apart from taste, as an unknown of its own."""
     prior_from_validation: bool = True
     """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    neighbours: bool = True
+    """Also learn which items predict each other, for users whose record is known; new users do not need it."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15

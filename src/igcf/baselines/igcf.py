@@ -17,6 +17,7 @@ OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
 """Settings of the experts that follow from the experiment."""
 FIT: dict[str, Any] = {field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK}
 """Settings of the experts that a method may change, with the project's defaults."""
+FIT["neighbours"] = False  # the protocols of new users do not need them
 DEFAULTS: dict[str, Any] = {
     **FIT,
     "experts": "both",

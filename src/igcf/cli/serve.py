@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError, ModelError
 from igcf.threads import prefer_one_thread
 
@@ -85,12 +85,22 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     if Path(served.model) != folder.resolve():
         console.print(f"The store says to serve {served.model}, not {folder}; --model-override changes that")
         folder = Path(served.model)
+    _tell_success(folder)
     console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
     if served.is_exposed:
         console.print("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:
         threading.Timer(1.0, _open, [served.url]).start()
     raise SystemExit(served.run())
+
+
+def _tell_success(folder: Path) -> None:
+    """Say what counts as a success in the log of a model; one that was not trained here does not tell."""
+    from igcf.model.files import saved_metadata
+
+    success = saved_metadata(folder).get("success")
+    if success:
+        note(success["sentence"])
 
 
 def _demo_model() -> Path:

@@ -20,15 +20,19 @@ from safetensors.numpy import load, save
 from igcf.errors import ConfigError, ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
+NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 MOST_ITEMS, LARGEST_DIM, MOST_CHANNELS = 200_000_000, 16_384, 64
 META_BYTES, OVERHEAD = 64_000_000, 1_000_000
 ITEM_BYTES = 4_096
 """Bytes of id, title and categories per item, on average, that a model may have."""
+NEIGHBOUR_BYTES = 16_384
+"""Bytes per item that a map between items may have."""
 DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError)
 """What comes of a description whose parts are missing, of another type, or out of range."""
 
@@ -76,6 +80,7 @@ def load_model(folder: Path) -> Model:
                 for i, each in enumerate(meta["channels"])
             ],
             terms=[Term(each["weight"], tuple(each["channels"])) for each in meta["terms"]],
+            kinds=meta.get("kinds", {}),
             item_variances=tensors["item_variances"],
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
@@ -84,11 +89,26 @@ def load_model(folder: Path) -> Model:
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
+            neighbours=_neighbours(tensors, meta),
+            appeared=tensors.get("appeared"),
         )
     except ModelError:
         raise
     except (*DAMAGES, SafetensorError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def saved_metadata(folder: Path) -> dict[str, Any]:
+    """Return how a saved model came about, from `meta.json` alone."""
+    return dict(_read_meta(folder)["metadata"])
+
+
+def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
+    """The map between items; models saved before there was one, or without it, have none."""
+    if "neighbours" not in meta:
+        return None
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
@@ -100,7 +120,9 @@ def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
             raise ValueError(f"{n!r} items, dim {d!r}, {channels} channels")
     except DAMAGES as error:
         raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
-    return {TENSORS: 8 * (n * (channels + 1) * (d + 1) + d * (d + 1)) + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
+    neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
+    tensors = 8 * (n * (channels + 1) * (d + 1) + n + d * (d + 1)) + neighbours
+    return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
 
 
 def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
@@ -142,6 +164,11 @@ def _write_parts(model: Model, part: Path) -> None:
     for i, channel in enumerate(model.channels):
         tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
         tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    if model.neighbours is not None:
+        for name in NEIGHBOUR_ARRAYS:
+            tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
+    if model.appeared is not None:
+        tensors["appeared"] = model.appeared
     columns: dict[str, Any] = {"item_id": list(model.item_ids)}
     if model.titles is not None:
         columns["title"] = list(model.titles)
@@ -154,6 +181,7 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _meta(model: Model, part: Path) -> dict[str, Any]:
+    map_of_items = model.neighbours
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -161,12 +189,14 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "items": model.n_items,
         "dim": model.dim,
         "reward": asdict(model.reward),
+        "kinds": model.kinds,
         "channels": [
             {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
             for channel in model.channels
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
+        **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 
