@@ -9,6 +9,7 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
+from igcf.service.store.database import StoreEvents
 from igcf.service.store.store import Store
 from igcf.service.store.versions import VersionReader
 
@@ -43,6 +44,7 @@ class ServiceContext:
         if store.database.checkpointer is not None:
             store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         metrics = Metrics()
+        store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         return cls(
             settings=settings,
             store=store,

@@ -332,3 +332,14 @@ def test_what_was_sent_is_not_sent_back_whole(opened: Any) -> None:
     answer = client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": "x" * 100_000})
     assert answer.status_code == 422
     assert len(answer.content) < 1000
+
+
+def test_operators_see_the_state_of_the_server(opened: Any) -> None:
+    client = opened()
+    client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": 5})
+    client.get("/readyz")
+    text = client.get("/metrics").text
+    for line in ('igcf_in_flight{lane="write"} 0.0', 'igcf_in_flight{lane="health"} 1.0', "igcf_ready 1.0"):
+        assert line in text
+    for name in ("igcf_commit_seconds_count", "igcf_store_errors_total", "igcf_store_retries_total", "igcf_build_info"):
+        assert name in text

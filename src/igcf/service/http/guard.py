@@ -170,10 +170,12 @@ class Guard:
             raise OverloadedError(f"this server works on {lane.in_flight} such requests already; try again")
         token = lane_of_request.set(lane)
         lane.in_flight += 1
+        self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
         try:
             await self.app(scope, receive, send)
         finally:
             lane.in_flight -= 1
+            self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
             lane_of_request.reset(token)
 
     async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:

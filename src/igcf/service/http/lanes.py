@@ -22,6 +22,7 @@ _THREADS = anyio.CapacityLimiter(float("inf"))
 class Lane:
     """Requests of one kind: how many may be in work at a time, and how many threads compute them."""
 
+    name: str
     max_in_flight: float
     wait_s: float
     threads: anyio.CapacityLimiter | None = None
@@ -47,9 +48,9 @@ class Lanes:
 
     def __init__(self, settings: ServiceSettings) -> None:
         wait_s = settings.store_wait_s
-        self.reads = Lane(settings.max_in_flight, wait_s)
-        self.writes = Lane(settings.max_in_flight, wait_s, anyio.CapacityLimiter(settings.threads))
-        self.health = Lane(float("inf"), wait_s, anyio.CapacityLimiter(HEALTH_THREADS))
+        self.reads = Lane("read", settings.max_in_flight, wait_s)
+        self.writes = Lane("write", settings.max_in_flight, wait_s, anyio.CapacityLimiter(settings.threads))
+        self.health = Lane("health", float("inf"), wait_s, anyio.CapacityLimiter(HEALTH_THREADS))
 
     def of(self, method: str, path: str) -> Lane:
         """The lane of a request; a recommendation reads (its answer is logged later, by a thread of its own)."""

@@ -71,6 +71,7 @@ def readiness(context: ServiceContext) -> list[str]:
         problems.append(f"the store {asked}")
     if context.audit.waiting >= context.settings.audit_queue:
         problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
+    context.metrics.ready.set(not problems)
     return problems
 
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,20 @@ def database_url(store: str) -> sa.URL:
     )
 
 
+def _ignore(*_: float) -> None:
+    """Take no note."""
+
+
+@dataclass(frozen=True)
+class StoreEvents:
+    """Whom to tell what happens to a store."""
+
+    committed: Callable[[float], None] = _ignore
+    """Called with the seconds that a commit took."""
+    retried: Callable[[], None] = _ignore
+    failed: Callable[[], None] = _ignore
+
+
 class Database:
     """One pool of connections; every method opens, uses and returns one of them."""
 
@@ -65,6 +80,7 @@ class Database:
         self.name = url.render_as_string(hide_password=True)
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
+        self.events = StoreEvents()
         self._last_write = -math.inf
         self._file = None if self.is_postgres else Path(str(url.database))
         self._identity: tuple[int, int] | None = None
@@ -140,7 +156,9 @@ class Database:
                     if within_s is not None:
                         connection.exec_driver_sql(f"PRAGMA busy_timeout={int(self._wait_s * 1000)}")
             result = work(connection)
+            started = time.perf_counter()
             connection.commit()
+            self.events.committed(time.perf_counter() - started)
             self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
             self._last_write = time.monotonic()
             return result
@@ -188,6 +206,13 @@ class Database:
         return self._file is not None and os.path.exists(f"{self._file}-wal")
 
     def _retried(self, attempt: Callable[[], T]) -> T:
+        try:
+            return self._tried(attempt)
+        except StoreError:
+            self.events.failed()
+            raise
+
+    def _tried(self, attempt: Callable[[], T]) -> T:
         started = time.monotonic()
         for tries_left in range(RETRIES - 1, -1, -1):
             try:
@@ -196,6 +221,7 @@ class Database:
                 is_late = time.monotonic() - started > self._wait_s
                 if not tries_left or is_late or not _is_passing(error):
                     raise StoreError(f"the store {self.name} did not answer: {_first_line(error.orig)}") from error
+                self.events.retried()
                 time.sleep(0.02 * (RETRIES - tries_left))
             except exc.SQLAlchemyError as error:  # for instance no free connection within the time limit
                 raise StoreError(f"the store {self.name} did not answer: {_first_line(error)}") from error
