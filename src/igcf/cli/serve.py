@@ -19,7 +19,12 @@ from igcf.threads import prefer_one_thread
 @click.option("--demo", is_flag=True, help="Serve the embedded catalogue; its model is learned at the first call.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
-@click.option("--store", help="SQLite file [default: igcf.db], or postgresql://USER:PASSWORD@HOST/DB.")
+@click.option(
+    "--store",
+    envvar="IGCF_STORE",
+    help="SQLite file [default: igcf.db], or postgresql://USER:PASSWORD@HOST/DB; IGCF_STORE in the environment keeps "
+    "the password out of the process list.",
+)
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Server processes.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Lines of 'client KEY' and 'admin KEY'.")
 @click.option("--cors-origin", "cors_origins", multiple=True, help="Origin of pages that may call; may be repeated.")
@@ -32,6 +37,13 @@ from igcf.threads import prefer_one_thread
     "--models-root",
     type=click.Path(path_type=Path),
     help="POST /v1/model loads from below this folder only [default: the folder that holds DIR].",
+)
+@click.option("--model-override", is_flag=True, help="Announce DIR, though the store says to serve another model.")
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    help="Name under which the server may be called; may be repeated [default: loopback names on loopback, else any].",
 )
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
@@ -47,6 +59,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     store: str | None,
     workers: int,
     log: str | None,
+    model_override: bool,
     opens_browser: bool,
     as_json: bool,
     **options: Any,
@@ -75,9 +88,12 @@ def serve(  # noqa: PLR0913  (one parameter per option)
         from igcf.cli.import_log import import_into
 
         import_into(store, folder, log, None, None)
-    served = start(folder, settings, host=host, port=port, workers=workers)
+    served = start(folder, settings, host=host, port=port, workers=workers, is_override=model_override)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
+    if Path(served.model) != folder.resolve():
+        console.print(f"The store says to serve {served.model}, not {folder}; --model-override changes that")
+        folder = Path(served.model)
     _tell_success(folder)
     console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
     if served.is_exposed:

@@ -51,6 +51,7 @@ class ServiceUnavailableError(StoreError):
 
 log = logging.getLogger("igcf.service")
 STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
+LONGEST_MESSAGE = 1000
 STATUS: dict[type[IgcfError], int] = {
     RequestError: 422,
     ConfigError: 422,
@@ -79,6 +80,8 @@ def problem(error: Exception) -> dict[str, Any]:
     if isinstance(error, StoreError):
         log.error("store failed", extra={"reason": message})
         message = STORE_AWAY
+    if len(message) > LONGEST_MESSAGE:  # it may quote what was sent
+        message = message[:LONGEST_MESSAGE] + "..."
     told: dict[str, Any] = {"error": type(error).__name__, "message": message}
     if isinstance(error, EventConflictError) and error.stored is not None:
         told["stored"] = dict(error.stored)
