@@ -227,17 +227,22 @@ class _OwnTerms:
                 parts.append(channel.vectors[record.later])
                 weights.append(-record.weight / channel.noise_var[record.later])
         self.is_curved = bool(parts)
-        self._x = np.concatenate(parts).astype(np.float64) if parts else np.zeros((0, len(block.prior_mean)))
-        self._weights = np.concatenate(weights) if weights else np.zeros(0)
+        self._x = np.concatenate(parts) if parts else np.zeros((0, len(block.prior_mean)), dtype=np.float32)
+        self._weights = np.concatenate(weights).astype(np.float32) if weights else np.zeros(0, dtype=np.float32)
 
     def gradient(self, user: FloatArray) -> FloatArray:
         """Return the gradient at a user's vector, shape (d,)."""
-        return np.asarray(self._information - (self._weights * sigmoid(self._x @ user)) @ self._x)
+        return np.asarray(self._information - (self._weights * self._probabilities(user)) @ self._x)
 
     def curvature(self, user: FloatArray) -> FloatArray:
         """Return minus the second derivative at a user's vector, shape (d, d)."""
-        p = sigmoid(self._x @ user)
-        return np.asarray((self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x)
+        p = self._probabilities(user)
+        square = (self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x
+        return np.asarray(square, dtype=np.float64)
+
+    def _probabilities(self, user: FloatArray) -> AnyFloatArray:
+        """The probability of success of every term, in single precision like the sums over all items."""
+        return sigmoid(np.asarray(self._x @ user.astype(np.float32)))
 
 
 def _shortened(step: FloatArray, frame: FloatArray) -> FloatArray:
