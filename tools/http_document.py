@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from igcf.bench.load import random_model
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.settings import ServiceSettings
+from tools.load import random_model
 
 HEAD = """# HTTP API
 

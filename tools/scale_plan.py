@@ -7,7 +7,7 @@ from igcf.tables import markdown_table, short_number
 USERS, ITEMS, INTERACTIONS, REQUESTS = 100e6, 10e6, 10e9, 50e3
 DIM = 64
 SHARE_OF_REACTIONS = 0.25
-"""Of the requests, as in the mixture of `igcf.bench.load`; the others ask for recommendations."""
+"""Of the requests, as in the mixture of `tools.load`; the others ask for recommendations."""
 STEPS = 100
 """Full passes of training that are assumed."""
 BUSY = 0.5
@@ -27,9 +27,9 @@ class Unit:
     source: str
 
 
-LOAD = "python -m igcf.bench.load --store postgresql://... --seconds 10"
+LOAD = "python -m tools.load --store postgresql://... --seconds 10"
 SIZES = "python -m tools.store_sizes --store postgresql://... --reactions 10"
-RETRIEVAL = "python -m igcf.bench.retrieval"
+RETRIEVAL = "python -m tools.retrieval"
 BENCH = "igcf bench"
 UNITS = {
     "recommend_cpu": Unit("server, one answer (3,706 items)", 1.99, "ms CPU", LOAD),

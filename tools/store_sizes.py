@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from igcf.bench.load import random_model
 from igcf.errors import ConfigError
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
@@ -17,6 +16,7 @@ from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import Database
+from tools.load import random_model
 
 TABLES = ("feedback", "users", "recommendations")
 

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from igcf.bench.load import main as load
 from igcf.errors import IgcfError, UnknownItemError
 from igcf.model import Model
 from igcf.online import Recommender
@@ -28,6 +27,7 @@ from igcf.service.errors import AdminRequiredError, KeyRequiredError, ServiceUna
 from igcf.service.store import Store, in_force
 from tests.service.postgres import Cluster
 from tests.service.processes import Server
+from tools.load import main as load
 
 pytestmark = pytest.mark.slow
 StartServer = Callable[..., Server]

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.console import Console
 
-from igcf.cli.columns import LogFormat, column_options, with_options
-from igcf.cli.output import console, emit_json
+from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told, with_options
+from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
@@ -56,69 +56,109 @@ common_options = with_options(COMMON)
 @click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
 @click.option(
     "--protocol",
-    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation")),
+    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation", "observed")),
     default="cold-start",
     show_default=True,
 )
 @click.option("--methods", default=None, help=f"Names, joined by commas, or `all`. [default: {DEFAULT_METHODS}]")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
-@click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), help="Rounds per user [default: the protocol's, or what the log allows]."
+)
+@click.option("--users", type=click.IntRange(min=1), help="Test users [default: 200, or what the log allows].")
 @click.option("--slate", type=click.IntRange(min=1), help="Items per round.")
-@click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
+@SATISFIED
 @click.option("--split", type=click.Choice(("time", "users", "auto")), help="How training users are chosen.")
 @click.option("--min-reactions", type=click.IntRange(min=1), help="Least number of reactions of a test user.")
 @column_options
+@ITEMS
 @common_options
 def evaluate(  # noqa: PLR0913  (one parameter per option)
     dataset: str,
     protocol: str,
     methods: str | None,
     rounds: int | None,
-    users: int,
+    users: int | None,
     slate: int | None,
     satisfied: float | None,
     split: str | None,
     min_reactions: int | None,
     log_format: LogFormat,
+    items: Path | None,
     **common: Any,
 ) -> None:
     """Compare methods on users whose reactions are known.
 
-    A run that was interrupted goes on where it stopped when it is started again.
+    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and told. A run that
+    was interrupted goes on where it stopped when it is started again.
 
     \b
     Examples:
+      igcf evaluate --dataset ratings.csv
       igcf evaluate --dataset ml-1m --methods pop,icf-ucb,pca-gp,igcf
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
+      igcf evaluate --dataset ml-1m --protocol observed
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
     """
     from igcf.baselines import METHODS
-    from igcf.data import load_dataset
+    from igcf.data import load_dataset, success_in
     from igcf.evaluate import setup_for
+    from igcf.evaluate.report import results_document
     from igcf.evaluate.tables import results_tables
+    from igcf.evaluate.verdict import verdict
 
     if methods is None:
         methods = "igcf" if protocol == "ablation" else DEFAULT_METHODS
     names = list(METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
-    data = load_dataset(dataset, common["data_dir"], **log_format._asdict())
+    data = load_dataset(dataset, common["data_dir"], **log_format._asdict(), items=items)
+    success = success_in(data, satisfied)
+    if protocol == "observed":
+        chosen = None if methods == DEFAULT_METHODS else names
+        evaluate_observed(data, chosen, success.threshold, rounds, split, common)
+        return
     setup = setup_for(
         data,
         protocol,  # type: ignore[arg-type]
         rounds=rounds,
         slate=slate,
-        satisfied=satisfied,
+        satisfied=success.threshold,
         split=split,  # type: ignore[arg-type]
         n_users=users,
         min_reactions=min_reactions,
     )
-    results = run_experiment(data, setup, names, **common)
+    results = run_experiment(data, setup, names, notes=[*told(data, success), setup.sentence], **common)
     if common["out"]:
         write_report(results, data, common["out"])
     if common["as_json"]:
-        emit_json(results.as_dict())
+        emit_json(results_document(results) | {"success": success.as_dict()})
     else:
         print_all(results_tables(results), common["style"])
+        click.echo(verdict(results).sentence)
+
+
+def evaluate_observed(
+    data: Any,
+    names: list[str] | None,
+    satisfied: float | None,
+    rounds: int | None,
+    split: Any,
+    common: dict[str, Any],
+) -> None:
+    """Run the protocol `observed`, which has methods and figures of its own, for one seed."""
+    from igcf.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
+    from igcf.evaluate.report import write_tables
+
+    setup = observed_setup(data, satisfied=satisfied, rounds=rounds, split=split)
+    chosen = list(OBSERVED_METHODS) if names is None else names
+    with parts_display(chosen) as step:
+        results = observed(data, setup, chosen, seed=common["seed"], step=step, command=command_line())
+    if common["out"]:
+        write_tables(common["out"], results.as_dict(), observed_tables(results))
+        console.print(f"wrote {common['out'] / 'results.md'}", highlight=False)
+    if common["as_json"]:
+        emit_json(results.as_dict())
+    else:
+        print_all(observed_tables(results), common["style"])
 
 
 def run_experiment(  # noqa: PLR0913  (the common options of two commands)
@@ -136,9 +176,13 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
     address: str | None,
     out: Path | None,
     fresh: bool,
+    notes: Sequence[str] = (),
     **_: Any,
 ) -> "Results":
-    """Run an experiment with progress on stderr; finished jobs are saved in the report's folder or in the cache."""
+    """Run an experiment with progress on stderr; finished jobs are saved in the report's folder or in the cache.
+
+    `notes` are printed when the first job begins: what cannot be run is refused in one line.
+    """
     from tempfile import TemporaryDirectory
 
     from igcf.evaluate import Engine, Execution
@@ -147,7 +191,7 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
 
     settings = parse_changes(changes)
     place = Engine(engine, jobs or os.cpu_count() or 1, address)
-    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display() as watch:
+    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
         folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
         return run(
             data,
@@ -187,26 +231,29 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
 
 def print_all(tables: "list[Table]", style: str) -> None:
     """Print tables on stdout, in the style of --format."""
-    from igcf.tables import as_latex, as_markdown, as_rich
+    from igcf.tables import as_latex, as_markdown, print_fitted
 
     for table in tables:
         if style == "table":
-            terminal = Console()
-            width = None if terminal.is_terminal else 240  # a pipe must not cut columns
-            Console(width=width).print(as_rich(table))
+            print_fitted(table, Console())
         else:
             click.echo(as_markdown(table) if style == "markdown" else as_latex(table))
 
 
 @contextmanager
-def progress_display() -> "Iterator[Callable[[Step], None]]":
-    """Show jobs on stderr: a bar on a terminal; elsewhere a line per event, and one when nothing happens for long."""
+def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], None]]":
+    """Show jobs on stderr: a bar on a terminal; elsewhere a line per event, and one when nothing happens for long.
+
+    `notes` come first, when the first job begins.
+    """
     from igcf.progress import show_progress
 
-    began, running = time.monotonic(), list[str]()
+    began, running, waiting = time.monotonic(), list[str](), list(notes)
     with show_progress() as report:
 
         def watch(step: "Step") -> None:
+            while waiting:
+                note(waiting.pop(0))
             told = _told(step)
             if step.what == "started":
                 running.append(told)

@@ -66,7 +66,9 @@ class LazyGroup(click.Group):
             click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
             sys.exit(2)
         except IgcfError as error:
-            click.echo(f"Error: {error}", err=True)
+            from igcf.cli.output import in_options
+
+            click.echo(f"Error: {in_options(str(error))}", err=True)
             sys.exit(2)
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)

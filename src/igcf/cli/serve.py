@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError, ModelError
 from igcf.threads import prefer_one_thread
 
@@ -23,8 +23,8 @@ from igcf.threads import prefer_one_thread
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Server processes.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Lines of 'client KEY' and 'admin KEY'.")
 @click.option("--cors-origin", "cors_origins", multiple=True, help="Origin of pages that may call; may be repeated.")
-@click.option("--policy", default="ucb", show_default=True, help="ucb, info-ucb, thompson or greedy.")
-@click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb.")
+@click.option("--policy", help="ucb, info-ucb, thompson or greedy [default: as the model says].")
+@click.option("--nu", type=float, help="Exploration of ucb [default: as the model says].")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
 @click.option(
     "--models-root",
@@ -69,12 +69,22 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     served = start(folder, settings, host=host, port=port, workers=workers)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
+    _tell_success(folder)
     console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
     if served.is_exposed:
         console.print("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:
         threading.Timer(1.0, _open, [served.url]).start()
     raise SystemExit(served.run())
+
+
+def _tell_success(folder: Path) -> None:
+    """Say what counts as a success in the log of a model; one that was not trained here does not tell."""
+    from igcf.model.files import saved_metadata
+
+    success = saved_metadata(folder).get("success")
+    if success:
+        note(success["sentence"])
 
 
 def _demo_model() -> Path:

@@ -191,7 +191,7 @@ def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
         curve = primary_metric(session)
         labels = list(dict.fromkeys(row.method for row in here))
         for t in cutoffs(setup, session):
-            scores = {label: _user_scores([row for row in here if row.method == label], curve, t) for label in labels}
+            scores = {label: user_scores([row for row in here if row.method == label], curve, t) for label in labels}
             for label, reference in _references(setup, here, labels, curve, t).items():
                 is_ours = label.startswith("igcf")
                 if label == reference or not (is_ours or t == session.rounds):
@@ -217,7 +217,8 @@ def _references(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve:
     return dict.fromkeys(labels, max(baselines, key=mean))
 
 
-def _user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
+def user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
+    """Return what each user got from one method after `t` rounds, the mean over seeds."""
     return per_user(
         [dict(zip(row.outcome.user_ids, row.curves[curve][:, t - 1].tolist(), strict=True)) for row in rows]
     )

@@ -20,6 +20,7 @@ from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
+from igcf.model.usage import Usage
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
@@ -66,6 +67,7 @@ def load_model(folder: Path) -> Model:
                 for i, each in enumerate(meta["channels"])
             ],
             terms=[Term(each["weight"], tuple(each["channels"])) for each in meta["terms"]],
+            kinds=meta.get("kinds", {}),
             item_variances=tensors["item_variances"],
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
@@ -76,9 +78,15 @@ def load_model(folder: Path) -> Model:
             metadata=meta["metadata"],
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
+            usage=Usage.from_dict(meta.get("usage", {})),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def saved_metadata(folder: Path) -> dict[str, Any]:
+    """Return how a saved model came about, from `meta.json` alone."""
+    return dict(_read_meta(folder)["metadata"])
 
 
 def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
@@ -128,6 +136,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "items": model.n_items,
         "dim": model.dim,
         "reward": asdict(model.reward),
+        "kinds": model.kinds,
         "channels": [
             {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
             for channel in model.channels
@@ -135,6 +144,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

@@ -1,4 +1,4 @@
-"""Load on a real server over loopback: `python -m igcf.bench.load`; bounded, ends by itself, prints one table.
+"""Load on a real server over loopback: `python -m tools.load`; bounded, ends by itself, prints one table.
 
 A server is started with a random model (3,706 items, 64 dimensions) on a throw-away SQLite file, or on --store URL.
 """
@@ -149,9 +149,9 @@ def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
     """A server that runs until the end of the block."""
     command = [sys.executable, "-m", "igcf", "serve", str(folder), "--port", "0", "--store", store, "--json"]
     command += ["--workers", str(workers), "--log-level", "warning"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        assert process.stdout is not None  # noqa: S101
+        assert process.stdout is not None
         text = ""
         while not text.rstrip().endswith("}"):
             line = process.stdout.readline()

@@ -1,4 +1,4 @@
-"""Catalogues of a million items for `igcf.bench.retrieval`, and beliefs about simulated users of them."""
+"""Catalogues of a million items for `tools.retrieval`, and beliefs about simulated users of them."""
 
 from dataclasses import dataclass
 

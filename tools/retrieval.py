@@ -1,4 +1,4 @@
-"""Candidates from an approximate index instead of all items: `python -m igcf.bench.retrieval`.
+"""Candidates from an approximate index instead of all items: `python -m tools.retrieval`.
 
 The upper confidence bound of an item x under the belief N(mu, S) is mu.x + nu |x|_S = max theta.x over the ellipsoid
 |theta - mu| <= nu in the metric of S^-1. An index answers "largest theta.x" for one theta at a time; the ways below
@@ -16,14 +16,14 @@ import click
 import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray, covariance_root
-from igcf.bench.catalogues import NU, SimulatedCatalogue, beliefs, mixture, replicated, scored
 from igcf.bench.memory import PeakMemory
-from igcf.bench.retrieval_report import as_markdown, draw_losses
 from igcf.bench.timing import one_thread
 from igcf.bench.worlds import STARS
 from igcf.errors import ConfigError
 from igcf.model import Model
 from igcf.online import Belief, Recommender, Ucb
+from tools.catalogues import NU, SimulatedCatalogue, beliefs, mixture, replicated, scored
+from tools.retrieval_report import as_markdown, draw_losses
 
 TOP = 10
 CANDIDATES = 400

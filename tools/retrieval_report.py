@@ -1,4 +1,4 @@
-"""Tables and figure of `igcf.bench.retrieval`."""
+"""Tables and figure of `tools.retrieval`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from igcf.bench.catalogues import NU, beliefs, mixture, replicated, scored
-from igcf.bench.retrieval import WAYS, built, main
 from igcf.bench.worlds import random_model, random_vectors
+from tools.catalogues import NU, beliefs, mixture, replicated, scored
+from tools.retrieval import WAYS, built, main
 
 
 def test_an_index_that_asks_all_lists_finds_the_largest_products() -> None:
