@@ -80,7 +80,7 @@ class LinearAbsence:
             rewards = channel.reward.of(record.values)
             told = np.flatnonzero(rewards)
             items = record.rows[told]
-            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors[items]
+            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors.take(items, axis=0)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
 
     def _precision(self, record: Record) -> FloatArray:
@@ -214,10 +214,8 @@ class _OwnTerms:
         parts, weights = [], []
         self._information = np.zeros(len(block.prior_mean))
         for channel in block.channels:
-            x, noise = channel.vectors[record.rows], channel.noise_var[record.rows]
-            rewards = channel.reward.of(record.values)
-            told = np.flatnonzero(rewards)
-            self._information += (rewards[told] / noise[told]) @ x[told]
+            x, noise = channel.vectors.take(record.rows, axis=0), channel.noise_var[record.rows]
+            self._information += (channel.reward.of(record.values) / noise).astype(np.float32) @ x
             weight = 1.0 - record.weight if channel in block.absent else 1.0
             if weight:
                 parts.append(x)
