@@ -149,6 +149,8 @@ class ExpertsConfig:
     """Learn how active a user is, apart from taste, as an unknown of its own."""
     prior_from_validation: bool = True
     """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    neighbours: bool = True
+    """Also learn which items predict each other, for users whose record is known; new users do not need it."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15

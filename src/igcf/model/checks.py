@@ -27,6 +27,8 @@ def check_shapes(model: "Model") -> None:
         "prior_mean": (model.prior_mean.shape, (d,)),
         "prior_cov": (model.prior_cov.shape, (d, d)),
         "titles": ((n if model.titles is None else len(model.titles),), (n,)),
+        "neighbours": ((n if model.neighbours is None else len(model.neighbours.means),), (n,)),
+        "appeared": ((n,) if model.appeared is None else model.appeared.shape, (n,)),
         "categories": ((n if model.categories is None else len(model.categories),), (n,)),
     }
     for number, channel in enumerate(model.channels):

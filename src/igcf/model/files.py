@@ -18,10 +18,12 @@ from safetensors.numpy import load, save
 from igcf.errors import ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
+NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 
 
@@ -73,6 +75,8 @@ def load_model(folder: Path) -> Model:
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
+            neighbours=_neighbours(tensors, meta),
+            appeared=tensors.get("appeared"),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
@@ -81,6 +85,14 @@ def load_model(folder: Path) -> Model:
 def saved_metadata(folder: Path) -> dict[str, Any]:
     """Return how a saved model came about, from `meta.json` alone."""
     return dict(_read_meta(folder)["metadata"])
+
+
+def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
+    """The map between items; models saved before there was one, or without it, have none."""
+    if "neighbours" not in meta:
+        return None
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def model_id(folder: Path) -> str:
@@ -97,6 +109,11 @@ def _write_parts(model: Model, part: Path) -> None:
     for i, channel in enumerate(model.channels):
         tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
         tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    if model.neighbours is not None:
+        for name in NEIGHBOUR_ARRAYS:
+            tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
+    if model.appeared is not None:
+        tensors["appeared"] = model.appeared
     columns: dict[str, Any] = {"item_id": list(model.item_ids)}
     if model.titles is not None:
         columns["title"] = list(model.titles)
@@ -109,6 +126,7 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _meta(model: Model, part: Path) -> dict[str, Any]:
+    map_of_items = model.neighbours
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -123,6 +141,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
+        **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

@@ -1,6 +1,7 @@
 """The artifact: what pretraining learned and everything that the online phase needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import Float32Array, FloatArray
+from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.errors import FeedbackError, ModelError, UnknownItemError
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
@@ -43,6 +45,8 @@ class Model:
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        neighbours: Neighbours | None = None,
+        appeared: npt.ArrayLike | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -60,6 +64,8 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
+            neighbours: how items predict each other, for users whose record is known.
+            appeared: time of each item's first reaction in the log, (items,), in the units of the log.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -71,6 +77,8 @@ class Model:
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
+        self.neighbours = neighbours
+        self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -224,7 +232,16 @@ class Model:
             titles=self.titles,
             categories=self.categories,
             metadata=self.metadata,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
         )
+
+    def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
+        """Return the same model with another map between items, or without one."""
+        other = copy(self)
+        other.neighbours = neighbours
+        check_shapes(other)
+        return other
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; it must not exist yet, and a failure leaves nothing behind."""

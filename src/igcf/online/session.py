@@ -10,17 +10,28 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
-from igcf.online.learning import belief_from_history, contributions
+from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
+from igcf.online.explaining import Shown, parts_of_mean
+from igcf.online.learning import belief_from_history
 from igcf.online.policies import Policy, Ucb
 from igcf.online.selection import selection_details
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
+
+
+class Past(NamedTuple):
+    """What is known of a user before a session: reactions of both kinds, and what they led to where that is known."""
+
+    history: Sequence[Reaction]
+    logged: Sequence[Reaction]
+    until: int | None
+    belief: Belief | LoggedBelief | None
 
 
 class Recommendation(NamedTuple):
@@ -49,13 +60,18 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where an expected reward comes from: `prior` plus all `contributions` is exactly `mean`."""
+    """Where an expected reward comes from: `prior` plus all contributions plus `absence` is exactly `mean`."""
 
     item_id: str
     prior: float
     contributions: tuple[Contribution, ...]
+    """Of the shown reactions, oldest first."""
     mean: float
     std: float
+    logged: tuple[Contribution, ...] = ()
+    """Of the logged reactions."""
+    absence: float = 0.0
+    """What it adds that all other items are absent from the logged record."""
 
 
 class Recommender:
@@ -83,14 +99,25 @@ class Recommender:
         self,
         history: Iterable[Reaction] = (),
         *,
-        belief: Belief | None = None,
+        logged: Iterable[Reaction] = (),
+        until: int | None = None,
+        belief: Belief | LoggedBelief | None = None,
         rng: np.random.Generator | None = None,
     ) -> "Session":
-        """Meet a user; a `history` of (item_id, value) pairs warm-starts and equals having observed it here.
+        """Meet a user, new or with a past; nothing that the user reacted to is recommended.
 
-        `belief` is what that history led to where it is known already; it is then not computed again.
+        Args:
+            history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
+            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. A log has one
+                reaction per item: of several the last counts. They come before the history.
+            until: time at which the logged record ends, in the units of the training log; items that appeared later
+                are not absent. It says nothing where the model does not know when its items appeared.
+            belief: what these reactions led to where it is known already; it is then not computed again. A plain
+                `Belief` leaves the offset of logged reactions to be computed.
+            rng: makes draws and ties repeatable for this session.
         """
-        return Session(self, self._engine.fresh(), list(history), rng or (self._seed, next(self._opened)), belief)
+        past = Past(list(history), list(logged), until, belief)
+        return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
 
 
 class Session:
@@ -100,25 +127,41 @@ class Session:
         self,
         recommender: Recommender,
         engine: ScoringEngine,
-        history: Sequence[Reaction],
+        past: Past,
         seed: np.random.Generator | tuple[int, int],
-        belief: Belief | None = None,
     ) -> None:
         self.model = recommender.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
         self._engine = engine
         self._seed = seed
-        self._rows = self.model.item_rows([item_id for item_id, _ in history])
-        self._values = self.model.reward.checked_all([value for _, value in history])
+        self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
+        self._values = self.model.reward.checked_all([value for _, value in past.history])
+        self._record = logged_record(self.model, past.logged, past.until)
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
+        if self._record is not None:
+            self._unseen[0, self._record.rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
-        if history and belief is None:
-            learned = belief_from_history(self.model, self._rows, self._values, self._forgetting)
-            engine.set_belief(learned, is_within_prior=True)
-        elif history and belief is not None:
-            engine.set_belief(belief)
+        self._learn_past(past.belief)
+        if self._record is not None and self.policy.needs_variances:
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
+
+    def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
+        """Bring the engine to what is believed after the logged reactions and the history."""
+        engine, model, rows, record = self._engine, self.model, self._rows, self._record
+        if isinstance(known, LoggedBelief):
+            if rows or record is not None:
+                engine.set_belief(known.belief, offset=known.offset)
+            return
+        start = None
+        if record is not None and (known is None or neighbours_share(model, record)):
+            start = learn_record(engine, record, self._forgetting ** len(rows))
+        if known is not None and (rows or record is not None):
+            engine.set_belief(known, offset=engine.offset_of())
+        elif rows:
+            learned = belief_from_history(model, rows, self._values, self._forgetting, start)
+            engine.set_belief(learned, is_within_prior=start is None or None, offset=engine.offset_of())
 
     def _make_rng(self) -> np.random.Generator:
         """Return the source of draws and ties, made when it is first needed."""
@@ -129,16 +172,29 @@ class Session:
 
     @property
     def history(self) -> list[Reaction]:
-        """The reactions so far, oldest first."""
+        """The shown reactions so far, oldest first."""
         return [
             (self.model.item_ids[row], None if np.isnan(value) else value)
             for row, value in zip(self._rows, self._values, strict=True)
         ]
 
     @property
+    def logged(self) -> list[Reaction]:
+        """The logged reactions, one per item."""
+        if self._record is None:
+            return []
+        ids = map(self.model.item_ids.__getitem__, self._record.rows.tolist())
+        return list(zip(ids, self._record.values.tolist(), strict=True))
+
+    @property
     def belief(self) -> Belief:
         """A copy of the current belief."""
         return self._engine.belief()
+
+    @property
+    def offset(self) -> Float32Array | None:
+        """What logged reactions add to every item's expected reward beside the belief, (items,); None: nothing."""
+        return self._engine.offset_of()
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
@@ -186,7 +242,8 @@ class Session:
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {len(set(self._rows))} seen and the exclusions; ask for fewer or widen the candidates"
+                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the "
+                "candidates"
             )
         return available
 
@@ -205,12 +262,22 @@ class Session:
         self._unseen[0, row] = False
 
     def explain(self, item_id: str) -> Explanation:
-        """Split an item's expected reward into what the population says and what each reaction added."""
+        """Split an item's expected reward into what the population says and what each reaction, or absence, added."""
         row = self.model.item_row(item_id)
-        prior, amounts = contributions(self.model, self._rows, self._values, self._forgetting, row)
-        parts = tuple(
-            Contribution(past_id, value, float(amount))
-            for (past_id, value), amount in zip(self.history, amounts, strict=True)
-        )
+        shown = Shown(self._rows, self._values, self._forgetting)
+        parts = parts_of_mean(self.model, self._record, shown, row)
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
-        return Explanation(item_id, prior, parts, prior + float(amounts.sum()), std)
+        return Explanation(
+            item_id,
+            parts.prior,
+            _contributions(self.history, parts.shown),
+            parts.total,
+            std,
+            _contributions(self.logged, parts.logged),
+            parts.absence,
+        )
+
+
+def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:
+    pairs = zip(reactions, amounts.tolist(), strict=True)
+    return tuple(Contribution(item_id, value, amount) for (item_id, value), amount in pairs)

@@ -8,11 +8,13 @@ import numpy as np
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
-from igcf.model import Model, Reward
+from igcf.model import Model, Neighbours, Reward
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice, first_choice
 from igcf.training.experts.fitting import Choice, Fits
+from igcf.training.experts.neighbour_choice import best_neighbours, default_neighbours, drawn_users
+from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.prior import prior_from_users
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import held_out_users, validation_table
@@ -54,7 +56,28 @@ def fit_experts(
             fits.earlier = rest.logistic()
         fits.logistic()  # before the seconds are counted
         model = fits.model(choice, _record(fits, choice, precision, time.perf_counter() - begun))
-        return prior_from_users(model, truth, config.validate_rounds) if is_prior_estimated else model
+        if is_prior_estimated:
+            model = prior_from_users(model, truth, config.validate_rounds)
+        if not config.neighbours:
+            return model
+        say("neighbours of items", 0, 1)
+        if validation is not None:
+            users = drawn_users(validation, config.seed)
+            return _with_neighbours(model, *best_neighbours(model, fits.successes, users, config.seed))
+        if not len(held_out):
+            return _with_neighbours(model, default_neighbours(fits.successes), None)
+        users = data.only_users(held_out).dense()
+        best, ndcg = best_neighbours(rest.model(choice), rest.successes, users, config.seed)
+        [found] = fit_neighbours(fits.successes, [best.penalty], mix=best.mix)
+        return _with_neighbours(model, found, ndcg)
+
+
+def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -> Model:
+    """Return the model with the map between items, and a note of how it was chosen."""
+    noted = model.with_neighbours(neighbours)
+    chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
+    noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
+    return noted
 
 
 def _record(fits: Fits, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
