@@ -142,7 +142,12 @@ def test_a_logistic_record_passes_over_the_items_a_few_times(
     calls = []
     monkeypatch.setattr(backend, "loops", loops)
     slope = loops.absence_slope
-    monkeypatch.setattr(loops, "absence_slope", lambda *args: (calls.append(1), slope(*args))[1], raising=False)
+
+    def counted(vectors: Any, noise: FloatArray, user: FloatArray) -> FloatArray:
+        calls.append(len(vectors))
+        return slope(vectors, noise, user)
+
+    monkeypatch.setattr(loops, "absence_slope", counted, raising=False)
     logged_evidence(model := world()).belief(record_of(model, 1.0))
     assert len(calls) == PASSES
 
@@ -232,7 +237,7 @@ def exact_mode(model: Model, record: Record) -> FloatArray:
         gradient = gradient[free] - precision @ (user - model.prior_mean[block.span])[free]
         curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + (own * (q * (1 - q))[:, None]).T @ own
         step = np.linalg.solve(curvature[free, free] + precision, gradient)
-        user[free] += step * min(1.0, 1.0 / np.linalg.norm(step))
+        user[free] += step * min(1.0, 1.0 / float(np.linalg.norm(step)))
     return user
 
 

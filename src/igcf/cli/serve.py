@@ -23,8 +23,8 @@ from igcf.threads import prefer_one_thread
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Server processes.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Lines of 'client KEY' and 'admin KEY'.")
 @click.option("--cors-origin", "cors_origins", multiple=True, help="Origin of pages that may call; may be repeated.")
-@click.option("--policy", default="ucb", show_default=True, help="ucb, info-ucb, thompson or greedy.")
-@click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb.")
+@click.option("--policy", help="ucb, info-ucb, thompson or greedy [default: as the model says].")
+@click.option("--nu", type=float, help="Exploration of ucb [default: as the model says].")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
 @click.option(
     "--models-root",

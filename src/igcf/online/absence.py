@@ -51,7 +51,7 @@ class TypicalSpread:
         power = power / scale
         for _ in range(3):  # the largest eigenvalue of the eighth power is at most the largest sum of a row
             power = power @ power
-        return 1.0001 * scale * float(np.abs(power).sum(axis=1).max()) ** 0.125
+        return 1.0001 * scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
 
 
 class LinearAbsence:

@@ -17,10 +17,10 @@ class ServiceSettings:
 
     store: str = "igcf.db"
     """A SQLite file or a database URL."""
-    policy: str = "ucb"
-    """How items are chosen when a request does not say."""
-    nu: float = 0.5
-    """Exploration of `ucb` when a request does not say."""
+    policy: str | None = None
+    """How items are chosen when a request does not say; None: as the model says."""
+    nu: float | None = None
+    """Exploration of `ucb` when a request does not say; None: as the model says."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
     max_nu: float = CEILINGS["max_nu"]
@@ -51,7 +51,8 @@ class ServiceSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
-        named_policy(self.policy, nu=self.nu)
+        nu = 0.0 if self.nu is None else self.nu
+        named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = "max_k max_list max_batch max_body max_in_flight threads hot_users hot_megabytes audit_queue"
         for name in counts.split():
             if getattr(self, name) < 1:
@@ -61,7 +62,7 @@ class ServiceSettings:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
-        if not 0 <= self.nu <= self.max_nu < float("inf"):
+        if not 0 <= nu <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
 
     def to_json(self) -> str:

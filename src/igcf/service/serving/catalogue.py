@@ -34,7 +34,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         items=served.model.n_items,
         dim=served.model.dim,
         reward=RewardInfo(**asdict(served.model.reward)),
-        policy=resolve_policy(settings, None, None)[0],
+        policy=resolve_policy(settings, served.policy, None, None)[0],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
         metadata=served.model.metadata,

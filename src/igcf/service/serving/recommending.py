@@ -11,6 +11,7 @@ import numpy as np
 
 from igcf.arrays import BoolArray
 from igcf.errors import ConfigError
+from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import PolicyName, RecommendAsk
@@ -38,7 +39,7 @@ async def recommend_quickly(context: ServiceContext, user_id: str, ask: Recommen
         version, behind = await context.versions.version(user_id), 0
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
-    is_sampled = (ask.policy or context.settings.policy) == "thompson"
+    is_sampled = (ask.policy or context.current_model.served.policy.name) == "thompson"
     if not is_sampled and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
     return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
@@ -53,7 +54,7 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     """
     check_limits(context.settings, ask)
     served = context.current_model.served  # once: the whole answer comes from this model
-    used, policy = resolve_policy(context.settings, ask.policy, ask.nu)
+    used, policy = resolve_policy(context.settings, served.policy, ask.policy, ask.nu)
     k = ask.k
     with context.users.open(served, user_id, version) as user:
         session = user.session
@@ -89,14 +90,16 @@ def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
             raise ConfigError(f"{name} is {size}; this server allows {most}")
 
 
-def resolve_policy(settings: ServiceSettings, policy: PolicyName | None, nu: float | None) -> tuple[PolicyUsed, Policy]:
+def resolve_policy(
+    settings: ServiceSettings, own: PolicyChoice, policy: PolicyName | None, nu: float | None
+) -> tuple[PolicyUsed, Policy]:
     """Find the policy of a request, or the server's own: as it is told and as it works."""
-    name = policy or settings.policy
+    name = policy or own.name
     if nu is not None and name != "ucb":
         raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    nu = settings.nu if nu is None else nu
+    nu = own.nu if nu is None else nu
     used = PolicyUsed.model_validate({"name": name, "nu": nu} if name == "ucb" else {"name": name})
     return used, named_policy(name, nu=nu)
 
