@@ -13,12 +13,15 @@ from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, ModelLearner, Ucb
 from igcf.training import pretrain
 
-OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
+OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed", "neighbours")
 """Settings of the experts that follow from the experiment."""
-FIT: dict[str, Any] = {field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK}
-"""Settings of the experts that a method may change, with the project's defaults."""
+FIT: dict[str, Any] = {
+    field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK
+} | {"objective": 0.0, "calibrated": False}
+"""Settings of the experts that a method may change, with the project's defaults; the protocols count hits."""
 DEFAULTS: dict[str, Any] = {
     **FIT,
+    "neighbours": False,  # new users do not need them
     "experts": "both",
     "exposure": True,
     "tempered": True,
@@ -51,6 +54,7 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         validate_rounds=task.rounds * task.slate,
         seed=int(rng.integers(2**31)),
         progress=False,
+        neighbours=settings["neighbours"],
         **{name: settings[name] for name in FIT},
     )
 

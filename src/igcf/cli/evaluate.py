@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told, with_options
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ common_options = with_options(COMMON)
 @click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
 @click.option(
     "--protocol",
-    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation")),
+    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation", "observed")),
     default="cold-start",
     show_default=True,
 )
@@ -97,6 +97,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --methods pop,icf-ucb,pca-gp,igcf
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
+      igcf evaluate --dataset ml-1m --protocol observed
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
     """
     from igcf.baselines import METHODS
@@ -111,6 +112,10 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     names = list(METHODS) if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
     data = load_dataset(dataset, common["data_dir"], **log_format._asdict(), items=items)
     success = success_in(data, satisfied)
+    if protocol == "observed":
+        chosen = None if methods == DEFAULT_METHODS else names
+        evaluate_observed(data, chosen, success.threshold, rounds, split, common)
+        return
     setup = setup_for(
         data,
         protocol,  # type: ignore[arg-type]
@@ -129,6 +134,31 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     else:
         print_all(results_tables(results), common["style"])
         click.echo(verdict(results).sentence)
+
+
+def evaluate_observed(
+    data: Any,
+    names: list[str] | None,
+    satisfied: float | None,
+    rounds: int | None,
+    split: Any,
+    common: dict[str, Any],
+) -> None:
+    """Run the protocol `observed`, which has methods and figures of its own, for one seed."""
+    from igcf.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
+    from igcf.evaluate.report import write_tables
+
+    setup = observed_setup(data, satisfied=satisfied, rounds=rounds, split=split)
+    chosen = list(OBSERVED_METHODS) if names is None else names
+    with parts_display(chosen) as step:
+        results = observed(data, setup, chosen, seed=common["seed"], step=step, command=command_line())
+    if common["out"]:
+        write_tables(common["out"], results.as_dict(), observed_tables(results))
+        console.print(f"wrote {common['out'] / 'results.md'}", highlight=False)
+    if common["as_json"]:
+        emit_json(results.as_dict())
+    else:
+        print_all(observed_tables(results), common["style"])
 
 
 def run_experiment(  # noqa: PLR0913  (the common options of two commands)

@@ -46,6 +46,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
+@click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: hit].")
 @click.option("--epochs", type=int, help="At most this many passes.")
 @click.option("--learning-rate", type=float)
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")

@@ -224,6 +224,14 @@ class Interactions:
         shape = (self.n_users, self.n_items)
         return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=shape)
 
+    def first_appearances(self) -> IntArray | None:
+        """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
+        if self.timestamps is None:
+            return None
+        first = np.full(self.n_items, np.iinfo(np.int64).max)
+        np.minimum.at(first, self.item_idx, self.timestamps)
+        return np.where(first == np.iinfo(np.int64).max, MISSING_TIME, first)
+
     def dense(self) -> Float32Array:
         """Return users x items with NaN where there is no reaction; for the few hundred users of an experiment."""
         table = np.full((self.n_users, self.n_items), np.nan, dtype=np.float32)

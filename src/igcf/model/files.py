@@ -76,25 +76,25 @@ def load_model(folder: Path) -> Model:
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
-            usage=Usage.from_dict(meta.get("usage", {})),
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
+            usage=Usage.from_dict(meta.get("usage", {})),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def saved_metadata(folder: Path) -> dict[str, Any]:
+    """Return how a saved model came about, from `meta.json` alone."""
+    return dict(_read_meta(folder)["metadata"])
 
 
 def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
     """The map between items; models saved before there was one, or without it, have none."""
     if "neighbours" not in meta:
         return None
-    arrays = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
-    return Neighbours(*arrays, **meta["neighbours"])
-
-
-def saved_metadata(folder: Path) -> dict[str, Any]:
-    """Return how a saved model came about, from `meta.json` alone."""
-    return dict(_read_meta(folder)["metadata"])
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def model_id(folder: Path) -> str:
@@ -143,8 +143,8 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
-        "usage": asdict(model.usage),
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

@@ -46,9 +46,9 @@ class Model:
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
-        usage: Usage | None = None,
         neighbours: Neighbours | None = None,
         appeared: npt.ArrayLike | None = None,
+        usage: Usage | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -66,9 +66,9 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
-            usage: objective, policy and calibration; without it those of the paper.
             neighbours: how items predict each other, for users whose record is known.
             appeared: time of each item's first reaction in the log, (items,), in the units of the log.
+            usage: objective, policy and calibration; without it those of the paper.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -80,9 +80,9 @@ class Model:
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
-        self.usage = Usage() if usage is None else usage
         self.neighbours = neighbours
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
+        self.usage = Usage() if usage is None else usage
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -251,22 +251,39 @@ class Model:
             titles=self.titles,
             categories=self.categories,
             metadata=self.metadata,
-            usage=self.usage,
             neighbours=self.neighbours,
             appeared=self.appeared,
+            usage=self.usage,
         )
-
-    def used_as(self, usage: Usage) -> "Model":
-        """Return the same model with another usage; arrays are shared."""
-        other = copy(self)
-        other.usage = usage
-        return other
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
         """Return the same model with another map between items, or without one."""
         other = copy(self)
         other.neighbours = neighbours
         check_shapes(other)
+        return other
+
+    def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
+        """Return a model of the same channels with another expected reward and usage."""
+        return Model(
+            channels=self.channels,
+            terms=terms,
+            item_ids=self.item_ids,
+            prior_mean=self.prior_mean,
+            prior_cov=self.prior_cov,
+            reward=self.reward,
+            titles=self.titles,
+            categories=self.categories,
+            metadata=self.metadata,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
+            usage=usage,
+        )
+
+    def used_as(self, usage: Usage) -> "Model":
+        """Return the same model with another usage; arrays are shared."""
+        other = copy(self)
+        other.usage = usage
         return other
 
     def save(self, folder: str | Path) -> None:

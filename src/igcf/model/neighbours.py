@@ -37,7 +37,7 @@ class Neighbours:
                 f"neighbours have sources {self.sources.shape}, weights {self.weights.shape} and means "
                 f"{self.means.shape}; expected (items, k), (items, k) and (items,)"
             )
-        if self.sources.size and not (0 <= self.sources.min() and self.sources.max() < n_items):
+        if self.sources.size and not (self.sources.min() >= 0 and self.sources.max() < n_items):
             raise ModelError(f"neighbours name item rows outside 0 to {n_items - 1}")
         if not (np.isfinite(self.weights).all() and np.isfinite(self.means).all() and 0 <= self.mix < np.inf):
             raise ModelError("neighbours hold NaN or infinite numbers; pretraining may have diverged")
@@ -76,7 +76,8 @@ class Neighbours:
         counts = starts[rows + 1] - starts[rows]
         ends = np.cumsum(counts)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
-        return np.bincount(targets[places], weights[places] * np.repeat(amounts, counts), minlength=len(self.means))
+        terms = weights[places] * np.repeat(amounts, counts)
+        return np.bincount(targets[places], terms, minlength=len(self.means)).astype(np.float64, copy=False)
 
     def weights_to(self, target: int, rows: IntArray) -> FloatArray:
         """Return the weights of the items at `rows` in the prediction of one item, shape (rows,)."""

@@ -50,6 +50,13 @@ class Usage:
     """Weight of `liked, if seen` in what is ranked by, against `seen and liked`: 0 is hit, 1 is liking."""
     policy: PolicyChoice = field(default_factory=PolicyChoice)
     calibration: Calibration = field(default_factory=Calibration)
+    is_ordered: bool = False
+    """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether learning is monotone in full: failures and missing reactions are bound too."""
+        return self.objective >= SOUND_FROM
 
     def __post_init__(self) -> None:
         """Refuse an objective that is no weight."""
@@ -60,4 +67,5 @@ class Usage:
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
         policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
-        return cls(float(saved.get("objective", HIT)), PolicyChoice(**policy), Calibration(**calibration))
+        objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
+        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered)

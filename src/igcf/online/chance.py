@@ -1,7 +1,6 @@
 """The chance that an item satisfies the user, if they react to it (docs/maths.md, section Chance)."""
 
-from math import erf, sqrt
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +8,15 @@ import numpy.typing as npt
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
+from igcf.online import backend
+from igcf.online.backend.numpy_chance import WIDTH, Columns, chances_around, logit_chances
+from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
 from igcf.online.belief import Belief
-from igcf.online.engine import ScoringEngine
+
+if TYPE_CHECKING:
+    from igcf.online.engine import ScoringEngine
 
 Form = Literal["liked", "ratio", "probability", "value"]
-WIDTH = 1.2815515655446004
-"""Standard deviations to either side of the mean within which a normal variable lies with probability 0.8."""
-EXPOSURE_FLOOR = 0.2
-"""Added to an expected exposure, with the population's share of successes, before successes are divided by it."""
 CLIPPED = 0.005
 """Smallest and, from 1, largest probability whose logit is taken."""
 
@@ -44,7 +44,9 @@ class ChanceScale:
         self.form: Form
         self.channels: tuple[int, ...] = ()
         """Numbers of the channels that the chance is read from; none where it is the expected reward."""
-        reward = model.reward
+        reward, calibration = model.reward, model.calibration
+        self._numbers = calibration.slope, calibration.shift, calibration.spread
+        self._noise, self._line = model.item_noise, float(reward.of(reward.threshold))
         is_every_reaction_a_success = reward.threshold <= reward.low
         liked, success, exposed = (self._channel(*kind) for kind in KINDS)
         if reward.kind in ("raw", "scaled"):
@@ -75,7 +77,16 @@ class ChanceScale:
         )
         return np.clip((success + 1e-9) / np.where(np.abs(exposed + 2e-9) > 1e-12, exposed + 2e-9, 1.0), 0.02, 0.98)
 
-    def of_engine(self, engine: ScoringEngine, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
+    def of_shown(self, engine: "ScoringEngine", rows: list[int], means: list[float], stds: list[float]) -> Columns:
+        """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
+        if self.form == "value":
+            return backend.loops.chances_of_values(rows, means, stds, self._noise, self._line)
+        if self.form == "liked" and (moments := engine.tracked_z(self.channels[0])):
+            return backend.loops.chances_of_logits(rows, *moments, *self._numbers)
+        chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
+        return chance.tolist(), low.tolist(), high.tolist()
+
+    def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
         if self.form == "liked":
             return self.from_logit(*engine.z_moments_at(self.channels[0], rows))
@@ -95,12 +106,8 @@ class ChanceScale:
         return self.from_expectation(rows, means, stds**2)
 
     def from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike) -> Chances:
-        """E[sigmoid(a z + b)] of z ~ N(m, s^2 v), by the probit approximation, and its quantiles."""
-        slope, shift, spread = self._numbers
-        mean, var = np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64)
-        middle = slope * mean + shift
-        chance = sigmoid(middle / np.sqrt(1.0 + np.pi / 8.0 * (slope * spread) ** 2 * var))
-        return _around(chance, middle, slope * spread * WIDTH * np.sqrt(var))
+        """Chances from the mean and variance of the logit, before calibration."""
+        return Chances(*logit_chances(m, v, *self._numbers))
 
     def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
         """Chances where they follow from the expected rewards: a mean probability needs no further averaging."""
@@ -112,13 +119,14 @@ class ChanceScale:
     def _from_probability(self, p: FloatArray, variances: FloatArray) -> Chances:
         slope, shift, spread = self._numbers
         middle = slope * np.log(p / (1.0 - p)) + shift
-        return _around(sigmoid(middle), middle, slope * spread * WIDTH * np.sqrt(variances) / (p * (1.0 - p)))
+        half = slope * spread * WIDTH * np.sqrt(variances) / (p * (1.0 - p))
+        return Chances(*chances_around(sigmoid(middle), middle, half))
 
     def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
         """Expected successes per exposure, drawn toward the population's own ratio."""
         exposure = np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR
         success = np.maximum(z_success, 0.0) + EXPOSURE_FLOOR * self.prior_ratio[rows]
-        return np.asarray(np.clip(success / exposure, 2 * CLIPPED, 1.0 - 2 * CLIPPED))
+        return np.asarray(np.clip(success / exposure, CLIPPED, 1.0 - CLIPPED))
 
     def _from_ratio(self, mean: FloatArray, cov: FloatArray, rows: IntArray) -> Chances:
         success, exposed = (self.model.channels[number] for number in self.channels)
@@ -130,24 +138,9 @@ class ChanceScale:
         return self._from_probability(r, np.maximum(np.einsum("kd,de,ke->k", x, own_cov, x), 0.0))
 
     def _from_value(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
-        line, noise = float(self.model.reward.of(self.model.reward.threshold)), self.model.item_noise[rows]
-        columns = []
-        for z, v, n in zip(means.tolist(), variances.tolist(), noise.tolist(), strict=True):
-            half, inside = WIDTH * sqrt(v), 1.0 / sqrt(2.0 * n)
-            p = 0.5 * (1.0 + erf((z - line) / sqrt(2.0 * (v + n))))
-            low, high = (0.5 * (1.0 + erf((z + side - line) * inside)) for side in (-half, half))
-            columns.append((p, min(low, p), max(high, p)))
-        return Chances(*np.array(columns).reshape(-1, 3).T)
-
-    @property
-    def _numbers(self) -> tuple[float, float, float]:
-        calibration = self.model.calibration
-        return calibration.slope, calibration.shift, calibration.spread
+        stds = np.sqrt(variances)
+        columns = backend.loops.chances_of_values(rows.tolist(), means.tolist(), stds.tolist(), self._noise, self._line)
+        return Chances(*map(np.array, columns))
 
 
 KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))
-
-
-def _around(chance: FloatArray, middle: FloatArray, half: FloatArray) -> Chances:
-    """The chance with the interval whose logits are `middle` -+ `half`, widened to contain it."""
-    return Chances(chance, np.minimum(sigmoid(middle - half), chance), np.maximum(sigmoid(middle + half), chance))

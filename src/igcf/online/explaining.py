@@ -7,10 +7,11 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.model import Model
 from igcf.model.channel import activations, gradients
-from igcf.online.absence import Record
+from igcf.online.absence import LinearAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.evidence import logged_evidence, neighbours_share
 from igcf.online.learning import belief_from_history, beliefs_along, contributions, evidence, prior_belief
+from igcf.online.monotone import monotone_learning
 
 
 class Shown(NamedTuple):
@@ -43,7 +44,8 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
         prior, amounts = contributions(model, *shown, row)
         return Parts(prior, np.zeros(0), 0.0, amounts)
     start = logged_evidence(model).belief(record)
-    parts = (_linear_parts if model.is_linear else _path_parts)(model, record, start, shown, row)
+    is_linear = model.is_linear and monotone_learning(model) is None
+    parts = (_linear_parts if is_linear else _path_parts)(model, record, start, shown, row)
     return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
 
 
@@ -55,8 +57,9 @@ def _linear_parts(model: Model, record: Record, start: Belief, shown: Shown, row
     amounts = np.zeros(0)
     if shown.rows:
         X, rewards, noise = evidence(model, *shown)
-        amounts = (X @ direction) * (rewards - X @ prior.mean) / noise
+        amounts = ((X @ direction) * (rewards - X @ prior.mean) / noise).reshape(len(shown.rows), -1).sum(axis=1)
     [block] = logged_evidence(model).blocks
+    assert isinstance(block, LinearAbsence)  # noqa: S101
     kept = shown.forgetting ** len(shown.rows)
     logged, absence = block.surprises(record) @ direction, block.surprise_of_absence(record) @ direction
     return Parts(float(x @ prior.mean), kept * logged, kept * float(absence), amounts)

@@ -7,8 +7,11 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Evidence
+from igcf.online.backend import Evidence, Moments
 from igcf.online.belief import Belief
+from igcf.online.monotone import MonotoneLearning, monotone_learning
+
+NO_MOMENTS = Moments((), ())
 
 
 def prior_belief(model: Model) -> Belief:
@@ -18,7 +21,10 @@ def prior_belief(model: Model) -> Belief:
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
     """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
-    return _after(belief, model, [row], [value])
+    monotone = monotone_learning(model)
+    if monotone is None:
+        return _after(belief, model, [row], [value])
+    return _in_turn(belief, monotone, [row], [value])
 
 
 def beliefs_along(
@@ -36,14 +42,26 @@ def belief_from_history(
     model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
 ) -> Belief:
     """Return the belief after a whole history, from `start` or the prior; equals learning it reaction by reaction."""
-    prior = prior_belief(model)
+    prior, monotone = prior_belief(model), monotone_learning(model)
     belief = start or prior
-    if forgetting == 1.0 or model.has_identity_links:
+    if monotone is not None and forgetting == 1.0:
+        return _in_turn(belief, monotone, rows, values)
+    if monotone is None and (forgetting == 1.0 or model.has_identity_links):
         kept = belief if start is None else belief.decayed(prior, forgetting ** len(rows))
         return _after(kept, model, rows, values, forgetting)
     for belief in beliefs_along(model, rows, values, forgetting, start):  # noqa: B007
         pass
     return belief
+
+
+def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values: list[float]) -> Belief:
+    """Return the belief after some reactions, each counted as what was known when it came allows."""
+    mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
+    for row, value in zip(rows, values, strict=True):
+        rewards = monotone.rewards_of_one(mean, cov, row, value)
+        for block, own in zip(monotone.blocks, rewards, strict=True):
+            backend.loops.observe_and_rescore(mean, cov, block, row, own, NO_MOMENTS)
+    return Belief(mean, cov)
 
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
@@ -76,7 +94,7 @@ def contributions(
     prior = prior_belief(model)
     if not rows:
         return _expected(model, prior, item_row), np.zeros(0)
-    if not model.is_linear:
+    if not model.is_linear or monotone_learning(model) is not None:
         path = [prior, *beliefs_along(model, rows, values, forgetting)]
         means = np.array([_expected(model, belief, item_row) for belief in path])
         return float(means[0]), np.diff(means)

@@ -17,9 +17,10 @@ from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances, ChanceScale
 from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief, learn_record, logged_record, neighbours_share
+from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
+from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy, named_policy
 from igcf.online.selection import selection_details
 
@@ -176,7 +177,10 @@ class Session:
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
         self._n_skips = 0
+        self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
+        if self._record is not None and self.policy.needs_variances:
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to what is believed after the logged reactions and the history."""
@@ -229,12 +233,31 @@ class Session:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
-        return self._engine.means[0].astype(np.float64), np.sqrt(self._engine.variances[0].astype(np.float64))
+        means = self._engine.means[0].astype(np.float64)
+        for row, (least, most) in self._own_bounds().items():
+            means[row] = min(max(means[row], least[0]), most[0])
+        return means, np.sqrt(self._engine.variances[0].astype(np.float64))
 
     def chances(self) -> Chances:
         """Chance and interval of every item, in the order of `model.item_ids`."""
         means, stds = self.moments()
-        return self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+        chance, low, high = self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+        for row, (least, most) in self._own_bounds().items():
+            chance[row] = min(max(chance[row], least[1]), most[1])
+        return Chances(chance, np.minimum(low, chance), np.maximum(high, chance))
+
+    def _own_bounds(self) -> dict[int, Bound]:
+        """Bounds of what is told of items that this user reacted to, where learning is not monotone in full."""
+        if not self._rows or self.model.usage.is_sound:
+            return {}
+        if self._bounds is None:
+            start = None if self._record is None else logged_evidence(self.model).belief(self._record)
+            self._bounds = OwnBounds(self._chance_scale, self._forgetting, start)
+        bounds, offset = self._bounds.of(self._rows, self._values), self.offset
+        if offset is None:
+            return bounds
+        shifts = {row: np.array([offset[row], 0.0]) for row in bounds}
+        return {row: (least + shifts[row], most + shifts[row]) for row, (least, most) in bounds.items()}
 
     def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
         return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
@@ -259,8 +282,8 @@ class Session:
             policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
-        chances = self._chances_at(rows, means, stds)
-        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *(each.tolist() for each in chances))
+        chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
@@ -282,7 +305,8 @@ class Session:
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the candidates"
+                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the "
+                "candidates"
             )
         return available
 
@@ -326,6 +350,7 @@ class Session:
             self._values.pop()
             self._engine.set_belief(prior_belief(self.model), is_within_prior=True)
             self._learn_past(None)
+            self._bounds = None
         self._refresh(row)
         self._refresh(self._step_before(self._skip_rounds - 1))
         return self.model.item_ids[row]
@@ -337,8 +362,8 @@ class Session:
     def _refresh(self, row: int | None) -> None:
         """Show or hide an item according to the reactions and the latest skips."""
         if row is not None:
-            is_shown = row not in self._rows and row not in self._steps[-self._skip_rounds :]
-            is_shown = is_shown and (self._record is None or row not in self._record.rows)
+            is_logged = self._record is not None and row in self._record.rows
+            is_shown = not is_logged and row not in self._rows and row not in self._steps[-self._skip_rounds :]
             self._n_unseen += int(is_shown) - int(self._unseen[0, row])
             self._unseen[0, row] = is_shown
 
@@ -347,17 +372,26 @@ class Session:
         row = self.model.item_row(item_id)
         shown = Shown(self._rows, self._values, self._forgetting)
         parts = parts_of_mean(self.model, self._record, shown, row)
+        mean, amounts = parts.total, parts.shown
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
-        chances = self._chances_at([row], [parts.total], [std])
+        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
+        if row in self._rows and row in (bounds := self._own_bounds()):
+            least, most = bounds[row]
+            told = min(max(mean, float(least[0])), float(most[0]))
+            amounts[len(self._rows) - 1 - self._rows[::-1].index(row)] += told - mean
+            mean, chance = told, min(max(chance, float(least[1])), float(most[1]))
+            low, high = min(low, chance), max(high, chance)
         return Explanation(
             item_id,
             parts.prior,
-            _contributions(self.history, parts.shown),
-            parts.total,
+            _contributions(self.history, amounts),
+            mean,
             std,
             _contributions(self.logged, parts.logged),
             parts.absence,
-            *(float(each[0]) for each in chances),
+            chance,
+            low,
+            high,
         )
 
 

@@ -11,7 +11,19 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.types import Arrays, Block, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
+from igcf.online.backend.numpy_chance import Columns
+from igcf.online.backend.types import (
+    Arrays,
+    Block,
+    Bounds,
+    Classes,
+    Evidence,
+    MakeRng,
+    Mixture,
+    Moments,
+    Query,
+    Selection,
+)
 
 MOST_CHANNELS = 8
 """Channels that the native loops have room for."""
@@ -51,6 +63,42 @@ class NativeBackend(NumpyBackend):
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
 
     @staticmethod
+    def counted_classes(
+        rules: Classes, means: FloatArray, covs: FloatArray, rows: IntArray, classes: IntArray
+    ) -> IntArray:
+        """As which class the reaction of each of many users counts."""
+        if len(rules.starts) > MOST_CHANNELS:
+            return NumpyBackend.counted_classes(rules, means, covs, rows, classes)
+        counted: IntArray = np.empty(len(rows), dtype=np.int64)
+        numbers = (np.ascontiguousarray(each, dtype=np.int64) for each in (rows, classes))
+        _native.counted_classes(rules, np.ascontiguousarray(means), np.ascontiguousarray(covs), *numbers, counted)
+        return counted
+
+    @staticmethod
+    def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
+        """As which class the reaction of one user counts."""
+        counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
+        return int(counted[0])
+
+    @staticmethod
+    def chances_of_logits(
+        rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, shift: float, spread: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items from the means and variances of the logit."""
+        if len(rows) > MOST_SELECTED or z.dtype != np.float32:
+            return NumpyBackend.chances_of_logits(rows, z, variances, slope, shift, spread)
+        return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def chances_of_values(
+        rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items whose reward is a value."""
+        if len(rows) > MOST_SELECTED:
+            return NumpyBackend.chances_of_values(rows, means, stds, noise, line)
+        return _native.chances_of_values(rows, means, stds, noise, line)  # type: ignore[no-any-return]
+
+    @staticmethod
     def observe_and_rescore(
         mean: FloatArray, cov: FloatArray, block: Block, row: int, rewards: tuple[float, ...], moments: Moments
     ) -> None:
@@ -68,6 +116,13 @@ class NativeBackend(NumpyBackend):
         """Carry one update of each of many users over to all items, in place."""
         rescore = _native.rescore_users if products.dtype == np.float32 else NumpyBackend.rescore_users
         rescore(products, steps, z, variances)
+
+    @staticmethod
+    def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
+        """Return the sum over all items of x sigmoid(x . user) / noise, in one pass over the items."""
+        slope = np.empty(len(user))
+        _native.absence_slope(vectors, noise, np.ascontiguousarray(user), slope)
+        return slope
 
     @staticmethod
     def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

@@ -70,7 +70,7 @@ def variances_of(items: AnyFloatArray, cov: FloatArray, rows: IntArray | None = 
 
 def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
     """The sum over all items of x sigmoid(x . user) / noise, shape (d,), for vectors (items, d) in single precision."""
-    p = sigmoid(vectors @ user.astype(vectors.dtype))
+    p = sigmoid(np.asarray(vectors @ user.astype(vectors.dtype)))
     return ((p / noise).astype(vectors.dtype) @ vectors).astype(np.float64)
 
 
