@@ -12,7 +12,7 @@ from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
 from igcf.online import Recommender
 from igcf.training.experts import neighbours as fitting
-from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_users, ndcg
+from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_records, ndcg
 from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
 from tests.training.worlds import checkerboard
 
@@ -122,8 +122,8 @@ def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
 
 def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
     log = checkerboard(300, 10)
-    assert drawn_users(log, 0).shape == (200, 10)
-    np.testing.assert_array_equal(drawn_users(log, 0), drawn_users(log, 0))
+    assert drawn_records(log, 0).shape == (200, 10)
+    np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
 
 
 def test_evaluation_of_new_users_does_not_fit_the_map() -> None:

@@ -16,8 +16,10 @@ from igcf.training import pretrain
 
 OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed", "neighbours")
 """Settings of the experts that follow from the experiment."""
-FIT: dict[str, Any] = {field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK}
-"""Settings of the experts that a method may change, with the project's defaults."""
+FIT: dict[str, Any] = {
+    field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK
+} | {"objective": 0.0, "calibrated": False}
+"""Settings of the experts that a method may change, with the project's defaults; the protocols count hits."""
 DEFAULTS: dict[str, Any] = {
     **FIT,
     "neighbours": False,  # new users do not need them

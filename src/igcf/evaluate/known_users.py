@@ -14,6 +14,8 @@ N_RANKED = 100
 """Number of items that are ranked for each user; what lies below counts as not found."""
 NDCG_AT = (10, 100)
 RECALL_AT = (20, 50)
+N_USERS = 600
+"""Number of test users, where a fifth of the users is as many."""
 MIN_REACTIONS = 5
 """Least number of reactions of a test or validation user."""
 FIT_ROUNDS = 40

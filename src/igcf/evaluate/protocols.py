@@ -8,16 +8,18 @@ import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.baselines import Task
-from igcf.data import DATASETS, Interactions, cold_start, taste_drift
+from igcf.data import Interactions, cold_start, success_in, taste_drift
+from igcf.data.registry import known_dataset
 from igcf.errors import ConfigError
 from igcf.evaluate import known_users
 from igcf.evaluate.returning import LOGGED, Part
-from igcf.model import Reward
+from igcf.evaluate.sizes import fitting_size
 
 Protocol = Literal["cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning"]
 PROTOCOLS: tuple[Protocol, ...] = ("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning")
 CUTOFFS = (10, 20, 40, 60, 120)
 MIN_REACTIONS = 120
+N_USERS = 200
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Setup:
     satisfied: float
     split: Literal["time", "users", "auto"] = "auto"
     by_activity: bool = True
-    n_users: int = 200
+    n_users: int = N_USERS
     n_validation: int = 200
     min_reactions: int = MIN_REACTIONS
     reward: Literal["raw", "satisfied"] = "raw"
@@ -62,6 +64,18 @@ class Setup:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
+
+    @property
+    def sentence(self) -> str:
+        """One line for people: how long, with whom, and how they were chosen."""
+        lengths = " and ".join(
+            f"{each.rounds} rounds" + (f" of {each.slate} items" if each.slate > 1 else "") for each in self.sessions
+        )
+        split = {"time": "split in time", "users": "split by users", "auto": "split in time where there are times"}
+        return (
+            f"experiment: {lengths} with at most {self.n_users} test users of at least {self.min_reactions} reactions; "
+            f"{split[self.split]}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,42 +109,49 @@ def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
     slate: int | None = None,
     satisfied: float | None = None,
     split: Literal["time", "users", "auto"] | None = None,
-    n_users: int = 200,
+    n_users: int | None = None,
     min_reactions: int | None = None,
 ) -> Setup:
     """Return the experiment as the paper runs it on this data set, with changes.
 
-    A log that igcf does not know by name counts a reaction in the upper quarter of its range as a success, is split
-    in time where it has times, and tests the most active cold users.
+    In a log that igcf does not know by name, the rounds, the least number of reactions of a test user, the number of
+    test users and the split are what the log allows (`fitting_size`) where they are not given; what counts as a success
+    is chosen from the values (`igcf.data.what_is_a_success`).
     """
     if protocol not in PROTOCOLS:
         raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
     sessions = _sessions(protocol, rounds, slate)
+    info = known_dataset(data)
+    default_split: Literal["time", "users", "auto"] = "auto"
     if protocol == "known-users":
         if rounds is not None or slate is not None:
-            raise ConfigError("known users are ranked for once; --rounds and --slate belong to other protocols")
+            raise ConfigError("known users are ranked for once; rounds and slate belong to other protocols")
         sessions = (Session(1, known_users.n_ranked(data)),)
+        default_users, least = known_users.N_USERS, known_users.MIN_REACTIONS
+    elif info is None:
+        size = fitting_size(data, split or "auto", max(session.rounds * session.slate for session in sessions))
+        if rounds is None:
+            sessions = tuple(
+                Session(max(1, min(each.rounds, size.n_shown // each.slate)), each.slate) for each in sessions
+            )
+        default_split, default_users, least = size.split, size.n_users, min(size.n_shown, sessions[0].rounds)
+    else:
+        default_split, default_users, least = info.default_split, N_USERS, MIN_REACTIONS
     shown = max(session.rounds * session.slate for session in sessions)
     if shown > data.n_items:
         raise ConfigError(
-            f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower --rounds or --slate"
+            f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower rounds= or slate="
         )
-    info = DATASETS.get(data.name)
-    if satisfied is None:
-        satisfied = info.satisfied if info else Reward.from_log(data.values, "raw").threshold
-    if min_reactions is None:
-        least = known_users.MIN_REACTIONS if protocol == "known-users" else MIN_REACTIONS
-        min_reactions = least if info or protocol == "known-users" else min(least, sessions[0].rounds)
     return Setup(
         dataset=data.name,
         protocol=protocol,
         sessions=sessions,
-        satisfied=satisfied,
-        split=split or (info.default_split if info else "auto"),
+        satisfied=success_in(data).threshold if satisfied is None else satisfied,
+        split=split or default_split,
         by_activity=info.by_activity if info else True,
-        n_users=n_users,
-        n_validation=max(150, n_users // 2) if protocol == "known-users" else 200,
-        min_reactions=min_reactions,
+        n_users=n_users or default_users,
+        n_validation=max(150, (n_users or default_users) // 2) if protocol == "known-users" else 200,
+        min_reactions=least if min_reactions is None else min_reactions,
         reward="satisfied" if data.name == "kuairec" else "raw",  # watch ratios are no ratings
     )
 

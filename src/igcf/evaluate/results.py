@@ -223,9 +223,7 @@ def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
     for session in setup.sessions:
         here = [row for row in rows if row.outcome.session == session]
         for label, reference, curve, t in _pairs(setup, session, here):
-            scores = [
-                _user_scores([row for row in here if row.method == name], curve, t) for name in (label, reference)
-            ]
+            scores = [user_scores([row for row in here if row.method == name], curve, t) for name in (label, reference)]
             users = sorted(scores[0].keys() & scores[1].keys())
             ours, theirs = (np.array([each[user] for user in users]) for each in scores)
             is_plain = session.slate == 1 or setup.protocol == "known-users"
@@ -265,7 +263,8 @@ def _references(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve:
     return dict.fromkeys(labels, max(baselines, key=mean))
 
 
-def _user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
+def user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
+    """Return what each user got from one method after `t` rounds, the mean over seeds."""
     return per_user(
         [dict(zip(row.outcome.user_ids, row.curves[curve][:, t - 1].tolist(), strict=True)) for row in rows]
     )

@@ -90,6 +90,7 @@ def _comparison_table(results: Results) -> Table:
         title="Paired comparisons over users (Wilcoxon signed-rank, rank-biserial effect, Holm's correction)",
         header=("method", "against", "metric", "difference", "effect", "p", "p corrected"),
         rows=tuple(rows),
+        n_keys=3,
     )
 
 

@@ -1,5 +1,7 @@
 """Whether the parts of a model fit together and hold usable numbers."""
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +11,13 @@ from igcf.errors import ModelError
 
 if TYPE_CHECKING:
     from igcf.model.model import Model
+
+RESERVED_KIND = "skip"
+"""Kind of feedback that is no evidence: the item is put aside."""
+
+
+LARGEST_NUMBER = 1e9
+"""Products of three such numbers are still finite in single precision."""
 
 
 def check_shapes(model: "Model") -> None:
@@ -63,10 +72,14 @@ def check_numbers(model: "Model") -> None:
     """Refuse what is not finite, no variance, or no covariance."""
     if model.item_variances.shape != model.item_vectors.shape:
         raise ModelError(f"item_variances has shape {model.item_variances.shape}, expected {model.item_vectors.shape}")
-    numbers: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
-    numbers += [part for channel in model.channels for part in (channel.vectors, channel.noise_var)]
+    scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
+    scored += [channel.vectors for channel in model.channels]
+    numbers = scored + [channel.noise_var for channel in model.channels]
     if not all(np.isfinite(part).all() for part in numbers):
         raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in scored)
+    if largest > LARGEST_NUMBER:
+        raise ModelError(f"the model holds a number of size {largest:g}; beyond {LARGEST_NUMBER:g} scores overflow")
     if not all((channel.noise_var > 0).all() for channel in model.channels):
         raise ModelError("noise_var must be positive for every item")
     if (model.item_variances < 0).any():
@@ -76,3 +89,15 @@ def check_numbers(model: "Model") -> None:
         raise ModelError("prior_cov is not symmetric")
     if np.linalg.eigvalsh(model.prior_cov)[0] < -1e-8 * scale:
         raise ModelError("prior_cov has negative eigenvalues; a covariance has none")
+
+
+def checked_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of the kinds of feedback as numbers; refuse what is none, and the name `skip`."""
+    found = {}
+    for kind, value in kinds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not isfinite(value):
+            raise ModelError(f"kind {kind!r} has the value {value!r}; expected a finite number")
+        if not kind or kind == RESERVED_KIND:
+            raise ModelError(f"a kind of feedback cannot be called {kind!r}; `skip` puts an item aside")
+        found[str(kind)] = float(value)
+    return found
