@@ -14,15 +14,17 @@ from igcf.model import Channel, Model, Term
 from igcf.online import Greedy, Ucb
 from igcf.training import pretrain
 
-OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed", "neighbours")
+OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
 """Settings of the experts that follow from the experiment."""
+OF_THE_PROTOCOL: dict[str, Any] = {"objective": 0.0, "calibrated": False, "neighbours": False}
+"""Settings of the experts in which a method differs from the project's defaults: the protocols count hits of new users."""
 FIT: dict[str, Any] = {
-    field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK
-} | {"objective": 0.0, "calibrated": False}
-"""Settings of the experts that a method may change, with the project's defaults; the protocols count hits."""
+    field.name: field.default for field in fields(ExpertsConfig) if field.name not in {*OF_THE_TASK, *OF_THE_PROTOCOL}
+}
+"""Settings of the experts that a method may change, with the project's defaults."""
 DEFAULTS: dict[str, Any] = {
     **FIT,
-    "neighbours": False,  # new users do not need them
+    **OF_THE_PROTOCOL,
     "experts": "both",
     "exposure": True,
     "tempered": True,
@@ -55,8 +57,7 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         validate_rounds=task.rounds * task.slate,
         seed=int(rng.integers(2**31)),
         progress=False,
-        neighbours=settings["neighbours"],
-        **{name: settings[name] for name in FIT},
+        **{name: settings[name] for name in (*FIT, *OF_THE_PROTOCOL)},
     )
 
 
