@@ -17,7 +17,7 @@ from igcf.training import pretrain
 OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
 """Settings of the experts that follow from the experiment."""
 OF_THE_PROTOCOL: dict[str, Any] = {"objective": 0.0, "calibrated": False, "neighbours": False}
-"""Settings of the experts in which a method differs from the project's defaults: the protocols count hits of new users."""
+"""Settings of the experts that differ from the project's defaults: the protocols count hits of new users."""
 FIT: dict[str, Any] = {
     field.name: field.default for field in fields(ExpertsConfig) if field.name not in {*OF_THE_TASK, *OF_THE_PROTOCOL}
 }
