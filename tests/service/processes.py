@@ -7,16 +7,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 
 
+def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for a condition; fails with `what` when it does not come about."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
 class Server:
     """`igcf serve` in processes of its own."""
 
-    def __init__(self, folder: Path, store: str, *options: str, port: int = 0) -> None:
-        command = [sys.executable, "-m", "igcf", "serve", str(folder), "--store", store, "--port", str(port), "--json"]
+    def __init__(self, folder: Path, store: str | None, *options: str, port: int = 0, **environment: str) -> None:
+        command = [sys.executable, "-m", "igcf", "serve", str(folder), "--port", str(port), "--json"]
+        command += [] if store is None else ["--store", store]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a file, not a pipe: nobody reads while it runs
         self.process = subprocess.Popen(
             [*command, *options],
@@ -24,13 +34,13 @@ class Server:
             stderr=self._errors,
             text=True,
             start_new_session=True,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | environment,
         )
         assert self.process.stdout is not None
         text = ""
         while not text.rstrip().endswith("}"):
             line = self.process.stdout.readline()
-            assert line, f"the server did not start: {self._written()}"
+            assert line, f"the server did not start: {self.written()}"
             text += line
         self.url: str = json.loads(text)["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
@@ -69,11 +79,11 @@ class Server:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        text = self._written()
+        text = self.written()
         self._close()
         return text
 
-    def _written(self) -> str:
+    def written(self) -> str:
         self._errors.seek(0)
         return self._errors.read()
 

@@ -164,12 +164,14 @@ def read_log(
     """Read the log that the options name."""
     if from_store is not None:
         try:
-            from igcf.service.store import interactions_from_store
+            from igcf.service.store import read_store
         except ImportError as error:
             raise DataError(
                 f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
             ) from error
-        return interactions_from_store(from_store)
+        log = read_store(from_store)
+        console.print(log.sentence, highlight=False)
+        return log.interactions()
     from igcf.data import load_dataset
 
     assert dataset is not None  # noqa: S101

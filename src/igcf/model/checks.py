@@ -16,6 +16,10 @@ RESERVED_KIND = "skip"
 """Kind of feedback that is no evidence: the item is put aside."""
 
 
+LARGEST_NUMBER = 1e9
+"""Products of three such numbers are still finite in single precision."""
+
+
 def check_shapes(model: "Model") -> None:
     """Refuse parts whose sizes contradict each other, naming the part, its shape and the one expected."""
     first = model.channels[0].vectors
@@ -68,10 +72,14 @@ def check_numbers(model: "Model") -> None:
     """Refuse what is not finite, no variance, or no covariance."""
     if model.item_variances.shape != model.item_vectors.shape:
         raise ModelError(f"item_variances has shape {model.item_variances.shape}, expected {model.item_vectors.shape}")
-    numbers: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
-    numbers += [part for channel in model.channels for part in (channel.vectors, channel.noise_var)]
+    scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
+    scored += [channel.vectors for channel in model.channels]
+    numbers = scored + [channel.noise_var for channel in model.channels]
     if not all(np.isfinite(part).all() for part in numbers):
         raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in scored)
+    if largest > LARGEST_NUMBER:
+        raise ModelError(f"the model holds a number of size {largest:g}; beyond {LARGEST_NUMBER:g} scores overflow")
     if not all((channel.noise_var > 0).all() for channel in model.channels):
         raise ModelError("noise_var must be positive for every item")
     if (model.item_variances < 0).any():

@@ -1,9 +1,11 @@
 """The model folder: `model.safetensors`, `items.parquet`, `meta.json`; whole or absent, checked, never executed."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
+import stat
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +17,7 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from igcf.errors import ModelError
+from igcf.errors import ConfigError, ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
@@ -26,6 +28,14 @@ FORMAT = "igcf-model"
 FORMAT_VERSION = 1
 NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
+MOST_ITEMS, LARGEST_DIM, MOST_CHANNELS = 200_000_000, 16_384, 64
+META_BYTES, OVERHEAD = 64_000_000, 1_000_000
+ITEM_BYTES = 4_096
+"""Bytes of id, title and categories per item, on average, that a model may have."""
+NEIGHBOUR_BYTES = 16_384
+"""Bytes per item that a map between items may have."""
+DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError)
+"""What comes of a description whose parts are missing, of another type, or out of range."""
 
 
 def save_model(model: Model, folder: Path) -> None:
@@ -49,18 +59,22 @@ def save_model(model: Model, folder: Path) -> None:
 
 
 def load_model(folder: Path) -> Model:
-    """Read what `save_model` wrote, or refuse with one sentence."""
+    """Read what `save_model` wrote, or refuse with one sentence.
+
+    Sizes are checked before anything of that size is read, so that a folder from elsewhere cannot fill the memory.
+    """
     meta = _read_meta(folder)
+    limits = _size_limits(folder, meta)
     contents = {}
     for name in (TENSORS, ITEMS):
-        contents[name] = _read(folder, name)
+        contents[name] = _read(folder, name, limits[name])
         if hashlib.sha256(contents[name]).hexdigest() != meta["sha256"].get(name):
             raise ModelError(
                 f"{folder / name} is not the file that was saved (truncated or changed); restore or retrain"
             )
     try:
         tensors = load(contents[TENSORS])
-        items = pl.read_parquet(contents[ITEMS])
+        items = _read_items(contents[ITEMS], meta["items"])
         return Model(
             channels=[
                 Channel(tensors[f"vectors_{i}"], tensors[f"noise_{i}"], Reward(**each.pop("reward")), **each)
@@ -80,7 +94,9 @@ def load_model(folder: Path) -> Model:
             appeared=tensors.get("appeared"),
             usage=Usage.from_dict(meta.get("usage", {})),
         )
-    except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
+    except ModelError:
+        raise
+    except (*DAMAGES, SafetensorError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
 
 
@@ -95,6 +111,45 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
         return None
     sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
     return Neighbours(sources, weights, means, **meta["neighbours"])
+
+
+def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
+    """Compute how large the files of a model of this description can be, in bytes."""
+    try:
+        n, d, channels = meta["items"], meta["dim"], len(meta["channels"])
+        is_possible = type(n) is int and type(d) is int and 0 < n <= MOST_ITEMS and 0 < d <= LARGEST_DIM
+        if not (is_possible and 0 < channels <= MOST_CHANNELS and isinstance(meta["sha256"], dict)):
+            raise ValueError(f"{n!r} items, dim {d!r}, {channels} channels")
+    except DAMAGES as error:
+        raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
+    neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
+    tensors = 8 * (n * (channels + 1) * (d + 1) + n + d * (d + 1)) + neighbours
+    return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
+
+
+def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
+    """Read the table of items after a look at its size: a few bytes of Parquet can stand for gigabytes."""
+    table = pl.scan_parquet(io.BytesIO(content))
+    texts = {"item_id": pl.String, "title": pl.String, "categories": pl.List(pl.String)}
+    schema = table.collect_schema()
+    wrong = [name for name, dtype in texts.items() if name in schema and schema[name] != dtype]
+    if wrong or "item_id" not in schema:
+        raise ModelError(f"the table of items has columns {dict(schema)}; expected {texts}")
+    table = table.select(name for name in texts if name in schema)
+    found = table.select(pl.len()).collect().item()
+    if found != n_items:
+        raise ModelError(f"the table of items has {found} rows, the model {n_items} items")
+    lengths = [pl.col(name).str.len_bytes().sum() for name in ("item_id", "title") if name in schema]
+    lengths += [pl.col("categories").list.join("").str.len_bytes().sum()] if "categories" in schema else []
+    size = sum(table.select(lengths).collect(engine="streaming").row(0))
+    if size > n_items * ITEM_BYTES + OVERHEAD:
+        raise ModelError(
+            f"the table of items holds {size} bytes of text for {n_items} items; expected titles, not books"
+        )
+    items = table.collect()
+    if items["item_id"].null_count() or (items["item_id"] == "").any():
+        raise ModelError("the table of items has items without an id")
+    return items
 
 
 def model_id(folder: Path) -> str:
@@ -160,8 +215,8 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if not (folder / META).is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {META}")
     try:
-        meta = json.loads(_read(folder, META))
-    except ValueError as error:
+        meta = json.loads(_read(folder, META, META_BYTES))
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{folder / META} is not readable JSON ({error}); restore or retrain") from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise ModelError(f"{folder / META} does not describe an igcf model")
@@ -175,9 +230,17 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _read(folder: Path, name: str) -> bytes:
+def _read(folder: Path, name: str, limit: int) -> bytes:
+    """Read a regular file that is not larger than `limit`; a pipe or a device could go on for ever."""
     try:
-        return (folder / name).read_bytes()
+        fd = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise ModelError(f"{folder / name} is not a regular file; the model is not complete")
+            if found.st_size > limit:
+                raise ModelError(f"{folder / name} has {found.st_size} bytes, more than the {limit} its model can need")
+            return file.read(limit)
     except OSError as error:
         raise ModelError(f"cannot read {folder / name}: {error.strerror}; the model is not complete") from error
 

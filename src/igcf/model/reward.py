@@ -15,6 +15,7 @@ from igcf.errors import ConfigError, FeedbackError
 KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 NO_NUMBERS = (bool, np.bool_)  # although a bool is an int
 NUMBERS = (float, int, np.integer, np.floating)
+LONGEST_QUOTE = 80
 FAR_OUTSIDE = 10.0
 """A value this many times larger than anything in the log is a mistake, not a reaction."""
 
@@ -99,7 +100,9 @@ class Reward:
         if type(value) is float and abs(value) <= self._largest:
             return value
         if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
-            raise FeedbackError(f"value {value!r} is a {type(value).__name__}; {self._expected}")
+            shown = repr(value)
+            shown = shown if len(shown) <= LONGEST_QUOTE else f"{shown[:LONGEST_QUOTE]}..."
+            raise FeedbackError(f"value {shown} is a {type(value).__name__}; {self._expected}")
         try:
             number = float(value)
         except OverflowError:  # an int beyond the range of floats

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, covariance_root
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend import Evidence, Moments
@@ -12,6 +12,9 @@ from igcf.online.belief import Belief
 from igcf.online.monotone import MonotoneLearning, monotone_learning
 
 NO_MOMENTS = Moments((), ())
+
+CHUNK = 1024
+"""Reactions whose vectors are gathered at a time where each is looked at by itself."""
 
 
 def prior_belief(model: Model) -> Belief:
@@ -66,8 +69,17 @@ def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
     """Return the belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
-    items = np.array(rows, dtype=np.intp)
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
+    for start, revealed in _evidence_by_block(model, rows, values, forgetting):
+        backend.loops.update_belief(mean, cov, start, revealed)
+    return Belief(mean, cov)
+
+
+def _evidence_by_block(
+    model: Model, rows: list[int], values: list[float], forgetting: float = 1.0
+) -> Iterator[tuple[int, Evidence]]:
+    """Yield where each block of the user's vector begins, and what some reactions reveal about it, oldest first."""
+    items = np.array(rows, dtype=np.intp)
     for span, numbers in model.blocks:
         channels = [model.channels[number] for number in numbers]
         x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))
@@ -77,9 +89,7 @@ def _after(belief: Belief, model: Model, rows: list[int], values: list[float], f
             rewards[:, number], is_logit[:, number] = channel.reward.of(values), channel.link == "logit"
         if forgetting < 1.0:
             noise /= _weights(len(rows), forgetting)
-        evidence = Evidence(x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
-        backend.loops.update_belief(mean, cov, span.start, evidence)
-    return Belief(mean, cov)
+        yield span.start, Evidence(x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
 
 
 def contributions(
@@ -95,14 +105,42 @@ def contributions(
     if not rows:
         return _expected(model, prior, item_row), np.zeros(0)
     if not model.is_linear or monotone_learning(model) is not None:
-        path = [prior, *beliefs_along(model, rows, values, forgetting)]
-        means = np.array([_expected(model, belief, item_row) for belief in path])
+        means = np.fromiter(_expected_along(model, rows, values, forgetting, item_row), np.float64, len(rows) + 1)
         return float(means[0]), np.diff(means)
     x = model.item_vectors[item_row].astype(np.float64)
     X, rewards, noise = evidence(model, rows, values, forgetting)
-    surprise = np.linalg.solve(X @ prior.cov @ X.T + np.diag(noise), rewards - X @ prior.mean)
-    amounts = (X @ (prior.cov @ x) * surprise).reshape(len(rows), -1).sum(axis=1)
+    # M^-1 r = (r - X shift) / noise, where `shift` is how far the mean has moved: O(n d^2), and nothing of size n^2.
+    # With S0 = L L' also a singular S0 will do: shift = L (1 + L' X' X L / noise)^-1 L' X' r / noise.
+    surprise = rewards - X @ prior.mean
+    root = covariance_root(prior.cov)
+    Z = X @ root
+    weighted = Z.T / noise
+    shift = root @ np.linalg.solve(np.eye(Z.shape[1]) + weighted @ Z, weighted @ surprise)
+    amounts = (X @ (prior.cov @ x) * ((surprise - X @ shift) / noise)).reshape(len(rows), -1).sum(axis=1)
     return float(x @ prior.mean), amounts
+
+
+def _expected_along(
+    model: Model, rows: list[int], values: list[float], forgetting: float, item_row: int
+) -> Iterator[float]:
+    """Yield an item's expected reward in the population and after each reaction, holding one belief at a time."""
+    prior = prior_belief(model)
+    yield _expected(model, prior, item_row)
+    if forgetting < 1.0 or monotone_learning(model) is not None:
+        for belief in beliefs_along(model, rows, values, forgetting):
+            yield _expected(model, belief, item_row)
+        return
+    mean, cov = np.array(prior.mean, order="C"), np.array(prior.cov, order="C")
+    for first in range(0, len(rows), CHUNK):
+        part = slice(first, first + CHUNK)
+        revealed = list(_evidence_by_block(model, rows[part], values[part]))
+        for place in range(len(rows[part])):
+            for start, each in revealed:
+                width = len(each.rewards) // len(rows[part])
+                own = slice(place * width, (place + 1) * width)
+                one = Evidence(each.x[own], each.rewards[own], each.noise[own], each.is_logit[own])
+                backend.loops.update_belief(mean, cov, start, one)
+            yield float(model.expected_of(mean, item_row))
 
 
 def evidence(

@@ -9,6 +9,7 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
+from igcf.service.store.database import StoreEvents
 from igcf.service.store.store import Store
 from igcf.service.store.versions import VersionReader
 
@@ -39,17 +40,27 @@ class ServiceContext:
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models_root is None:
             settings = replace(settings, models_root=str(Path(served.folder).parent))
-        store = Store(settings.store, connections=settings.threads + 3)
+        store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
+        if store.database.checkpointer is not None:
+            store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         metrics = Metrics()
+        store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         return cls(
             settings=settings,
             store=store,
             current_model=CurrentModel(served, store.generation()[0] if generation is None else generation),
             users=UsersInMemory(store, settings, metrics.count_session),
-            audit=AuditLog(store, size=settings.audit_queue),
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
             metrics=metrics,
             versions=VersionReader(store),
         )
+
+    def observe(self) -> None:
+        """Set the gauges that tell of this moment."""
+        checkpointer = self.store.database.checkpointer
+        self.metrics.erasure_pending.set(checkpointer is not None and checkpointer.is_pending)
+        self.metrics.audit_waiting.set(self.audit.waiting)
+        self.metrics.generation.set(self.current_model.generation)
 
     def close(self) -> None:
         """Write what is queued, close the connections."""

@@ -1,6 +1,8 @@
 """What the service refuses, and the HTTP status that says so."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from igcf.errors import (
     ConfigError,
@@ -22,6 +24,15 @@ class UnknownEventError(IgcfError):
     """A reaction that is not in the log of this user."""
 
 
+class EventConflictError(IgcfError):
+    """An event id under which another reaction is stored."""
+
+    def __init__(self, message: str, stored: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.stored = stored
+        """The reaction that is stored."""
+
+
 class KeyRequiredError(IgcfError):
     """No key was sent, or one that is not known."""
 
@@ -40,6 +51,7 @@ class ServiceUnavailableError(StoreError):
 
 log = logging.getLogger("igcf.service")
 STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
+LONGEST_MESSAGE = 1000
 STATUS: dict[type[IgcfError], int] = {
     RequestError: 422,
     ConfigError: 422,
@@ -49,6 +61,7 @@ STATUS: dict[type[IgcfError], int] = {
     UnknownItemError: 404,
     UnknownEventError: 404,
     NoItemsLeftError: 409,
+    EventConflictError: 409,
     KeyRequiredError: 401,
     AdminRequiredError: 403,
     OverloadedError: 503,
@@ -61,13 +74,18 @@ def status_of(error: IgcfError) -> int:
     return next((STATUS[each] for each in type(error).__mro__ if each in STATUS), 400)
 
 
-def problem(error: Exception) -> dict[str, str]:
+def problem(error: Exception) -> dict[str, Any]:
     """The one shape of all errors; what ails the store is for the log, not for callers."""
     message = str(error)
     if isinstance(error, StoreError):
         log.error("store failed", extra={"reason": message})
         message = STORE_AWAY
-    return {"error": type(error).__name__, "message": message}
+    if len(message) > LONGEST_MESSAGE:  # it may quote what was sent
+        message = message[:LONGEST_MESSAGE] + "..."
+    told: dict[str, Any] = {"error": type(error).__name__, "message": message}
+    if isinstance(error, EventConflictError) and error.stored is not None:
+        told["stored"] = dict(error.stored)
+    return told
 
 
 def invalid(where: tuple[int | str, ...], message: str) -> RequestError:

@@ -3,9 +3,11 @@
 import os
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+
+from igcf.version import __version__
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -22,13 +24,43 @@ class Metrics:
         self.latency = Histogram("igcf_request_seconds", "Time to answer.", ["route", "method"], buckets=BUCKETS, **own)
         self.shown = Counter("igcf_shown_items", "Items shown, by why: to please or to learn.", ["reason"], **own)
         self.feedback = Counter(
-            "igcf_feedback", "Reactions stored: satisfied, unsatisfied, none (shown, no reaction).", ["kind"], **own
+            "igcf_feedback", "Stored: satisfied, unsatisfied, none (shown, no reaction), skip, logged.", ["kind"], **own
         )
         self.duplicates = Counter("igcf_feedback_duplicates", "Reactions that were known already.", **own)
         self.sessions = Counter(
             "igcf_sessions", "Sessions used: hit (in memory, current) or miss (read from the store).", ["cache"], **own
         )
         self.refused = Counter("igcf_refused", "Requests refused because of load.", **own)
+        self.store_errors = Counter("igcf_store_errors", "Calls of the store that failed.", **own)
+        self.store_retries = Counter("igcf_store_retries", "Calls of the store that were tried again.", **own)
+        self.commit = Histogram("igcf_commit_seconds", "Time to commit a transaction.", buckets=BUCKETS, **own)
+        self.in_flight = Gauge(
+            "igcf_in_flight", "Requests in work, by lane.", ["lane"], multiprocess_mode="livesum", **own
+        )
+        self.ready = Gauge(
+            "igcf_ready", "1 when the last look found nothing amiss.", multiprocess_mode="livemin", **own
+        )
+        self.build = Gauge("igcf_build_info", "1, with the version.", ["version"], multiprocess_mode="livemax", **own)
+        self.build.labels(__version__).set(1)
+        self.erasure_pending = Gauge(
+            "igcf_erasure_pending",
+            "1 while deleted content may still be in SQLite's write-ahead log.",
+            multiprocess_mode="livemax",
+            **own,
+        )
+        self.audit_waiting = Gauge(
+            "igcf_audit_waiting",
+            "Answers waiting to be written to the audit log.",
+            multiprocess_mode="livesum",
+            **own,
+        )
+        self.generation = Gauge(
+            "igcf_model_generation",
+            "Number of the announced model in service, the oldest of all workers.",
+            multiprocess_mode="livemin",
+            **own,
+        )
+        self.worker_restarts = Counter("igcf_worker_restarts", "Workers started again after a death.", **own)
 
     def count_session(self, is_hit: bool) -> None:
         """Count whether a session was in memory."""

@@ -1,11 +1,12 @@
 """From the options of `igcf serve` to a running server: check everything that can be checked before listening."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
+from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import database_url
@@ -20,23 +21,49 @@ class Ready:
 
     url: str
     store: str
+    model: str
+    """Folder of the model that is served."""
     is_exposed: bool
     run: Callable[[], int]
 
 
-def start(model: Path, settings: ServiceSettings, *, host: str, port: int, workers: int) -> Ready:
-    """Check the keys, the model and the store, migrate the store, and bind the address."""
+def start(
+    model: Path, settings: ServiceSettings, *, host: str, port: int, workers: int, is_override: bool = False
+) -> Ready:
+    """Check the keys, the model and the store, migrate the store, and bind the address.
+
+    What the store says is to be served comes before `model`, unless `is_override` makes `model` what it says.
+    """
     if settings.api_key_file is not None:
         Keys.from_file(Path(settings.api_key_file))
-    served = ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
-    opened = Store(settings.store)
-    generation = opened.generation()[0]
-    opened.close()
+    settings = replace(
+        settings,
+        models_root=settings.models_root or str(model.resolve().parent),
+        allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
+    )
+    current = _first_model(model, settings, is_override=is_override)
     bound = bound_socket(host, port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
         store=database_url(settings.store).render_as_string(hide_password=True),
+        model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
-        run=lambda: run(served, settings, bound, workers=workers, generation=generation),
+        run=lambda: run(str(model.resolve()), current, settings, bound, workers=workers),
     )
+
+
+def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
+    url = database_url(settings.store)
+    is_new = url.drivername == "sqlite" and not Path(str(url.database)).exists()
+    if is_new or is_override:
+        ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
+    store = Store(settings.store)
+    try:
+        if is_override:
+            served = ServedModel.from_folder(model, settings)
+            if store.generation()[1] != served.folder:
+                store.announce(served.folder, served.model_id)
+        return CurrentModel.announced(store, model, settings)
+    finally:
+        store.close()

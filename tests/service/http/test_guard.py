@@ -177,13 +177,13 @@ def test_overload_is_told_with_the_time_to_come_back(opened: Any) -> None:
     while type(guard).__name__ != "Guard":
         guard = guard.app
     client.app.middleware_stack = guard
-    guard.in_flight = 1  # as if one request were in work
+    guard.lanes.reads.in_flight = 1  # as if one request were in work
     answer = client.get("/v1/model")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"] == "OverloadedError"
     assert client.get("/healthz").status_code == 200
-    guard.in_flight = 0
+    guard.lanes.reads.in_flight = 0
     assert client.get("/v1/model").status_code == 200
 
 
@@ -269,3 +269,77 @@ def test_an_unforeseen_error_tells_nothing_and_is_logged(
     assert answer.status_code == 500
     assert answer.json() == {"error": "InternalError", "message": "the server made a mistake; see its log"}
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_pages_of_other_origins_can_read_refusals(opened: Any, key_file: Path) -> None:
+    origin = "https://shop.example"
+    client = opened(cors_origins=(origin,), api_key_file=str(key_file), max_body=10)
+    asked = {"Origin": origin}
+    for answer, status in [
+        (client.get("/v1/model", headers=asked), 401),
+        (client.get("/v1/stats", headers=asked | bearer(CLIENT_KEY)), 403),
+        (client.get("/nothing", headers=asked), 404),
+        (client.post("/v1/feedback", content=b"x" * 20, headers=asked | bearer(CLIENT_KEY)), 413),
+    ]:
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == origin
+        assert "retry-after" in answer.headers["access-control-expose-headers"].lower()
+
+
+def test_a_path_that_is_not_utf_8_names_nobody(opened: Any) -> None:
+    client = opened()
+    for name in ("%ff", "%fe", "a%c3"):
+        answer = client.get(f"/v1/users/{name}")
+        assert (answer.status_code, answer.json()["error"]) == (400, "BadRequest")
+    assert client.get("/v1/users/Zo%C3%AB").json()["user"] == "Zoë"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost", 200), ("LOCALHOST:8000", 200), ("[::1]:80", 200), ("evil.example", 400), ("localhost.evil", 400)],
+)
+def test_the_server_answers_to_its_own_names_only(opened: Any, host: str, status: int) -> None:
+    client = opened(allowed_hosts=("localhost", "::1"))
+    assert client.get("/v1/model", headers={"Host": host}).status_code == status
+
+
+def test_health_can_be_asked_without_a_body(opened: Any) -> None:
+    client = opened()
+    for path in ("/healthz", "/readyz"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_a_refused_method_is_told_all_that_are_allowed(opened: Any) -> None:
+    client = opened()
+    assert client.put("/v1/users/ann").headers["allow"] == "DELETE, GET"
+    assert client.put("/v1/users/ann", json={}).headers["allow"] == "DELETE, GET"
+    assert client.delete("/healthz").headers["allow"] == "GET, HEAD"
+
+
+def test_a_batch_that_is_too_long_is_told_so(opened: Any) -> None:
+    client = opened()
+    entry = {"user": "ann", "item": "item-1", "value": 5}
+    for body in ([entry] * 1001, {"feedback": [entry] * 1001}):
+        answer = client.post("/v1/feedback", json=body)
+        assert answer.status_code == 422
+        assert "at most 1000 items" in answer.json()["message"]
+    assert "valid dictionary" in client.post("/v1/feedback", json=5).json()["message"]
+
+
+def test_what_was_sent_is_not_sent_back_whole(opened: Any) -> None:
+    client = opened()
+    answer = client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": "x" * 100_000})
+    assert answer.status_code == 422
+    assert len(answer.content) < 1000
+
+
+def test_operators_see_the_state_of_the_server(opened: Any) -> None:
+    client = opened()
+    client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": 5})
+    client.get("/readyz")
+    text = client.get("/metrics").text
+    for line in ('igcf_in_flight{lane="write"} 0.0', 'igcf_in_flight{lane="health"} 1.0', "igcf_ready 1.0"):
+        assert line in text
+    for name in ("igcf_commit_seconds_count", "igcf_store_errors_total", "igcf_store_retries_total", "igcf_build_info"):
+        assert name in text

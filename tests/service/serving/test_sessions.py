@@ -75,7 +75,7 @@ def test_a_user_forgotten_on_one_server_is_new_on_the_other(open_service: OpenSe
     assert shown(two, "ann") != newcomer
     forget(one, "ann")
     assert len(one.users) == 0
-    two.users.forget_hashed(two.store.forgotten())
+    two.users.forget_hashed(set(two.store.deletions()))
     assert len(two.users) == 0
     assert shown(two, "ann") == newcomer
     for number in range(3):

@@ -1,8 +1,9 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
@@ -15,7 +16,8 @@ from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import invalid, problem, status_of
 from igcf.service.http.authentication import Keys
-from igcf.service.http.guard import Guard, headers_of
+from igcf.service.http.guard import Guard, RouteTable, headers_of
+from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.page import page_routes
 from igcf.service.http.responses import Ready
 from igcf.service.http.routes import admin_routes, catalogue_routes, user_routes
@@ -39,45 +41,51 @@ def create_app(context: ServiceContext) -> FastAPI:
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.include_router(user_routes(context))
-    app.include_router(catalogue_routes(context))
-    app.include_router(admin_routes(context))
-    app.include_router(page_routes())
+    routers = [user_routes(context), catalogue_routes(context), admin_routes(context), page_routes()]
+    for router in routers:
+        app.include_router(router)
     _add_operation_routes(app, context)
-    _add_error_handlers(app)
-    if settings.cors_origins:
+    routes = RouteTable([*app.routes, *(route for router in routers for route in router.routes)])
+    _add_error_handlers(app, routes)
+    app.add_middleware(
+        Guard, settings=settings, keys=keys, metrics=context.metrics, routes=routes, lanes=Lanes(settings)
+    )
+    if settings.cors_origins:  # outside the guard: pages of other origins may read refusals too
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
-            expose_headers=["x-request-id", "retry-after"],
+            expose_headers=["x-request-id", "retry-after", "www-authenticate"],
         )
-    app.add_middleware(Guard, settings=settings, keys=keys, metrics=context.metrics)
     return app
 
 
 def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", tags=["operation"])
     async def healthz() -> dict[str, str]:
         """The process is alive."""
         return {"status": "ok"}
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", tags=["operation"], response_model=Ready, responses={503: {"model": Ready}})
-    def readyz() -> Response:
-        """The store answers and the newest model is loaded."""
-        found = readiness(context)
+    async def readyz() -> Response:
+        """The store can be read and written and the newest model is loaded."""
+        found = await in_lane(lambda: readiness(context))
         model = context.current_model.served.model_id
         answer = Ready(status="not ready" if found else "ready", model=model, problems=found)
         return json_response(answer, 503 if found else 200)
 
     @app.get("/metrics", tags=["operation"], response_class=Response)
-    def metrics() -> Response:
+    async def metrics() -> Response:
         """Counters in the format of Prometheus."""
-        return Response(context.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(
+            await in_lane(context.metrics.exposition), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
 
 
-def _add_error_handlers(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
     @app.exception_handler(IgcfError)
     async def refuse(_: Request, error: Exception) -> JSONResponse:
         status = status_of(error) if isinstance(error, IgcfError) else 500
@@ -85,13 +93,22 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: Exception) -> JSONResponse:
-        first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+        first = _most_telling(error.errors()) if isinstance(error, RequestValidationError) else {}
         return JSONResponse(problem(invalid(first.get("loc", ()), first.get("msg", str(error)))), 422)
 
     @app.exception_handler(HTTPException)
-    async def plain(_: Request, error: Exception) -> JSONResponse:
+    async def plain(request: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
         detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        if status == 405:  # the router names the methods of one route, several may share the path
+            headers["Allow"] = ", ".join(sorted(routes.methods(request.url.path)))
         return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)
+
+
+def _most_telling(errors: Sequence[Any]) -> dict[str, Any]:
+    """Choose among the mistakes found: where a body may have several shapes, not that it is none of the others."""
+    shapes = ("model_type", "model_attributes_type", "list_type", "dict_type")
+    telling: dict[str, Any] = next((each for each in errors if each["type"] not in shapes), errors[0])
+    return telling

@@ -6,21 +6,23 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from igcf.errors import IgcfError
 from igcf.service.errors import OverloadedError, problem, status_of
 from igcf.service.http.authentication import Keys
+from igcf.service.http.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.http.logs import request_id
 from igcf.service.metrics import Metrics
 from igcf.service.settings import ServiceSettings
 
 log = logging.getLogger("igcf.service")
 
-ALWAYS_OPEN = ("/healthz", "/readyz", "/metrics")
-"""Answered also under full load."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 ADMIN_ONLY = (("POST", "/v1/model"), ("GET", "/v1/stats"), ("GET", "/metrics"))
 SAFE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -44,15 +46,55 @@ class BodyTimeoutError(IgcfError):
     """A body that did not arrive in time."""
 
 
-STATUS = {BodyTooLargeError: 413, BodyTimeoutError: 408}
+class BadRequestError(IgcfError):
+    """A request that means different things to different readers."""
+
+
+class NotFoundError(IgcfError):
+    """A path that is none of this server's."""
+
+
+class MethodNotAllowedError(IgcfError):
+    """A method that this path does not know."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        super().__init__("Method Not Allowed")
+        self.allowed = ", ".join(sorted(allowed))
+
+
+STATUS = {
+    BodyTooLargeError: 413,
+    BodyTimeoutError: 408,
+    BadRequestError: 400,
+    NotFoundError: 404,
+    MethodNotAllowedError: 405,
+}
+NAMES = {NotFoundError: "NotFound", MethodNotAllowedError: "MethodNotAllowed", BadRequestError: "BadRequest"}
+CLOSING = (400, 408, 413)
+"""Refusals after which the connection is closed: where the next request would begin is not certain."""
+
+
+class RouteTable:
+    """Which methods a path knows, over all routes that share it."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._routes = [route for route in routes if isinstance(route, Route)]
+
+    def methods(self, path: str) -> set[str]:
+        """Collect the methods of a path; empty for a path that is unknown."""
+        paths = {path, path.rstrip("/")}  # a path with a slash too many is sent on to the one without
+        found = [route.methods or () for route in self._routes if any(map(route.path_regex.match, paths))]
+        return {method for methods in found for method in methods}
 
 
 class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
-    def __init__(self, app: ASGIApp, settings: ServiceSettings, keys: Keys, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServiceSettings, keys: Keys, metrics: Metrics, routes: RouteTable, lanes: Lanes
+    ) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
-        self.in_flight = 0
+        self.routes, self.lanes = routes, lanes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or refuse it in one sentence."""
@@ -74,10 +116,10 @@ class Guard:
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
-        self.in_flight += 1
         try:
-            self._check(scope, headers)
-            await self.app(scope, await self._whole_body(headers, receive), tell)
+            has_body = self._check(scope, headers)
+            whole = await self._whole_body(headers, receive) if has_body else receive
+            await self._admit(scope, whole, tell)  # only now is it work: a body that never comes keeps nobody waiting
         except IgcfError as error:
             await _refuse(error, tell)
         except Exception:
@@ -86,24 +128,60 @@ class Guard:
                 raise
             await _answer(500, {"error": "InternalError", "message": "the server made a mistake; see its log"}, tell)
         finally:
-            self.in_flight -= 1
             self._record(scope, status, time.perf_counter() - started)
             request_id.reset(token)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> bool:
+        """Refuse what can be refused before the body is read; returns whether there is one."""
         path, method = scope["path"], scope["method"]
-        if self.in_flight > self.settings.max_in_flight and path not in ALWAYS_OPEN:
-            self.metrics.refused.inc()
-            raise OverloadedError(f"this server works on {self.settings.max_in_flight} requests already; try again")
+        has_length, has_encoding = "content-length" in headers, "transfer-encoding" in headers
+        if has_length and has_encoding:
+            raise BadRequestError("a request has either Content-Length or Transfer-Encoding, not both")
+        self._check_host(headers)
+        if b"%" in scope.get("raw_path", b""):
+            try:
+                unquote_to_bytes(scope["raw_path"]).decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
         if method != "OPTIONS" and (path.startswith("/v1/") or path == "/metrics"):
             self.keys.check(headers, admin=(method, path) in ADMIN_ONLY)
+        has_body = has_encoding or (has_length and headers["content-length"] != "0")
+        if has_body:  # without one, the router says the same
+            allowed = self.routes.methods(path)
+            if not allowed:
+                raise NotFoundError("Not Found")
+            if method not in allowed:
+                raise MethodNotAllowedError(allowed)
+        return has_body
+
+    def _check_host(self, headers: Headers) -> None:
+        allowed = self.settings.allowed_hosts
+        if not allowed:
+            return
+        name = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]").lower()
+        if name not in allowed:
+            raise BadRequestError("this server is not called by that name; see --allowed-host")
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the request as work and do it, or refuse it where there is too much of its kind already."""
+        lane = self.lanes.of(scope["method"], scope["path"])
+        if lane.in_flight >= lane.max_in_flight:
+            self.metrics.refused.inc()
+            raise OverloadedError(f"this server works on {lane.in_flight} such requests already; try again")
+        token = lane_of_request.set(lane)
+        lane.in_flight += 1
+        self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            lane.in_flight -= 1
+            self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
+            lane_of_request.reset(token)
 
     async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
         """Read the body before any work is done: bounded in size and in time."""
         limit = self.settings.max_body
         length = headers.get("content-length")
-        if length is None and "transfer-encoding" not in headers:
-            return receive
         too_large = BodyTooLargeError(f"the body is larger than {limit} bytes; send it in parts")
         if length is not None and (not length.isdecimal() or int(length) > limit):
             raise too_large
@@ -114,7 +192,7 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        break
+                        raise BadRequestError("the client went away before its body had arrived")
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     more = message.get("more_body", False)
@@ -141,17 +219,20 @@ class Guard:
 
 
 async def _refuse(error: IgcfError, send: Send) -> None:
-    await _answer(STATUS.get(type(error)) or status_of(error), problem(error), send)
+    told = problem(error)
+    told["error"] = NAMES.get(type(error), told["error"])
+    headers = {"Allow": error.allowed} if isinstance(error, MethodNotAllowedError) else {}
+    await _answer(STATUS.get(type(error)) or status_of(error), told, send, headers)
 
 
-async def _answer(status: int, content: dict[str, str], send: Send) -> None:
+async def _answer(status: int, content: dict[str, str], send: Send, extra: dict[str, str] | None = None) -> None:
     body = json.dumps(content).encode()
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        *((name.encode(), value.encode()) for name, value in headers_of(status).items()),
+        *((name.encode(), value.encode()) for name, value in (headers_of(status) | (extra or {})).items()),
     ]
-    if status in (408, 413):
+    if status in CLOSING:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

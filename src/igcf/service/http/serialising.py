@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from igcf.service.http.guard import headers_of
+from igcf.service.http.lanes import in_lane
 
 P = ParamSpec("P")
 Model = TypeVar("Model", bound=BaseModel)
@@ -23,9 +24,12 @@ def json_response(content: BaseModel, status: int = 200) -> Response:
 @overload
 def as_json(route: Callable[P, Coroutine[Any, Any, Model]]) -> Callable[P, Coroutine[Any, Any, Response]]: ...
 @overload
-def as_json(route: Callable[P, Model]) -> Callable[P, Response]: ...
+def as_json(route: Callable[P, Model]) -> Callable[P, Coroutine[Any, Any, Response]]: ...
 def as_json(route: Callable[P, Any]) -> Callable[P, Any]:
-    """Let a route return its response model: FastAPI declares it, and sends what `json_response` makes of it."""
+    """Let a route return its response model: FastAPI declares it, and sends what `json_response` makes of it.
+
+    A route that is not a coroutine runs in a thread of the lane of its request.
+    """
     if inspect.iscoroutinefunction(route):
 
         @wraps(route)
@@ -35,7 +39,7 @@ def as_json(route: Callable[P, Any]) -> Callable[P, Any]:
         return answer_async
 
     @wraps(route)
-    def answer(*args: P.args, **kwargs: P.kwargs) -> Response:
-        return json_response(route(*args, **kwargs))
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> Response:
+        return await in_lane(lambda: json_response(route(*args, **kwargs)))
 
     return answer

@@ -2,9 +2,10 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from igcf.errors import IgcfError, ModelError, StoreError
+from igcf.errors import IgcfError, ModelError
 from igcf.service.context import ServiceContext
 from igcf.service.http.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
@@ -34,7 +35,7 @@ def follow(context: ServiceContext) -> bool:
             return False
         try:
             served = ServedModel.from_folder(Path(folder), context.settings)
-        except IgcfError:
+        except Exception:
             current.problem = f"model generation {generation} cannot be loaded here; see the log"
             raise
         _replace(context, served, generation)
@@ -56,16 +57,30 @@ class Follower:
         self._thread.join(timeout=10)
 
     def _run(self) -> None:
-        told = ""
+        told: dict[str, str] = {}
         while not self._stop.wait(LOOK_EVERY_S):
-            try:
-                follow(self._context)
-                self._context.users.forget_hashed(self._context.store.forgotten())
-                told = ""
-            except (ModelError, StoreError) as error:
-                if str(error) != told:  # once, not twice a second
-                    log.error("cannot follow to the announced model", extra={"reason": str(error)})
-                    told = str(error)
+            self._try("cannot follow to the announced model", self._follow, told)
+            self._try("cannot look for deleted users", self._forget, told)
+            self._try("cannot count", self._context.observe, told)
+
+    def _try(self, message: str, look: Callable[[], None], told: dict[str, str]) -> None:
+        """Look once; whatever goes wrong is logged (once, not twice a second) and tried again in the next turn."""
+        try:
+            look()
+            told.pop(message, None)
+        except Exception as error:  # the thread must outlive any error: nobody else looks
+            reason = f"{type(error).__name__}: {error}"
+            if told.get(message) != reason:
+                log.error(message, extra={"reason": reason}, exc_info=not isinstance(error, IgcfError))
+                told[message] = reason
+
+    def _follow(self) -> None:
+        follow(self._context)
+
+    def _forget(self) -> None:
+        deletions = self._context.store.deletions()
+        self._context.users.forget_hashed(set(deletions))
+        self._context.audit.meet(deletions.items())
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:

@@ -29,6 +29,8 @@ from igcf.service.store.tables import feedback, recommendations, shown, users
 
 log = logging.getLogger("igcf.service")
 STARTED = time.time()
+READY_S = 2.0
+"""How long the store may take to show that it answers."""
 TOP = 10
 RECENT = 100_000
 """Reactions that the counts by item look back on."""
@@ -59,13 +61,17 @@ def statistics(context: ServiceContext) -> Stats:
 def readiness(context: ServiceContext) -> list[str]:
     """Find what keeps this process from answering well; empty when nothing does."""
     problems = [] if context.current_model.problem is None else [context.current_model.problem]
+    database, asked = context.store.database, "did not answer"
     try:
-        context.store.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one())
+        database.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=READY_S)
+        asked = "cannot be written"
+        database.check_writable()
     except StoreError as error:
         log.error("store failed", extra={"reason": str(error)})
-        problems.append("the store did not answer")
+        problems.append(f"the store {asked}")
     if context.audit.waiting >= context.settings.audit_queue:
         problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
+    context.metrics.ready.set(not problems)
     return problems
 
 

@@ -2,9 +2,11 @@
 
 import json
 import logging
+import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +45,15 @@ class AuditLog:
     The writer wakes by the clock: waking it for every answer would cost more than the answer.
     """
 
-    def __init__(self, store: Store, *, size: int) -> None:
+    def __init__(self, store: Store, *, size: int, wait_s: float = 15.0) -> None:
         self._store = store
         self._size = size
+        self._wait_s = wait_s
         self._answers: list[Answer] = []
+        self._written = 0
+        """Answers that have left the list."""
+        self._met: dict[tuple[str, float], int] = dict.fromkeys(store.deletions().items(), 0)
+        """Deletions that have been met, and how many answers had been taken by then: those may be older than it."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stop = threading.Event()
@@ -67,11 +74,22 @@ class AuditLog:
 
     def flush(self) -> None:
         """Write everything taken so far; what cannot be written stays."""
-        with self._writing:
+        if not self._writing.acquire(timeout=self._wait_s):
+            raise StoreError("the audit log is being written and does not get ahead")
+        try:
             while batch := self._answers[:BATCH]:
                 self._write(batch)
                 with self._lock:
                     del self._answers[: len(batch)]
+                    self._written += len(batch)
+        finally:
+            self._writing.release()
+
+    def meet(self, deletions: Iterable[tuple[str, float]]) -> None:
+        """Take note of deleted users (hash, time): what is taken from now on is about those who have come back."""
+        with self._lock:
+            taken = self._written + len(self._answers)
+            self._met = {each: self._met.get(each, taken) for each in deletions}
 
     def close(self) -> None:
         """Write what is left and stop."""
@@ -88,6 +106,16 @@ class AuditLog:
                 log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
                 self._stop.wait(1.0)
 
+    def _is_of_deleted(self, answer: Answer, place: int, hashed: str, gone: dict[str, float]) -> bool:
+        """Whether an answer was given before its user was deleted.
+
+        Clocks may be set back meanwhile: one that was taken after the deletion was met never is, and one that seems to
+        come from the future was taken before they were.
+        """
+        if hashed not in gone or place >= self._met.get((hashed, gone[hashed]), math.inf):
+            return False
+        return answer.time <= gone[hashed] or answer.time > time.time() + 1.0
+
     def _write(self, batch: list[Answer]) -> None:
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
         times: Counter[str] = Counter()
@@ -103,10 +131,11 @@ class AuditLog:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
             connection.execute(sa.delete(forgotten).where(forgotten.c.time < time.time() - FORGET_GRACE_S))
             gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
+            self.meet(gone.items())
             rows = [
                 vars(answer) | {"items": json.dumps(answer.items)}
-                for answer in batch
-                if answer.time > gone.get(hashes[answer.user_id], 0.0)
+                for place, answer in enumerate(batch, start=self._written)
+                if not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
             ]
             if rows:
                 connection.execute(sa.insert(recommendations), rows)

@@ -1,9 +1,13 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
+import math
+import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,11 +15,18 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from igcf.errors import StoreError
+from igcf.service.store.checkpoint import Checkpointer
 from igcf.service.store.migrations import migrate
+from igcf.service.store.watchdog import Watchdog
 
 T = TypeVar("T")
 RETRIES = 5
 BUSY_S = 15
+"""How long tools wait for a lock; the service has a setting."""
+STATEMENT = 2.0
+"""How much longer than for a lock a statement may take."""
+PROBE_S = 2.0
+PROBE_EVERY_S = 1.0
 RETRYABLE_STATES = ("40001", "40P01")  # serialisation failure, deadlock
 
 
@@ -39,83 +50,203 @@ def database_url(store: str) -> sa.URL:
     )
 
 
+def _ignore(*_: float) -> None:
+    """Take no note."""
+
+
+@dataclass(frozen=True)
+class StoreEvents:
+    """Whom to tell what happens to a store."""
+
+    committed: Callable[[float], None] = _ignore
+    """Called with the seconds that a commit took."""
+    retried: Callable[[], None] = _ignore
+    failed: Callable[[], None] = _ignore
+
+
 class Database:
     """One pool of connections; every method opens, uses and returns one of them."""
 
-    def __init__(self, store: str, *, connections: int = 8) -> None:
+    def __init__(self, store: str, *, connections: int = 8, wait_s: float | None = None) -> None:
+        """Connect and migrate.
+
+        Args:
+            store: a SQLite file or a URL.
+            connections: how many to keep open.
+            wait_s: how long to wait for a turn to write or for a lock; a statement may take twice as long. None for
+                tools, whose statements may take as long as they need.
+        """
         url = database_url(store)
         self.name = url.render_as_string(hide_password=True)
         self.is_postgres = url.drivername.startswith("postgresql")
+        self._wait_s = wait_s or BUSY_S
+        self.events = StoreEvents()
+        self._last_write = -math.inf
+        self._file = None if self.is_postgres else Path(str(url.database))
+        self._identity: tuple[int, int] | None = None
+        self._has_wal = False
+        self._watchdog = Watchdog() if self.is_postgres and wait_s is not None else None
+        self.checkpointer = None if self._file is None else Checkpointer(str(self._file))
         # Writers of one process line up here: SQLite's own waiting is by polling and unfair.
         self._writer: threading.Lock | None = None if self.is_postgres else threading.Lock()
-        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 2, "pool_timeout": BUSY_S}
+        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 2, "pool_timeout": self._wait_s}
         if self.is_postgres:
-            options["connect_args"] = {"connect_timeout": 5}
+            # A machine that is gone is noticed by the kernel, a server that hangs by the watchdog.
+            keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+            options["connect_args"] = keepalive | {"connect_timeout": 5, "tcp_user_timeout": int(self._wait_s * 1000)}
         else:
-            options["connect_args"] = {"timeout": BUSY_S, "check_same_thread": False}
+            options["connect_args"] = {"timeout": self._wait_s, "check_same_thread": False}
         self.engine = sa.create_engine(url, **options)
-        if not self.is_postgres:
-            event.listen(self.engine, "connect", _prepare_sqlite)
         # Connections that stay in autocommit: switching one to and fro costs half as much as the read itself.
         self._reader = (
             sa.create_engine(url, isolation_level="AUTOCOMMIT", **options) if self.is_postgres else self.engine
         )
+        if not self.is_postgres:
+            event.listen(self.engine, "connect", self._prepare_sqlite)
+        elif wait_s is not None:
+            for engine in (self.engine, self._reader):
+                event.listen(engine, "connect", self._prepare_postgres)
         try:
             self.write(migrate)
+            self._identity = self._found_identity()
+            self._has_wal = self._wal_exists()
         except BaseException:
             self.close()
             raise
 
-    def read(self, work: Callable[[sa.Connection], T]) -> T:
+    def read(self, work: Callable[[sa.Connection], T], *, within_s: float | None = None) -> T:
         """Run statements that change nothing."""
-        return self._retried(lambda: self._in_reader(work))
+        return self._retried(lambda: self._in_reader(work, within_s))
 
-    def write(self, work: Callable[[sa.Connection], T]) -> T:
+    def write(self, work: Callable[[sa.Connection], T], *, within_s: float | None = None) -> T:
         """Run `work` in one transaction: all of it is durable when this returns, or nothing was changed."""
-        return self._retried(lambda: self._in_writer(work))
+        return self._retried(lambda: self._in_writer(work, within_s))
+
+    def check_writable(self) -> None:
+        """Change something and commit it, unless that was done just now: a full disk, for instance, shows only then."""
+        self._check_file()
+        if time.monotonic() - self._last_write > PROBE_EVERY_S:
+            self.write(_insert_and_delete, within_s=PROBE_S)
 
     def close(self) -> None:
         """Close all connections."""
+        for helper in (self._watchdog, self.checkpointer):
+            if helper is not None:
+                helper.close()
         self.engine.dispose()
         self._reader.dispose()
 
-    def _in_reader(self, work: Callable[[sa.Connection], T]) -> T:
-        with self._reader.connect() as connection:
+    def _in_reader(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
+        with self._reader.connect() as connection, self._limited(connection, within_s):
             return work(connection)
 
-    def _in_writer(self, work: Callable[[sa.Connection], T]) -> T:
-        with self._turn(), self.engine.connect() as connection:
+    def _in_writer(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
+        with (
+            self._turn(within_s or self._wait_s),
+            self.engine.connect() as connection,
+            self._limited(connection, within_s),
+        ):
             if not self.is_postgres:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                self._check_file()
+                if within_s is not None:
+                    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(within_s * 1000)}")
+                try:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                finally:
+                    if within_s is not None:
+                        connection.exec_driver_sql(f"PRAGMA busy_timeout={int(self._wait_s * 1000)}")
             result = work(connection)
+            started = time.perf_counter()
             connection.commit()
+            self.events.committed(time.perf_counter() - started)
+            self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
+            self._last_write = time.monotonic()
             return result
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self, wait_s: float) -> Iterator[None]:
         if self._writer is None:
             yield
-        else:
-            with self._writer:
-                yield
+            return
+        if not self._writer.acquire(timeout=wait_s):
+            raise StoreError(f"the store {self.name} could not be written: other writers took longer than {wait_s:g} s")
+        try:
+            yield
+        finally:
+            self._writer.release()
+
+    @contextmanager
+    def _limited(self, connection: sa.Connection, within_s: float | None) -> Iterator[None]:
+        if self._watchdog is None:
+            yield
+            return
+        fd: int = connection.connection.dbapi_connection.fileno()  # type: ignore[union-attr]
+        with self._watchdog.limit(fd, within_s or STATEMENT * self._wait_s + 1):
+            yield
+
+    def _check_file(self, *, is_committed: bool = False) -> None:
+        """Refuse to go on when the SQLite file is not the one that was opened: what is written would be lost."""
+        is_same = self._identity is None or self._identity == self._found_identity()
+        if not is_same or (is_committed and self._has_wal and not self._wal_exists()):
+            raise StoreError(
+                f"the store {self._file} was deleted or replaced while in use; stop the server, put the file back, and "
+                "start it again"
+            )
+
+    def _found_identity(self) -> tuple[int, int] | None:
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat()
+        except OSError:
+            return (0, 0)
+        return found.st_dev, found.st_ino
+
+    def _wal_exists(self) -> bool:
+        return self._file is not None and os.path.exists(f"{self._file}-wal")
 
     def _retried(self, attempt: Callable[[], T]) -> T:
+        try:
+            return self._tried(attempt)
+        except StoreError:
+            self.events.failed()
+            raise
+
+    def _tried(self, attempt: Callable[[], T]) -> T:
+        started = time.monotonic()
         for tries_left in range(RETRIES - 1, -1, -1):
             try:
                 return attempt()
             except exc.DBAPIError as error:
-                if not tries_left or not _is_passing(error):
+                is_late = time.monotonic() - started > self._wait_s
+                if not tries_left or is_late or not _is_passing(error):
                     raise StoreError(f"the store {self.name} did not answer: {_first_line(error.orig)}") from error
+                self.events.retried()
                 time.sleep(0.02 * (RETRIES - tries_left))
             except exc.SQLAlchemyError as error:  # for instance no free connection within the time limit
                 raise StoreError(f"the store {self.name} did not answer: {_first_line(error)}") from error
         raise AssertionError("unreachable")
 
+    def _prepare_sqlite(self, connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
+        busy = f"busy_timeout={int(self._wait_s * 1000)}"
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", busy):
+            connection.execute(f"PRAGMA {pragma}")
 
-def _prepare_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", f"busy_timeout={BUSY_S * 1000}"):
-        connection.execute(f"PRAGMA {pragma}")
+    def _prepare_postgres(self, connection: Any, _: Any) -> None:
+        wait, whole = int(self._wait_s * 1000), int(STATEMENT * self._wait_s * 1000)
+        connection.execute(
+            f"SET lock_timeout = {wait}; SET statement_timeout = {whole}; "
+            f"SET idle_in_transaction_session_timeout = {whole}"
+        )
+        connection.commit()
+
+
+def _insert_and_delete(connection: sa.Connection) -> None:
+    """Change a page for certain, and leave no trace (SQLite does not write a row that stays as it was)."""
+    row = {"name": f"probe-{uuid.uuid4().hex}"}
+    connection.execute(sa.text("INSERT INTO forgotten (user_hash, time) VALUES (:name, 0)"), row)
+    connection.execute(sa.text("DELETE FROM forgotten WHERE user_hash = :name"), row)
 
 
 def _is_passing(error: exc.DBAPIError) -> bool:

@@ -20,8 +20,8 @@ FORGET_GRACE_S = 60.0
 class Store:
     """All that survives a restart, in SQLite or PostgreSQL; every change is durable when its method returns."""
 
-    def __init__(self, url: str, *, connections: int = 8) -> None:
-        self.database = Database(url, connections=connections)
+    def __init__(self, url: str, *, connections: int = 8, wait_s: float | None = None) -> None:
+        self.database = Database(url, connections=connections, wait_s=wait_s)
 
     def close(self) -> None:
         """Close all connections."""
@@ -75,14 +75,17 @@ class Store:
             return int(deleted)
 
         deleted = self.database.write(work)
-        if not self.database.is_postgres:  # the write-ahead log holds old pages until it is emptied
-            self.database.read(lambda connection: connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").all())
+        if self.database.checkpointer is not None:  # the write-ahead log holds old pages until it is emptied
+            self.database.checkpointer.ask()
         return deleted
 
-    def forgotten(self) -> set[str]:
-        """Read the hashes of the users deleted in the last minute."""
-        query = sa.select(forgotten.c.user_hash).where(forgotten.c.time > time.time() - FORGET_GRACE_S)
-        return {str(row[0]) for row in self.database.read(lambda connection: connection.execute(query).all())}
+    def deletions(self) -> dict[str, float]:
+        """Read the hashes of the users deleted in the last minute, and when they were."""
+        query = sa.select(forgotten.c.user_hash, forgotten.c.time).where(
+            forgotten.c.time > time.time() - FORGET_GRACE_S
+        )
+        rows = self.database.read(lambda connection: connection.execute(query).all())
+        return {str(hashed): float(when) for hashed, when in rows}
 
     def generation(self) -> tuple[int, str]:
         """Read number and folder of the model loaded last by `POST /v1/model`; (0, "") when there was none."""

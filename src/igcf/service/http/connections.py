@@ -1,0 +1,113 @@
+"""Limits of connections: how many, and for how long they may be silent, slow to ask or slow to listen."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from igcf.service.settings import ServiceSettings
+
+_REFUSAL = b'{"error": "OverloadedError", "message": "too many connections; try again"}'
+TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(_REFUSAL), _REFUSAL)
+)
+
+
+def limited_protocol(settings: ServiceSettings) -> Callable[..., asyncio.Protocol]:
+    """Build the protocol class of a server; its connections count against one another."""
+    return partial(LimitedProtocol, settings=settings, open_connections=Counter())
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP of uvicorn with limits of time for everything that the application does not wait for itself.
+
+    The head of a request, the rest of a request that was answered before it had arrived, and an answer that is not
+    taken; the body of a request is the application's, an idle connection uvicorn's.
+    """
+
+    def __init__(self, *args: Any, settings: ServiceSettings, open_connections: Counter[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._settings, self._open = settings, open_connections
+        self._address: str | None = None
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
+        self._seen_cycle: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, or refuse it."""
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        is_full = self._open.total() >= self._settings.max_connections
+        if is_full or self._open[address] >= self._settings.max_connections_per_address:
+            transport.write(TOO_MANY)
+            transport.close()
+            return
+        self._address = address
+        self._open[address] += 1
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        for timer in (self._request_timer, self._answer_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._address is not None:
+            self._open[self._address] -= 1
+            if not self._open[self._address]:
+                del self._open[self._address]
+            self._address = None
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what has arrived."""
+        if self._address is not None:
+            super().data_received(data)
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for a client that does not take its answer."""
+        super().pause_writing()
+        self._give_up_answer_later()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
+
+    def _watch(self) -> None:
+        """Run the timer while a part of a request is owed that nobody else waits for."""
+        if self.cycle is not self._seen_cycle:
+            self._seen_cycle = self.cycle
+            self._stop_request_timer()
+        theirs, ours = self.conn.their_state, self.conn.our_state
+        owes_head = theirs is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
+        owes_rest = theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE)
+        if not (owes_head or owes_rest):
+            self._stop_request_timer()
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(self._settings.header_timeout_s, self._give_up_request)
+
+    def _stop_request_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _give_up_request(self) -> None:
+        self.transport.close()
+        self._give_up_answer_later()  # closing waits until everything is written
+
+    def _give_up_answer_later(self) -> None:
+        if self._answer_timer is None:
+            self._answer_timer = self.loop.call_later(self._settings.send_timeout_s, self.transport.abort)

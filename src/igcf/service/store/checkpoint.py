@@ -1,0 +1,59 @@
+"""Emptying SQLite's write-ahead log, which holds deleted content until then, without keeping anybody waiting."""
+
+import sqlite3
+import threading
+from contextlib import closing
+
+AGAIN_S = 0.2
+"""Pause after an attempt that met a reader or a writer."""
+
+
+class Checkpointer:
+    """A thread that empties the log when asked, and tries again for as long as readers or writers are in the way."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._asked = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether deleted content may still be in the log."""
+        return self._asked.is_set()
+
+    def ask(self) -> None:
+        """Have the log emptied; returns at once."""
+        with self._lock:
+            self._asked.set()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="igcf-checkpoint", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop trying; SQLite itself empties the log when the last connection is closed."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._asked.clear()  # a deletion from here on asks for another turn
+            if not self._is_emptied():
+                self._asked.set()
+                self._stop.wait(AGAIN_S)
+                continue
+            with self._lock:
+                if not self._asked.is_set():
+                    self._thread = None
+                    return
+
+    def _is_emptied(self) -> bool:
+        try:
+            # Without a timeout: an attempt that waited would keep writers from their turn meanwhile.
+            with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error:
+            return False
+        return not busy

@@ -1,0 +1,132 @@
+"""Model folders that were damaged, or made to do damage: one sentence, no harm."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load, save
+
+from igcf.errors import ModelError
+from igcf.model import Model
+from igcf.model.files import _sealed
+from tests.toys import ensemble_model
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    ensemble_model().save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def reseal(folder: Path, change: Change = lambda meta: None) -> None:
+    """Change the description and seal it again, as somebody would who knows the format."""
+    meta = json.loads((folder / "meta.json").read_text())
+    for name in meta["sha256"]:
+        if (folder / name).is_file():
+            meta["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    change(meta)
+    (folder / "meta.json").write_text(json.dumps(_sealed(meta)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.pop("sha256"),
+        lambda meta: meta.update(sha256=[]),
+        lambda meta: meta.pop("channels"),
+        lambda meta: meta.update(channels=[]),
+        lambda meta: meta.update(channels=5),
+        lambda meta: meta["channels"].__setitem__(0, None),
+        lambda meta: meta["channels"][0].update(start="0"),
+        lambda meta: meta["channels"][0].update(start=-1),
+        lambda meta: meta["channels"][0].update(surprise=1),
+        lambda meta: meta["channels"][0]["reward"].update(kind="bliss"),
+        lambda meta: meta["channels"][0]["reward"].update(low="x"),
+        lambda meta: meta.update(terms=[{"weight": 1.0, "channels": None}]),
+        lambda meta: meta.update(terms=[{"weight": 1.0, "channels": ["0"]}]),
+        lambda meta: meta.update(terms=[{"weight": "x", "channels": [0]}]),
+        lambda meta: meta.update(reward=None),
+        lambda meta: meta.update(reward={"kind": "raw"}),
+        lambda meta: meta.update(metadata=[1]),
+        lambda meta: meta.update(items=10**30),
+        lambda meta: meta.update(items="30"),
+        lambda meta: meta.update(items=29),
+        lambda meta: meta.update(dim=-4),
+    ],
+)
+def test_a_description_with_damaged_parts_is_refused(saved: Path, change: Change) -> None:
+    reseal(saved, change)
+    with pytest.raises(ModelError):
+        Model.load(saved)
+
+
+def test_a_description_nested_without_end_is_refused(saved: Path) -> None:
+    (saved / "meta.json").write_text('{"a":' * 100_000)
+    with pytest.raises(ModelError, match="is not readable JSON"):
+        Model.load(saved)
+
+
+@pytest.mark.parametrize("number", [1e30, -1e30, np.inf, np.nan])
+def test_numbers_that_scores_cannot_bear_are_refused(saved: Path, number: float) -> None:
+    tensors = {name: np.array(each) for name, each in load((saved / "model.safetensors").read_bytes()).items()}
+    tensors["vectors_0"][3, 1] = number
+    (saved / "model.safetensors").write_bytes(save(tensors))
+    reseal(saved)
+    with pytest.raises(ModelError, match=r"NaN or infinite|a number of size"):
+        Model.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([None, *(f"i{n}" for n in range(29))], "without an id"),
+        (["", *(f"i{n}" for n in range(29))], "without an id"),
+        (list(range(30)), "has columns"),
+        ([f"i{n}" for n in range(31)], "31 rows, the model 30"),
+    ],
+)
+def test_ids_that_are_none_are_refused(saved: Path, ids: list[Any], message: str) -> None:
+    with (saved / "items.parquet").open("wb") as file:
+        pl.DataFrame({"item_id": ids}).write_parquet(file)
+    reseal(saved)
+    with pytest.raises(ModelError, match=message):
+        Model.load(saved)
+
+
+def test_a_small_file_that_stands_for_a_large_table_is_refused(saved: Path) -> None:
+    with (saved / "items.parquet").open("wb") as file:
+        titles = ["x" * 10_000_000] * 30
+        pl.DataFrame({"item_id": [f"i{n}" for n in range(30)], "title": titles}).write_parquet(file)
+    assert (saved / "items.parquet").stat().st_size < 100_000
+    reseal(saved)
+    with pytest.raises(ModelError, match="bytes of text for 30 items"):
+        Model.load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "items.parquet", "meta.json"])
+def test_pipes_and_devices_are_not_read(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    os.mkfifo(saved / name)
+    with pytest.raises(ModelError):
+        Model.load(saved)
+    (saved / name).unlink()
+    (saved / name).symlink_to("/dev/zero")
+    with pytest.raises(ModelError):
+        Model.load(saved)
+
+
+def test_a_file_larger_than_its_model_is_not_read(saved: Path) -> None:
+    shutil.copy(saved / "model.safetensors", saved / "copy")
+    with (saved / "model.safetensors").open("r+b") as file:
+        file.truncate(10**12)  # takes no place on the disk, and would take all of the memory
+    with pytest.raises(ModelError, match="more than the"):
+        Model.load(saved)

@@ -1,0 +1,169 @@
+"""Workers that die and cannot come back at once, restarts after a swap, and what other users of the machine can see."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from igcf.model.files import model_id
+from igcf.service.client import Client
+from tests.service.conftest import small_model
+from tests.service.postgres import Cluster
+from tests.service.processes import Server, wait_until
+
+pytestmark = pytest.mark.slow
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def start() -> Iterator[StartServer]:
+    """Starts servers; all are stopped after the test."""
+    started: list[Server] = []
+
+    def starter(*arguments: Any, **options: Any) -> Server:
+        started.append(Server(*arguments, **options))
+        return started[-1].wait_until_ready()
+
+    yield starter
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[Path, Path]:
+    """Two models in one folder, which a test may remove."""
+    first, second = tmp_path / "models" / "first", tmp_path / "models" / "second"
+    small_model(40, 3).save(first)
+    small_model(40, 3, seed=1).save(second)
+    return first, second
+
+
+def served_by(server: Server, n: int = 20) -> set[str]:
+    """Ask over fresh connections, so that every worker has its turn."""
+    return {httpx.get(f"{server.url}/v1/model", timeout=20).json()["model"] for _ in range(n)}
+
+
+def restarts(server: Server) -> float:
+    lines = httpx.get(f"{server.url}/metrics", timeout=20).text.splitlines()
+    return sum(float(line.split()[1]) for line in lines if line.startswith("igcf_worker_restarts_total "))
+
+
+def test_a_worker_comes_back_with_the_announced_model_though_the_first_one_is_gone(
+    start: StartServer, tmp_path: Path, models: tuple[Path, Path]
+) -> None:
+    first, second = models
+    server = start(first, str(tmp_path / "s.db"), "--workers", "2")
+    wanted = httpx.post(f"{server.url}/v1/model", json={"folder": str(second)}, timeout=20).json()["model"]
+    shutil.rmtree(first)
+    before = server.workers()
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: restarts(server) == 1, "the worker did not come back")
+    assert served_by(server) == {wanted}
+    assert server.process.poll() is None
+
+
+def test_a_worker_that_cannot_restart_is_tried_again_while_the_others_serve(
+    start: StartServer, tmp_path: Path, models: tuple[Path, Path]
+) -> None:
+    first, second = models
+    server = start(first, str(tmp_path / "s.db"), "--workers", "2")
+    wanted = httpx.post(f"{server.url}/v1/model", json={"folder": str(second)}, timeout=20).json()["model"]
+    wait_until(lambda: served_by(server) == {wanted}, "the swap did not reach all workers")
+    second.rename(tmp_path / "away")
+    os.kill(server.workers()[0], signal.SIGKILL)
+    wait_until(lambda: server.written().count("cannot be loaded") >= 2, "the worker was not tried again")
+    assert served_by(server) == {wanted}
+    (tmp_path / "away").rename(second)
+    wait_until(lambda: restarts(server) == 1, "the worker did not come back")
+    assert served_by(server) == {wanted}
+
+
+def test_workers_outlive_a_database_that_goes_away(start: StartServer, models: tuple[Path, Path]) -> None:
+    cluster = Cluster()
+    try:
+        server = start(models[0], cluster.new_store(), "--workers", "2")
+        cluster.stop()
+        for pid in server.workers():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server.written().count("Error: the store") >= 3, "the workers were not tried again")
+        assert server.process.poll() is None
+        cluster.start()
+        server.wait_until_ready(60)
+        with Client(server.url) as client:
+            assert client.feedback("ann", "item-1", 5.0).revision == 1
+    finally:
+        cluster.close()
+
+
+def test_only_at_the_first_start_does_a_mistake_end_the_server(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "igcf", "serve", str(tmp_path / "nothing"), "--workers", "2", "--port", "0"]
+    done = subprocess.run(
+        [*command, "--store", str(tmp_path / "s.db")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert "no model at" in done.stderr
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_restarted_server_serves_what_was_announced_unless_told_otherwise(
+    start: StartServer, tmp_path: Path, models: tuple[Path, Path]
+) -> None:
+    (first, second), store = models, str(tmp_path / "s.db")
+    server = start(first, store)
+    httpx.post(f"{server.url}/v1/model", json={"folder": str(second)}, timeout=20).raise_for_status()
+    server.stop()
+    one, two = start(first, store), start(first, store, "--workers", "2")
+    assert served_by(one) == served_by(two) == {model_id(second)}
+    three = start(first, store, "--model-override")
+    assert served_by(three) == {model_id(first)}
+    for each in (one, two):  # all servers of a store agree
+        wait_until(lambda each=each: served_by(each) == {model_id(first)}, "a server did not follow")  # type: ignore[misc]
+
+
+def test_the_password_of_the_database_is_not_in_the_process_list(
+    start: StartServer, cluster: Cluster, models: tuple[Path, Path]
+) -> None:
+    secret = "not-for-everybody"
+    store = cluster.new_store().replace("postgres@", f"postgres:{secret}@", 1)
+    for server in (
+        start(models[0], store, "--workers", "2"),
+        start(models[0], None, "--workers", "2", IGCF_STORE=store),
+    ):
+        assert httpx.get(f"{server.url}/v1/stats").json()["store"]["kind"] == "postgresql"
+        assert len(server.workers()) == 2
+        for pid in server.workers():
+            assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert secret not in server.written()
+    assert secret.encode() not in Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
+
+
+def test_what_killed_supervisors_leave_behind_is_removed_by_the_next(
+    start: StartServer, tmp_path: Path, models: tuple[Path, Path]
+) -> None:
+    place = {"TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    first = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
+    first.kill()
+    second = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
+    third = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
+    assert len(list((tmp_path / "tmp").glob("igcf-metrics-*"))) == 2  # of those who live
+    for server in (second, third):
+        assert restarts(server) == 0
+        server.stop()
+    assert list((tmp_path / "tmp").glob("igcf-metrics-*")) == []
+
+
+def test_every_line_of_the_log_has_a_time(start: StartServer, tmp_path: Path, models: tuple[Path, Path]) -> None:
+    server = start(models[0], str(tmp_path / "s.db"), "--workers", "2")
+    os.kill(server.workers()[0], signal.SIGKILL)
+    wait_until(lambda: "worker died" in server.written(), "the death was not told")
+    lines = [line for line in server.written().splitlines() if line.startswith("{")]
+    assert lines
+    assert all('"time":' in line for line in lines)
