@@ -66,7 +66,6 @@ def test_a_reaction_without_a_value_is_a_success_where_every_reaction_is_one() -
     assert reacted.history == [("i1", 1.0)]
     assert shown.history == [("i1", None)]
     after = [session.moments()[0][1] for session in (reacted, shown, against)]
-    assert after[0] > after[1]
-    assert after[1] == after[2]
+    assert after[0] > after[1] >= after[2]  # no reaction never counts more against an item than the worst one
     with pytest.raises(FeedbackError, match="has no value; expected a number like those of the log, 1 to 5, or None"):
         Recommender(model(STARS)).session().observe("i1")
