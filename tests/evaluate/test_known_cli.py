@@ -81,7 +81,7 @@ def test_returning_users_and_a_thinned_log(small_log: Path) -> None:
     ("options", "message"),
     [
         (("--protocol", "returning", "--logged", "1,x"), "--logged takes whole numbers of at least 1 joined by commas"),
-        (("--protocol", "known-users", "--rounds", 3), "--rounds and --slate belong to other protocols"),
+        (("--protocol", "known-users", "--rounds", 3), "known users are ranked for once"),
         (("--protocol", "known-users", "--methods", "mf"), "mf cannot start from a logged history"),
         (("--share", 1.5), "--share"),
         (("--thin", 0), "--thin"),
