@@ -90,6 +90,15 @@ class NativeBackend(NumpyBackend):
         return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
 
     @staticmethod
+    def chances_of_probabilities(
+        means: list[float], stds: list[float], slope: float, shift: float, spread: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items whose expected reward is a probability."""
+        if len(means) > MOST_SELECTED:
+            return NumpyBackend.chances_of_probabilities(means, stds, slope, shift, spread)
+        return _native.chances_of_probabilities(means, stds, slope, shift, spread)  # type: ignore[no-any-return]
+
+    @staticmethod
     def chances_of_values(
         rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
     ) -> Columns:
