@@ -77,8 +77,11 @@ class NativeBackend(NumpyBackend):
     @staticmethod
     def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
         """As which class the reaction of one user counts."""
-        counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
-        return int(counted[0])
+        if len(rules.starts) > MOST_CHANNELS:
+            return NumpyBackend.counted_class(rules, mean, cov, row, number)
+        asked = np.array([row, number, 0])
+        _native.counted_classes(rules, mean, cov, asked[:1], asked[1:2], asked[2:])
+        return int(asked[2])
 
     @staticmethod
     def chances_of_logits(
