@@ -63,7 +63,7 @@ class PretrainConfig:
     reward: PredictedReward = "satisfied"
     """Reward that the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
-    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
+    """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     graph: GraphName = "appnp"
     """Kind of propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
     layers: int = 2
@@ -137,7 +137,7 @@ class ExpertsConfig:
     """
 
     satisfied: float | None = None
-    """A reaction of at least this value is a success; None: three quarters of the way up the log's range."""
+    """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     linear_dim: int | None = None
     """Number of components of the linear expert; None: 48 or 24."""
     activity: float | None = None
@@ -146,9 +146,10 @@ class ExpertsConfig:
     """Number that divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
     item_age_correction: bool | None = None
     """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
-    objective: float = 0.9
-    """What the model ranks by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between; models
-    that cannot tell liking apart, of implicit logs and of more than 100,000 items, have 0."""
+    objective: float = 0.0
+    """What the model ranks by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between. Where
+    everything that is shown gets a reaction, 0.9 is best; where it may get none, 0. Models that cannot tell liking
+    apart, of implicit logs and of more than 100,000 items, have 0."""
     calibrated: bool = True
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True
@@ -157,6 +158,8 @@ class ExpertsConfig:
     """Learn how active a user is, apart from taste, as an unknown of its own."""
     prior_from_validation: bool = True
     """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    neighbours: bool = True
+    """Also learn which items predict each other, for users whose record is known; new users do not need it."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15

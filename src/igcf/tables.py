@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 LATEX_ESCAPES = (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"))
@@ -19,6 +20,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     best: frozenset[tuple[int, int]] = frozenset()
     """Places (row, column) of the cells that are shown in bold."""
+    n_keys: int = 1
+    """Number of columns that tell what a row is about, repeated where a table is divided."""
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:
@@ -48,13 +51,39 @@ def as_latex(table: Table) -> str:
     return "\n".join([*head, *lines, r"\hline", r"\end{tabular}"]) + "\n"
 
 
+def fitted(table: Table, width: int) -> list[Table]:
+    """Divide a table into several of at most `width` characters as `as_rich` prints them; no cell is shortened."""
+    widths = [max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)]
+    keys = list(range(table.n_keys))
+    parts: list[list[int]] = [[]]
+    for column in range(table.n_keys, len(table.header)):
+        if parts[-1] and sum(widths[each] for each in (*keys, *parts[-1], column)) + 1 > width:
+            parts.append([])
+        parts[-1].append(column)
+    return [_columns(table, [*keys, *part], table.title if part is parts[0] else "") for part in parts]
+
+
+def _columns(table: Table, places: list[int], title: str) -> Table:
+    best = {(row, places.index(column)) for row, column in table.best if column in places}
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    return Table(title, tuple(table.header[place] for place in places), rows, frozenset(best), table.n_keys)
+
+
+def print_fitted(table: Table, console: "Console") -> None:
+    """Print a table as wide as the console, divided where it is wider; a single column may be wider still."""
+    for part in fitted(table, console.width):
+        console.print(
+            as_rich(part), width=max(console.width, *(sum(map(len, row)) for row in part.rows), 1), crop=False
+        )
+
+
 def as_rich(table: Table) -> "RichTable":
     """Build a table for the terminal, the best cells in bold."""
     from rich.table import Table as RichTable
 
-    found = RichTable(title=table.title, title_justify="left")
+    found = RichTable(title=table.title or None, title_justify="left")
     for number, name in enumerate(table.header):
-        found.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
+        found.add_column(name, justify="left" if number < table.n_keys else "right", no_wrap=True)
     for row in _emphasised(table, "[bold]{}[/]"):
         found.add_row(*row)
     return found

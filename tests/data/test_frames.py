@@ -1,5 +1,6 @@
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,11 +22,11 @@ def csv(tmp_path: Path) -> Path:
     return path
 
 
-def refused(path: Path, text: str | bytes) -> str:
+def refused(path: Path, text: str | bytes, **options: Any) -> str:
     """The one-line message with which a CSV file of this content is refused."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError) as caught:
-        Interactions.from_csv(path)
+        Interactions.from_csv(path, **options)
     message = str(caught.value)
     assert "\n" not in message
     assert str(path) in message
@@ -99,11 +100,11 @@ def test_a_folder_of_parquet_files_is_one_log(tmp_path: Path) -> None:
 
 
 def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path) -> None:
-    message = refused(csv, TABLE.replace("value", "rating"))
+    message = refused(csv, TABLE.replace("value", "rating"), value="value")
     assert "no column 'value'; found 'user', 'item', 'rating', 'timestamp'" in message
     FRAME.rename({"item": "film"}).write_parquet(tmp_path / "log.parquet")
     with pytest.raises(DataError, match="no column 'item'; found 'user', 'film', 'value', 'timestamp'"):
-        Interactions.from_parquet(tmp_path / "log.parquet")
+        Interactions.from_parquet(tmp_path / "log.parquet", item="item")
     csv.write_text(TABLE)
     with pytest.raises(DataError, match="no column 'when'"):
         Interactions.from_csv(csv, timestamp="when")
@@ -115,7 +116,6 @@ def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path)
         (b"", "is empty"),
         (b"\n\n", "is empty"),
         ("user,item,value\n", "has no rows"),
-        (TABLE.replace(",", ";"), "try separator=';'"),
         (TABLE.replace("3.5", "three"), "1 rows that are not finite numbers, first 'three' in row 2"),
         (TABLE.replace("3.5", "NaN"), "first 'NaN' in row 2"),
         (TABLE.replace("3.5", "-inf"), "first '-inf' in row 2"),
@@ -130,6 +130,10 @@ def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path)
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str | bytes, expected: str) -> None:
     assert expected in refused(tmp_path / "log.csv", text)
+
+
+def test_a_wrong_separator_is_told_with_the_one_that_fits(tmp_path: Path) -> None:
+    assert "try separator=';'" in refused(tmp_path / "log.csv", TABLE.replace(",", ";"), separator=",")
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

@@ -95,9 +95,24 @@ def test_a_value_becomes_a_reward_and_no_reaction_becomes_zero(kind: str, expect
     assert reward.is_satisfied([1.0, 4.0, np.nan]).tolist() == [False, True, False]
 
 
-def test_without_a_threshold_the_upper_quarter_of_the_range_satisfies() -> None:
-    assert Reward.from_log(np.array([1.0, 5.0, 3.0]), "raw").threshold == 4.0
-    assert Reward.from_log(np.array([0.0, 1.0]), "raw").threshold == 0.75
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("satisfied", [1, 0, 0]), ("exposed", [1, 0, 0]), ("liked", [1, np.nan, np.nan]), ("raw", [1, 0, 0])],
+)
+def test_where_every_reaction_is_a_success_a_value_below_all_of_them_counts_as_none(
+    kind: str, expected: list[float]
+) -> None:
+    reward = Reward(kind, threshold=1.0, low=1.0, high=1.0)  # type: ignore[arg-type]
+    assert reward.is_implicit
+    np.testing.assert_array_equal(reward.of([1.0, 0.0, np.nan]), expected)
+    np.testing.assert_array_equal([reward.of_one(value) for value in (1.0, 0.0, np.nan)], expected)
+    assert reward.is_satisfied([1.0, 0.0, np.nan]).tolist() == [True, False, False]
+
+
+def test_a_scale_with_negative_values_keeps_its_signs_and_is_not_refused() -> None:
+    reward = Reward("scaled", threshold=-1.0, low=-10.0, high=-0.5)
+    np.testing.assert_allclose(reward.of([-10.0, -0.5, np.nan]), [-1.0, -0.05, 0.0])
+    assert reward.checked(-10.0) == -10.0
 
 
 def test_an_unknown_reward_is_refused() -> None:

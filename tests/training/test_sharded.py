@@ -16,6 +16,7 @@ import torch
 
 from igcf.config import PretrainConfig
 from igcf.data.interactions import Interactions
+from igcf.data.success import success_in
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model, Reward
 from igcf.training import Progress, pretrain
@@ -48,7 +49,9 @@ def team(request: pytest.FixtureRequest) -> Iterator[Team]:
 
 def world(settings: dict[str, Any]) -> tuple[PretrainConfig, TrainingPairs]:
     log, config = checkerboard(41, 30), PretrainConfig(**{"dim": 6, "epochs": 50, "learning_rate": 0.1} | settings)
-    return config, GraphTrainingData.from_log(log, config, Reward.from_log(log.values, config.reward)).training_pairs
+    return config, GraphTrainingData.from_log(
+        log, config, Reward.from_log(log.values, config.reward, success_in(log).threshold)
+    ).training_pairs
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import numpy as np
 from igcf.config import PretrainConfig
 from igcf.data import ColdStart
 from igcf.data.interactions import Interactions
+from igcf.data.success import success_in
 from igcf.model import Model, Reward
 from igcf.online import ModelLearner, Policy, replay
 from igcf.training.graph.training_data import GraphTrainingData
@@ -32,7 +33,7 @@ def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, see
     return GraphTrainingData.from_log(
         (log := checkerboard(n_users, n_items, share=0.5, seed=seed)),
         config,
-        Reward.from_log(log.values, config.reward),
+        Reward.from_log(log.values, config.reward, success_in(log).threshold),
     )
 
 

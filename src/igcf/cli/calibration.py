@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.columns import LogFormat, column_options
-from igcf.cli.output import console, emit_json, parts_display
+from igcf.cli.columns import SATISFIED, LogFormat, column_options, told
+from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
 
 
@@ -14,6 +14,7 @@ from igcf.errors import IgcfError
 @click.option("--methods", default="pca-gp,igcf", show_default=True, help="Names, joined by commas.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @column_options
+@SATISFIED
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
 @click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -24,6 +25,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     methods: str,
     data_dir: str | None,
     log_format: LogFormat,
+    satisfied: float | None,
     rounds: int | None,
     changes: tuple[str, ...],
     seed: int,
@@ -37,7 +39,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
       igcf calibration --dataset ml-1m --out calibration.svg
       igcf calibration --dataset ratings.csv --methods igcf --json
     """
-    from igcf.data import load_dataset
+    from igcf.data import load_dataset, success_in
     from igcf.evaluate import setup_for
     from igcf.evaluate.calibration import LEVELS, draw_calibration
     from igcf.evaluate.calibration import calibration as run
@@ -45,7 +47,10 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
 
     data = load_dataset(dataset, data_dir, **log_format._asdict())
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    setup = setup_for(data, "cold-start", rounds=rounds)
+    success = success_in(data, satisfied)
+    setup = setup_for(data, "cold-start", rounds=rounds, satisfied=success.threshold)
+    for line in (*told(data, success), setup.sentence):
+        note(line)
     with parts_display(names) as step:
         found = run(data, setup, names, seed=seed, settings=parse_changes(changes), step=step)
     if out is not None:

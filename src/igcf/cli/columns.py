@@ -1,40 +1,58 @@
-"""Options that name the columns of a log, for every command that reads one."""
+"""Options that say how a log is read, for every command that reads one, and the lines that say what was taken."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from igcf.errors import ConfigError
+
 if TYPE_CHECKING:
+    from igcf.data import Interactions, Success
     from igcf.data.columns import Columns
 
+SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
+"""Words for separators that are awkward to write in a shell."""
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--user", default="user", show_default=True, help="Column of the user ids."),
-    click.option("--item", default="item", show_default=True, help="Column of the item ids."),
-    click.option("--value", default="value", show_default=True, help="Column of the values."),
-    click.option("--timestamp", default=None, help="Column of the times; default: `timestamp` where it exists."),
-    click.option("--separator", default=None, help="Between the columns; default: a tab for .tsv, otherwise a comma."),
+    click.option("--user", help="Column of the user ids; found by its name or place, like all columns."),
+    click.option("--item", help="Column of the item ids."),
+    click.option("--value", help="Column of the values; without one every reaction counts as 1."),
+    click.option("--timestamp", help="Column of the times: numbers or ISO dates."),
+    click.option("--kind", help="Column of the kinds of feedback."),
+    click.option("--kinds", help="Values of the kinds, as view=1,like=4,purchase=5, or a file of such lines."),
+    click.option("--implicit", is_flag=True, help="Count every reaction as a success, whatever its value."),
+    click.option("--separator", help="Between the columns: comma, tab, semicolon, pipe or :: [default: found]."),
+)
+ITEMS = click.option(
+    "--items",
+    type=click.Path(path_type=Path, exists=True),
+    help="File with the ids, titles and categories of the items.",
+)
+SATISFIED = click.option(
+    "--satisfied", type=float, help="A reaction of at least this value is a success [default: chosen from the values]."
 )
 
 
 class LogFormat(NamedTuple):
-    """Names of the columns of a log and, for CSV files, the separator between them (None: by the file's ending)."""
+    """How the columns of a log are read and, for text files, the separator between them (None: found)."""
 
     columns: "Columns"
     separator: str | None
 
 
 def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options --user --item --value --timestamp --separator, as its argument `log_format`."""
+    """Give a command the options of `OPTIONS`, as its argument `log_format`."""
 
     @wraps(command)
-    def with_format(
-        *args: Any, user: str, item: str, value: str, timestamp: str | None, separator: str | None, **others: Any
-    ) -> Any:
+    def with_format(*args: Any, kinds: str | None, separator: str | None, **others: Any) -> Any:
         from igcf.data.columns import Columns
 
-        return command(*args, log_format=LogFormat(Columns(user, item, value, timestamp), separator), **others)
+        names = {name: others.pop(name) for name in ("user", "item", "value", "timestamp", "kind", "implicit")}
+        columns = Columns(**names, kinds=parse_kinds(kinds))
+        return command(*args, log_format=LogFormat(columns, SEPARATOR_NAMES.get(separator or "", separator)), **others)
 
     return with_options(OPTIONS)(with_format)
 
@@ -48,3 +66,35 @@ def with_options(options: tuple[Callable[[Any], Any], ...]) -> Callable[[Callabl
         return command
 
     return decorate
+
+
+def parse_kinds(text: str | None) -> dict[str, float]:
+    """Return the values of the kinds of feedback from `view=1,like=4` or from a file of such lines, or of JSON."""
+    if text is None:
+        return {}
+    if Path(text).is_file():
+        content = Path(text).read_text(encoding="utf-8")
+        try:
+            pairs = json.loads(content).items() if content.lstrip().startswith("{") else _lines(content)
+            return {str(kind).strip(): float(value) for kind, value in pairs}
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"--kinds {text}: expected lines such as like=4, or a JSON object ({error})") from error
+    try:
+        return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}
+    except ValueError as error:
+        raise ConfigError(f"--kinds {text}: expected view=1,like=4,... or a file of such lines") from error
+
+
+def _lines(content: str) -> Iterator[tuple[str, str]]:
+    for line in content.splitlines():
+        if line.strip():
+            kind, _, value = line.replace("=", ",").replace("\t", ",").rpartition(",")
+            yield kind, value
+
+
+def told(data: "Interactions", success: "Success") -> list[str]:
+    """Return the lines that say how a log was understood: its columns, its size, what is a success, a warning."""
+    lines = [] if data.layout is None else [data.layout.sentence]
+    lines.append(f"{data.name}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
+    lines.append(success.sentence)
+    return lines if success.warning is None else [*lines, f"warning: {success.warning}"]

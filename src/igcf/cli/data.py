@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.columns import LogFormat, column_options
-from igcf.cli.output import console, emit_json
+from igcf.cli.columns import SATISFIED, LogFormat, column_options
+from igcf.cli.output import console, emit_json, in_options
 
 DATA_DIR = click.option(
     "--data-dir",
@@ -24,7 +24,8 @@ def data() -> None:
     Examples:
       igcf data list
       igcf data fetch ml-1m
-      igcf data validate ratings.csv --user userId --item movieId --value rating
+      igcf data validate ratings.csv
+      igcf data validate log.tsv --user who --item what --value hours --satisfied 2
     """
 
 
@@ -89,23 +90,34 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @column_options
+@SATISFIED
 @AS_JSON
 @click.pass_context
-def validate(ctx: click.Context, path: Path, log_format: LogFormat, as_json: bool) -> None:
-    """Check the log at PATH and report every defect with its count and its first rows.
+def validate(ctx: click.Context, path: Path, log_format: LogFormat, satisfied: float | None, as_json: bool) -> None:
+    """Check the log at PATH, say how it is understood, and report every defect with its count and its first rows.
 
     Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
+
+    \b
+    Examples:
+      igcf data validate ratings.csv
+      igcf data validate plays.dat --value minutes --satisfied 30
+      igcf data validate events.csv --kinds view=1,like=4,purchase=5,hide=1
     """
     from igcf.data.validate import validate as check
 
-    report = check(path, log_format.columns, separator=log_format.separator)
+    report = check(path, log_format.columns, separator=log_format.separator, satisfied=satisfied)
     if as_json:
         emit_json(report.as_dict())
     else:
         click.echo(f"{path}: {report.n_rows:,} rows, {report.n_users:,} users, {report.n_items:,} items")
+        for told in (report.layout, report.success):
+            if told is not None:
+                click.echo(told.sentence)
         for defect in report.defects:
             where = f" (first in row {', '.join(map(str, defect.rows))})" if defect.rows else ""
-            click.echo(f"{defect.level:<8} {defect.kind:<20} {defect.count:>9,}  {defect.message}{where}")
+            message = in_options(defect.message)
+            click.echo(f"{defect.level:<8} {defect.kind:<20} {defect.count:>9,}  {message}{where}")
         click.echo("usable" if report.is_usable else "not usable: put the errors right first")
     if not report.is_usable:
         ctx.exit(1)

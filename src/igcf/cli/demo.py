@@ -21,6 +21,9 @@ METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
 """Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
 
+OTHER_COLUMNS = 56
+"""Width of the columns beside the title, which alone may be shortened."""
+
 
 @click.command()
 @click.option(
@@ -98,14 +101,12 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
 
 
 def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
-    from igcf.cli.pretrain import known_threshold
     from igcf.training import pretrain
 
     begun = time.perf_counter()
     model = pretrain(
         split.train,
         validation=split.validation,
-        satisfied=known_threshold("synthetic"),
         validate_rounds=rounds,
         seed=seed,
         method="experts",
@@ -119,7 +120,8 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
     from igcf.evaluate import Execution, evaluate, setup_for
     from igcf.evaluate.report import write_results
     from igcf.evaluate.tables import results_tables
-    from igcf.tables import as_rich
+    from igcf.evaluate.verdict import verdict
+    from igcf.tables import print_fitted
 
     setup = setup_for(data, "cold-start", rounds=rounds)
     with progress_display() as watch:
@@ -129,13 +131,15 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
     write_results(results, data, folder)
     console.print(f"[bold]3. Against the baselines[/]  satisfied items in {rounds} rounds, users never seen before")
     for table in results_tables(results)[:1]:
-        console.print(as_rich(table))
+        print_fitted(table, console)
+    console.print(f"   {verdict(results).sentence}", highlight=False)
     return results.as_dict()
 
 
 def _tell(story: dict[str, Any], rounds: int) -> None:
     console.print(f"[bold]4. One cold user[/]  {escape(story['user'])}, a reaction a round")
-    shown = Column("shown", no_wrap=True)
+    terminal = Console()
+    shown = Column("shown", no_wrap=True, overflow="ellipsis", max_width=max(terminal.width - OTHER_COLUMNS, 10))
     table = Table("round", shown, "expected", "to", "reaction", "hits", "popular", box=None)
     for line in story["rounds"][:20]:
         reaction = "-" if line["value"] is None else "★" * round(line["value"])
@@ -143,7 +147,7 @@ def _tell(story: dict[str, Any], rounds: int) -> None:
         expected = f"{line['mean']:.2f} ± {line['std']:.2f}"
         counts = (str(line["hits"]), str(line["popular_hits"]))
         table.add_row(str(line["round"]), escape(line["title"]), expected, purpose, reaction, *counts)
-    Console().print(table)
+    terminal.print(table)
     last = story["rounds"][-1]
     console.print(f"   after {rounds} rounds: {last['hits']} hits, popularity would have had {last['popular_hits']}")
 

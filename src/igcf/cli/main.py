@@ -16,6 +16,7 @@ COMMANDS = {
     "pretrain": ("igcf.cli.pretrain:pretrain", "Learn a model from an interaction log."),
     "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
+    "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
     "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),
@@ -66,7 +67,9 @@ class LazyGroup(click.Group):
             click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
             sys.exit(2)
         except IgcfError as error:
-            click.echo(f"Error: {error}", err=True)
+            from igcf.cli.output import in_options
+
+            click.echo(f"Error: {in_options(str(error))}", err=True)
             sys.exit(2)
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)

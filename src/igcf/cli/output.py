@@ -1,6 +1,7 @@
 """Where the command line prints: results on stdout, everything for people to watch on stderr."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,29 @@ from rich.console import Console
 
 console = Console(stderr=True)
 """Console for progress, notes and tables for people."""
+
+
+ARGUMENTS = (
+    "user", "item", "value", "timestamp", "kind", "kinds", "implicit", "separator", "satisfied", "items", "rounds",
+    "slate", "users", "n_users", "min_reactions", "split",
+)  # fmt: skip
+"""Arguments of the library that are options of the commands."""
+_ARGUMENT = re.compile(rf"\b({'|'.join(ARGUMENTS)})=(?=(['\"])?)(?![\w])")
+
+
+def in_options(message: str) -> str:
+    """Say a message of the library in the language of the command line: `satisfied=` becomes `--satisfied`."""
+
+    def option(found: re.Match[str]) -> str:
+        name = "users" if found[1] == "n_users" else found[1].replace("_", "-")
+        return f"--{name} " if found[2] else f"--{name}"
+
+    return _ARGUMENT.sub(option, message)
+
+
+def note(message: str) -> None:
+    """Print one line for people on stderr, uncoloured, never wrapped."""
+    click.echo(in_options(message), err=True)
 
 
 def emit_json(document: object) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told
+from igcf.cli.output import console, emit_json, note
 from igcf.config import (
     METHODS,
     RENAMED,
@@ -36,17 +37,16 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--from-store", default=None, help="Learn from the reactions in a service's store instead (its URL).")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
-@click.option("--user", "user_column", default="user", show_default=True, help="Column of the user ids.")
-@click.option("--item", "item_column", default="item", show_default=True, help="Column of the item ids.")
-@click.option("--value", "value_column", default="value", show_default=True, help="Column of the reactions.")
+@column_options
+@ITEMS
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
 @click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
-@click.option("--satisfied", type=float, help="A reaction of at least this value is a success.")
-@click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: 0.9].")
+@SATISFIED
+@click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: hit].")
 @click.option("--epochs", type=int, help="At most this many passes.")
 @click.option("--learning-rate", type=float)
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
@@ -63,9 +63,8 @@ def pretrain(
     from_store: str | None,
     out: Path,
     data_dir: str | None,
-    user_column: str,
-    item_column: str,
-    value_column: str,
+    log_format: LogFormat,
+    items: Path | None,
     others: tuple[str, ...],
     checkpoint: Path | None,
     resume: bool,
@@ -83,7 +82,10 @@ def pretrain(
     \b
     Examples:
       igcf pretrain --dataset synthetic --out model/
-      igcf pretrain --dataset ratings.csv --user userId --item movieId --value rating --out model/
+      igcf pretrain --dataset ratings.csv --items movies.csv --out model/
+      igcf pretrain --dataset plays.tsv --user who --item what --value minutes --satisfied 30 --out model/
+      igcf pretrain --dataset events.csv --kinds view=1,like=4,purchase=5,hide=1 --out model/
+      igcf pretrain --dataset clicks.csv --implicit --out model/
       igcf pretrain --dataset ml-1m --dim 64 --missing zero --out model/
       igcf pretrain --from-store sqlite:///igcf.db --out model2/
       igcf pretrain --dataset log/ --shards 4 --checkpoint state/ --out model/
@@ -105,11 +107,15 @@ def pretrain(
         chosen.setdefault("method", "graph")
     configured(None, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
-    data = read_log(dataset, from_store, data_dir, (user_column, item_column, value_column))
-    chosen.setdefault("satisfied", known_threshold(dataset))
-    console.print(f"{escape(data.name)}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
+    data = read_log(dataset, from_store, data_dir, log_format)
+    if items is not None:
+        data = described(data, items)
 
+    from igcf.data import success_in
     from igcf.training import pretrain as learn
+
+    for line in told(data, success_in(data, chosen.get("satisfied"))):
+        note(line)
 
     model = learn(
         data,
@@ -153,26 +159,30 @@ def _checked(option: str, name: str, value: object) -> object:
 
 
 def read_log(
-    dataset: str | None, from_store: str | None, data_dir: str | None, columns: tuple[str, str, str]
+    dataset: str | None, from_store: str | None, data_dir: str | None, log_format: LogFormat
 ) -> "Interactions":
     """Read the log that the options name."""
     if from_store is not None:
         try:
-            from igcf.service.store import interactions_from_store
+            from igcf.service.store import read_store
         except ImportError as error:
             raise DataError(
                 f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
             ) from error
-        return interactions_from_store(from_store)
+        log = read_store(from_store)
+        console.print(log.sentence, highlight=False)
+        return log.interactions()
     from igcf.data import load_dataset
-    from igcf.data.columns import Columns
 
     assert dataset is not None  # noqa: S101
-    return load_dataset(dataset, data_dir, columns=Columns(*columns, None))
+    return load_dataset(dataset, data_dir, **log_format._asdict())
 
 
-def known_threshold(dataset: str | None) -> float | None:
-    """Return what counts as a success in a data set known by name; None for any other log."""
-    from igcf.data import DATASETS
+def described(data: "Interactions", items: Path) -> "Interactions":
+    """Return a log with the titles and categories of a file, and say what was taken from it."""
+    from igcf.data.items import read_items
 
-    return DATASETS[dataset].satisfied if dataset in DATASETS else None
+    table = read_items(items)
+    data = table.describe(data)
+    note(table.sentence)
+    return data

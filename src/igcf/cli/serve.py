@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError, ModelError
 from igcf.threads import prefer_one_thread
 
@@ -26,6 +26,8 @@ from igcf.threads import prefer_one_thread
 @click.option("--policy", help="ucb, info-ucb, thompson or greedy [default: as the model says].")
 @click.option("--nu", type=float, help="Exploration of ucb [default: as the model says].")
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
+@click.option("--skip-rounds", default=20, show_default=True, help="Reactions for which a skipped item is put aside.")
+@click.option("--skip-hours", default=24.0, show_default=True, help="Hours for which it is, if they are over first.")
 @click.option(
     "--models-root",
     type=click.Path(path_type=Path),
@@ -34,6 +36,7 @@ from igcf.threads import prefer_one_thread
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
+@click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
 def serve(  # noqa: PLR0913  (one parameter per option)
@@ -43,6 +46,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     port: int,
     store: str | None,
     workers: int,
+    log: str | None,
     opens_browser: bool,
     as_json: bool,
     **options: Any,
@@ -53,6 +57,7 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     Examples:
       igcf serve model/
       igcf serve model/ --workers 4 --store postgresql://igcf:secret@db/igcf --api-key-file keys
+      igcf serve model/ --import ratings.csv
       igcf serve --demo --open
     """
     if demo == (model is not None):
@@ -66,15 +71,29 @@ def serve(  # noqa: PLR0913  (one parameter per option)
     store = store or (str(folder.parent / "demo.db") if demo else "igcf.db")
     texts: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     settings = ServiceSettings(store=store, **texts)
+    if log is not None:
+        from igcf.cli.import_log import import_into
+
+        import_into(store, folder, log, None, None)
     served = start(folder, settings, host=host, port=port, workers=workers)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": workers, "store": served.store})
+    _tell_success(folder)
     console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
     if served.is_exposed:
         console.print("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:
         threading.Timer(1.0, _open, [served.url]).start()
     raise SystemExit(served.run())
+
+
+def _tell_success(folder: Path) -> None:
+    """Say what counts as a success in the log of a model; one that was not trained here does not tell."""
+    from igcf.model.files import saved_metadata
+
+    success = saved_metadata(folder).get("success")
+    if success:
+        note(success["sentence"])
 
 
 def _demo_model() -> Path:

@@ -1,7 +1,7 @@
 """Columns of a table become ids, values and times; what cannot is refused with its row."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,34 +14,23 @@ from igcf.errors import DataError
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns that are read; all others are ignored."""
+    """How the columns of a log are to be read; a name that is None is found in the table (`igcf.data.layout`)."""
 
-    user: str = "user"
-    item: str = "item"
-    value: str = "value"
+    user: str | None = None
+    item: str | None = None
+    value: str | None = None
     timestamp: str | None = None
-    """Name of the column of times; None: the column `timestamp` when there is one, otherwise no times."""
-
-    def required(self) -> tuple[str, ...]:
-        """Return the columns that must exist."""
-        names = (self.user, self.item, self.value)
-        return names if self.timestamp is None else (*names, self.timestamp)
-
-
-def check_columns(frame: pl.DataFrame, columns: Columns, source: str) -> None:
-    """Raise where a named column is missing."""
-    missing = [name for name in columns.required() if name not in frame.columns]
-    if missing:
-        raise DataError(
-            f"{source} has no column {_quoted(missing)}; found {_quoted(frame.columns)}; "
-            "name the columns to use with user=, item=, value=, timestamp="
-        )
+    kind: str | None = None
+    """Column of the kinds of feedback (view, like, purchase ...)."""
+    implicit: bool = False
+    """Every reaction counts as 1, whatever its value."""
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    """Value of each kind of feedback, for a log that has a column of them."""
 
 
-def time_column(frame: pl.DataFrame, columns: Columns) -> pl.Series | None:
-    """Return the column that holds the times, NaN as null."""
-    name = columns.timestamp or "timestamp"
-    if name not in frame.columns:
+def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
+    """Return the column that holds the times, NaN as null; None where there is none."""
+    if name is None or name not in frame.columns:
         return None
     return frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
 
@@ -159,6 +148,22 @@ def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt
     return values.to_numpy(writable=True)
 
 
+def values_of_kinds(
+    column: pl.Series, kinds: Mapping[str, float], source: str, *, first_row: int = 0
+) -> npt.NDArray[np.float32]:
+    """Return the value of each kind of feedback; raises where a kind has none."""
+    text = column.cast(pl.String).str.strip_chars()
+    values = text.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.Float32)
+    unknown = values.is_null()
+    if unknown.any():
+        row = first_rows(unknown)[0]
+        raise DataError(
+            f"{source}: column {column.name!r} has {unknown.sum()} rows of a kind without a value, first "
+            f"{column[row - 1]!r} in row {row + first_row}; known kinds are {', '.join(kinds)}, add it to kinds="
+        )
+    return values.to_numpy(writable=True)
+
+
 def checked_times(column: pl.Series, source: str) -> npt.NDArray[np.int64] | None:
     """Return the times, `MISSING_TIME` where there is none; None where no row has one; raise where one is wrong."""
     if column.null_count() == len(column):
@@ -177,7 +182,3 @@ def refuse_unread_times(column: pl.Series, times: pl.Series, source: str, offset
             f"{source}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
             f"first {column[row - 1]!r} in row {row + offset}"
         )
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)

@@ -1,19 +1,20 @@
 """Tables of reactions become an `Interactions`, without a Python loop over rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.data.columns import Columns, check_columns, checked_times, checked_values, encode_ids, time_column
+from igcf.data.columns import Columns, checked_times, encode_ids, time_column
 from igcf.data.interactions import Interactions
+from igcf.data.layout import LogLayout, find_layout, frame_values
 from igcf.data.partitions import read_table
-from igcf.data.table_files import check_readable, csv_frame
+from igcf.data.table_files import SAMPLE_ROWS, check_readable, csv_frame
 from igcf.errors import DataError
 
 ROW_BLOCK = 1 << 20
@@ -44,45 +45,86 @@ def _series(name: str, part: Sequence[object] | npt.NDArray[np.generic]) -> pl.S
         return pl.Series(name, [None if entry is None else str(entry) for entry in entries])
 
 
-def read_csv(path: Path, columns: Columns | None = None, *, separator: str = ",") -> Interactions:
-    """Read a CSV file (also gzipped) with a header."""
+def read_csv(path: Path, columns: Columns | None = None, *, separator: str | None = None) -> Interactions:
+    """Read a text file of columns (also gzipped); columns, separator and header are found where they are not given."""
     columns = columns or Columns()
-    frame = csv_frame(path, columns, separator=separator)
-    return interactions_from_frame(frame, columns, name=_log_name(path), source=str(path))
+    frame, layout = csv_frame(path, columns, separator=separator)
+    log = interactions_from_frame(frame, layout, columns.kinds, name=_log_name(path), source=str(path))
+    return replace(log, kinds=dict(columns.kinds), layout=layout)
 
 
 def read_parquet(path: Path, columns: Columns | None = None) -> Interactions:
     """Read a Parquet file, or a folder of them (also partitioned as `key=value/`), some rows at a time."""
+    columns = columns or Columns()
     if not path.is_dir():
         check_readable(path, text=False)
-    table = read_table(path, columns or Columns())
+    table = read_table(path, columns)
     return _without_duplicates(
         Interactions(
             table.user_ids, table.item_ids, table.user_idx, table.item_idx, table.values, table.timestamps,
-            name=_log_name(path),
+            name=_log_name(path), kinds=dict(columns.kinds), layout=table.layout,
         )
     )  # fmt: skip
 
 
+def read_frame(frame: object, columns: Columns, *, name: str = "log") -> Interactions:
+    """Read a polars or pandas frame; pandas itself is not needed."""
+    table = as_polars(frame)
+    layout = find_layout(table.head(SAMPLE_ROWS), columns, "the frame")
+    log = interactions_from_frame(table, layout, columns.kinds, name=name, source="the frame")
+    return replace(log, kinds=dict(columns.kinds), layout=layout)
+
+
+def as_polars(frame: Any) -> pl.DataFrame:
+    """Return a polars frame of anything that has named columns: polars (also lazy), pandas, a mapping of columns."""
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    names = getattr(frame, "columns", None)
+    if isinstance(frame, Mapping):
+        names = list(frame)
+    if names is None:
+        raise DataError(f"expected a pandas or polars frame, got a {type(frame).__name__}")
+    return pl.DataFrame([_series(str(name), _entries(frame[name])) for name in names])
+
+
+def _entries(column: Any) -> Sequence[object] | npt.NDArray[np.generic]:
+    """Return the entries of a column of a frame; what pandas has for a missing one becomes None."""
+    if not hasattr(column, "to_numpy"):
+        return list(column)
+    entries = column.to_numpy()
+    if entries.dtype != object:
+        return entries  # type: ignore[no-any-return]
+    is_missing = column.isna().to_numpy() if hasattr(column, "isna") else np.zeros(len(entries), dtype=np.bool_)
+    return [None if missing else entry for entry, missing in zip(entries.tolist(), is_missing.tolist(), strict=True)]
+
+
 def interactions_from_frame(
-    frame: pl.DataFrame, columns: Columns | None = None, *, name: str = "log", source: str = "the log"
+    frame: pl.DataFrame,
+    layout: LogLayout | None = None,
+    kinds: Mapping[str, float] | None = None,
+    *,
+    name: str = "log",
+    source: str = "the log",
 ) -> Interactions:
     """Check the columns, map the ids to rows and take the latest of several reactions of a user to an item.
 
     Args:
         frame: one row per reaction.
-        columns: which columns to read.
+        layout: which columns to read; None: `user`, `item`, `value` and, where there is one, `timestamp`.
+        kinds: values of the kinds of feedback, where the layout has a column of them.
         name: name of the log.
         source: where the rows come from; error messages begin with it.
     """
-    columns = columns or Columns()
-    check_columns(frame, columns, source)
+    if layout is None:
+        layout = LogLayout("user", "item", "value", "timestamp" if "timestamp" in frame.columns else None)
     if frame.is_empty():
         raise DataError(f"{source} has no rows; expected one row per reaction")
-    user_ids, user_idx = encode_ids(frame[columns.user], source)
-    item_ids, item_idx = encode_ids(frame[columns.item], source)
-    values = checked_values(frame[columns.value], source)
-    times = time_column(frame, columns)
+    user_ids, user_idx = encode_ids(frame[layout.user], source)
+    item_ids, item_idx = encode_ids(frame[layout.item], source)
+    values = frame_values(frame, layout, kinds or {}, source)
+    times = time_column(frame, layout.timestamp)
     timestamps = None if times is None else checked_times(times, source)
     return _without_duplicates(Interactions(user_ids, item_ids, user_idx, item_idx, values, timestamps, name=name))
 

@@ -1,10 +1,11 @@
 """The interaction log in memory: string ids on the outside, matrix rows on the inside."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.errors import DataError
+
+if TYPE_CHECKING:
+    from igcf.data.layout import LogLayout
 
 MISSING_TIME = np.iinfo(np.int64).min
 """Timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
@@ -21,8 +25,8 @@ MISSING_TIME = np.iinfo(np.int64).min
 class Interactions:
     """Log of who reacted to what, how and, where known, when: one row per reaction, at most one per user and item.
 
-    Build it with `from_arrays`, `from_csv`, `from_parquet` or `igcf.load_dataset`: they check the values, map the ids
-    to rows and resolve duplicates. The rows keep the order of the source.
+    Build it with `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `igcf.load_dataset`: they check the values,
+    map the ids to rows and resolve duplicates. The rows keep the order of the source.
     """
 
     user_ids: tuple[str, ...]
@@ -42,6 +46,10 @@ class Interactions:
     name: str = "log"
     n_duplicates: int = field(default=0, compare=False)
     """Number of rows of the source that were replaced by a later reaction of the same user to the same item."""
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    """Value of each kind of feedback (view, like, purchase ...), where there are several."""
+    layout: "LogLayout | None" = field(default=None, compare=False)
+    """Columns of the table that the log was read from; None for arrays and for data sets known by name."""
 
     @property
     def n_users(self) -> int:
@@ -61,60 +69,128 @@ class Interactions:
         """Row of each item id."""
         return {item_id: row for row, item_id in enumerate(self.item_ids)}
 
+    @cached_property
+    def is_implicit(self) -> bool:
+        """Whether all reactions have the same value: each counts as a success."""
+        return len(self.values) > 0 and bool(self.values.min() == self.values.max())
+
     @classmethod
     def from_arrays(
         cls,
         users: Sequence[object] | npt.NDArray[np.generic],
         items: Sequence[object] | npt.NDArray[np.generic],
-        values: Sequence[float] | npt.NDArray[np.generic],
+        values: Sequence[float] | npt.NDArray[np.generic] | None = None,
         timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
         *,
+        titles: Mapping[str, str] | None = None,
         name: str = "log",
     ) -> "Interactions":
         """Build a log from parallel sequences; ids may be strings or numbers and become strings.
 
         Of several reactions of one user to one item the latest counts: the largest timestamp, or the last row where
-        there is no time or the times are equal.
+        there is no time or the times are equal. Without `values` every reaction counts as 1 (implicit feedback).
+        `titles` maps item ids to titles.
         """
         from igcf.data.frames import interactions_from_frame, log_frame
 
-        return interactions_from_frame(log_frame(users, items, values, timestamps), name=name)
+        values = np.ones(len(users), dtype=np.float32) if values is None else values
+        frame = log_frame(users, items, values, timestamps)
+        return interactions_from_frame(frame, name=name).with_titles(titles)
 
     @classmethod
-    def from_csv(
+    def from_frame(  # noqa: PLR0913  (one parameter per column)
+        cls,
+        frame: object,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        value: str | None = None,
+        timestamp: str | None = None,
+        kind: str | None = None,
+        kinds: Mapping[str, float] | None = None,
+        implicit: bool = False,
+        titles: Mapping[str, str] | None = None,
+        name: str = "log",
+    ) -> "Interactions":
+        """Build a log from a pandas or polars frame, one row per reaction; arguments as in `from_csv`."""
+        from igcf.data.columns import Columns
+        from igcf.data.frames import read_frame
+
+        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
+        return read_frame(frame, columns, name=name).with_titles(titles)
+
+    @classmethod
+    def from_csv(  # noqa: PLR0913  (one parameter per column)
         cls,
         path: str | Path,
         *,
-        user: str = "user",
-        item: str = "item",
-        value: str = "value",
+        user: str | None = None,
+        item: str | None = None,
+        value: str | None = None,
         timestamp: str | None = None,
-        separator: str = ",",
+        kind: str | None = None,
+        kinds: Mapping[str, float] | None = None,
+        implicit: bool = False,
+        separator: str | None = None,
+        titles: Mapping[str, str] | None = None,
     ) -> "Interactions":
-        """Read a CSV file (also gzipped) with a header.
+        """Read a text file (also gzipped) of columns; what is left out is found (docs/data.md), `layout` says what.
 
-        `timestamp` names the column of times; without it a column called `timestamp` is used when there is one.
+        Args:
+            path: The file.
+            user: Name of the column of the user ids; in a file without header columns are called 1, 2, 3 ...
+            item: Name of the column of the item ids.
+            value: Name of the column of the values; where there is none, every reaction counts as 1.
+            timestamp: Name of the column of the times.
+            kind: Name of the column of the kinds of feedback, which `kinds` gives values.
+            kinds: Value of each kind of feedback, for instance `{"view": 1, "like": 4, "purchase": 5}`.
+            implicit: Count every reaction as 1, whatever its value.
+            separator: Between the columns: a comma, a tab, a semicolon, `|` or `::`.
+            titles: Titles of items, by id.
         """
         from igcf.data.columns import Columns
         from igcf.data.frames import read_csv
 
-        return read_csv(Path(path), Columns(user, item, value, timestamp), separator=separator)
+        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
+        return read_csv(Path(path), columns, separator=separator).with_titles(titles)
 
     @classmethod
-    def from_parquet(
+    def from_parquet(  # noqa: PLR0913  (one parameter per column)
         cls,
         path: str | Path,
         *,
-        user: str = "user",
-        item: str = "item",
-        value: str = "value",
+        user: str | None = None,
+        item: str | None = None,
+        value: str | None = None,
         timestamp: str | None = None,
+        kind: str | None = None,
+        kinds: Mapping[str, float] | None = None,
+        implicit: bool = False,
+        titles: Mapping[str, str] | None = None,
     ) -> "Interactions":
-        """Read a Parquet file, or a folder of them, with named columns; `timestamp` as in `from_csv`."""
+        """Read a Parquet file, or a folder of them; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
         from igcf.data.frames import read_parquet
 
-        return read_parquet(Path(path), Columns(user, item, value, timestamp))
+        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
+        return read_parquet(Path(path), columns).with_titles(titles)
+
+    def with_titles(self, titles: Mapping[str, str] | None) -> "Interactions":
+        """Return the same log with titles by item id; an item without one keeps its id. None changes nothing."""
+        if titles is None:
+            return self
+        known = {str(item_id): str(title) for item_id, title in titles.items()}
+        return replace(self, titles=tuple(known.get(item_id, item_id) for item_id in self.item_ids))
+
+    def with_items(self, items: "str | Path | object") -> "Interactions":
+        """Return the same log with titles and categories from a table of items, a file or a frame (docs/data.md)."""
+        from igcf.data.items import read_items
+
+        return read_items(items).describe(self)
+
+    def as_implicit(self) -> "Interactions":
+        """Return the same log in which every reaction counts as 1."""
+        return replace(self, values=np.ones_like(self.values))
 
     def with_catalogue(
         self, titles: tuple[str, ...] | None, categories: tuple[tuple[str, ...], ...] | None
@@ -147,6 +223,14 @@ class Interactions:
         data = self.values if values is None else values
         shape = (self.n_users, self.n_items)
         return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=shape)
+
+    def first_appearances(self) -> IntArray | None:
+        """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
+        if self.timestamps is None:
+            return None
+        first = np.full(self.n_items, np.iinfo(np.int64).max)
+        np.minimum.at(first, self.item_idx, self.timestamps)
+        return np.where(first == np.iinfo(np.int64).max, MISSING_TIME, first)
 
     def dense(self) -> Float32Array:
         """Return users x items with NaN where there is no reaction; for the few hundred users of an experiment."""

@@ -8,10 +8,12 @@ import polars as pl
 from igcf.data.columns import Columns
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
+from igcf.data.layout import find_layout
 from igcf.data.table_files import csv_frame, text_table
 from igcf.errors import DataError
 
 COLUMNS = Columns(user="user_id", item="video_id", value="watch_ratio", timestamp="timestamp")
+WANTED = ("user_id", "video_id", "watch_ratio", "timestamp")
 MATRIX = ("small_matrix.csv", "small_matrix.csv.gz")
 CATEGORIES = "item_categories.csv"
 
@@ -28,9 +30,10 @@ def read_kuairec(path: Path) -> Interactions:
         file = path if path.is_file() else next((folder / name for name in MATRIX if (folder / name).exists()), None)
         if file is None:
             raise DataError(f"{path} holds no small_matrix.csv or small_matrix.csv.gz; expected the files of KuaiRec")
-        matrix = csv_frame(file, COLUMNS)
+        matrix, _ = csv_frame(file, COLUMNS, separator=",")
         tags = _tags((folder / CATEGORIES).read_bytes()) if (folder / CATEGORIES).exists() else None
-    log = interactions_from_frame(matrix, COLUMNS, name="kuairec", source=str(path))
+    layout = find_layout(matrix, COLUMNS, str(path))
+    log = interactions_from_frame(matrix, layout, name="kuairec", source=str(path))
     return log if tags is None else log.with_catalogue(None, _categories(log, tags))
 
 
@@ -40,7 +43,7 @@ def _from_archive(path: Path) -> tuple[pl.DataFrame, pl.DataFrame | None]:
             inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
             if MATRIX[0] not in inside:
                 raise DataError(f"{path} holds no {MATRIX[0]}; expected the archive of KuaiRec")
-            matrix = text_table(archive.read(inside[MATRIX[0]]), f"{path}: {MATRIX[0]}", wanted=COLUMNS.required())
+            matrix = text_table(archive.read(inside[MATRIX[0]]), f"{path}: {MATRIX[0]}", wanted=WANTED)
             if CATEGORIES not in inside:
                 return matrix, None
             return matrix, _tags(archive.read(inside[CATEGORIES]))

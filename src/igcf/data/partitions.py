@@ -15,8 +15,6 @@ import polars as pl
 from igcf.arrays import IntArray
 from igcf.data.columns import (
     Columns,
-    check_columns,
-    checked_values,
     first_rows,
     id_text,
     refuse_unread_times,
@@ -25,7 +23,8 @@ from igcf.data.columns import (
     whole_numbers,
 )
 from igcf.data.interactions import MISSING_TIME
-from igcf.data.table_files import check_readable, first_line
+from igcf.data.layout import LogLayout, find_layout, frame_values, is_known_name
+from igcf.data.table_files import SAMPLE_ROWS, check_readable, first_line
 from igcf.errors import DataError
 
 PIECE_ROWS = 1 << 20
@@ -43,6 +42,7 @@ class Table:
     item_idx: IntArray
     values: npt.NDArray[np.float32]
     timestamps: npt.NDArray[np.int64] | None
+    layout: LogLayout
 
 
 class Dictionary:
@@ -78,34 +78,33 @@ def read_table(path: Path, columns: Columns) -> Table:
     files = parquet_files(path)
     sizes = [_n_rows(file) for file in files]
     n = sum(sizes)
+    layout = find_layout(_head(files[0], path, columns), columns, str(files[0]))
     if n == 0:
-        check_columns(_piece(files[0], path, columns, 0), columns, str(files[0]))
         raise DataError(f"{path} has no rows; expected one row per reaction")
     users, items, times = Dictionary(), Dictionary(), Times(n)
     user_idx, item_idx = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     values = np.empty(n, dtype=np.float32)
     place = 0
-    for file, offset, frame in _pieces(files, sizes, path, columns):
-        check_columns(frame, columns, str(file))
+    for file, offset, frame in _pieces(files, sizes, path, layout):
         rows = slice(place, place + len(frame))
-        user_idx[rows] = users.codes(_checked_ids(frame[columns.user], str(file), offset))
-        item_idx[rows] = items.codes(_checked_ids(frame[columns.item], str(file), offset))
-        values[rows] = checked_values(frame[columns.value], str(file), first_row=offset)
-        times.add(rows, time_column(frame, columns), file, offset)
+        user_idx[rows] = users.codes(_checked_ids(frame[layout.user], str(file), offset))
+        item_idx[rows] = items.codes(_checked_ids(frame[layout.item], str(file), offset))
+        values[rows] = frame_values(frame, layout, columns.kinds, str(file), first_row=offset)
+        times.add(rows, time_column(frame, layout.timestamp), file, offset)
         place = rows.stop
     user_ids, user_idx = users.sorted(user_idx)  # type: ignore[assignment]
     item_ids, item_idx = items.sorted(item_idx)  # type: ignore[assignment]
-    return Table(user_ids, item_ids, user_idx, item_idx, values, times.result())
+    return Table(user_ids, item_ids, user_idx, item_idx, values, times.result(), layout)
 
 
-def parquet_frame(path: Path, columns: Columns) -> pl.DataFrame:
-    """Read the named columns of a Parquet file or folder; all columns but no rows where a named one is missing."""
+def parquet_frame(path: Path, columns: Columns) -> tuple[pl.DataFrame, LogLayout]:
+    """Read the columns of a log from a Parquet file or folder, and say which they are."""
     if not path.is_dir():
         check_readable(path, text=False)
     files = parquet_files(path)
-    pieces = [frame for _, _, frame in _pieces(files, [_n_rows(file) for file in files], path, columns)]
-    lacking = next((piece for piece in pieces if not set(columns.required()) <= set(piece.columns)), None)
-    return pl.concat(pieces, how="diagonal_relaxed") if lacking is None else lacking
+    layout = find_layout(_head(files[0], path, columns), columns, str(files[0]))
+    pieces = [frame for _, _, frame in _pieces(files, [_n_rows(file) for file in files], path, layout)]
+    return pl.concat(pieces, how="diagonal_relaxed"), layout
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -156,30 +155,45 @@ class Times:
 
 
 def _pieces(
-    files: list[Path], sizes: list[int], root: Path, columns: Columns
+    files: list[Path], sizes: list[int], root: Path, layout: LogLayout
 ) -> Iterator[tuple[Path, int, pl.DataFrame]]:
     """Yield some rows of a file at a time, with the number of the row before the first."""
     for file, size in zip(files, sizes, strict=True):
         for offset in range(0, max(size, 1), PIECE_ROWS):
-            yield file, offset, _piece(file, root, columns, offset)
+            yield file, offset, _piece(file, root, layout, offset)
 
 
-def _piece(file: Path, root: Path, columns: Columns, offset: int) -> pl.DataFrame:
-    """Return the named columns, also those that a folder's name tells (`day=3/`); no rows where one is missing."""
-    wanted = (*columns.required(), "timestamp")
-    folders = file.relative_to(root).parts[:-1] if root.is_dir() else ()
-    told = dict(folder.split("=", 1) for folder in folders if "=" in folder)
-    with_told = [pl.lit(unquote(told[name])).alias(name) for name in wanted if name in told]
+def _piece(file: Path, root: Path, layout: LogLayout, offset: int) -> pl.DataFrame:
+    """Return the columns of the layout, also those that a folder's name tells (`day=3/`)."""
     try:
-        scan = pl.scan_parquet(file, hive_partitioning=False)
-        scan = scan.with_columns(with_told)
+        scan = _scan(file, root)
         found = scan.collect_schema().names()
-        if not set(columns.required()) <= set(found):
-            return scan.head(0).collect()
-        present = [name for name in found if name in wanted]
+        missing = [name for name in layout.wanted() if name not in found]
+        if missing and missing != [layout.timestamp]:  # `Times` says where times are missing
+            names = ", ".join(repr(name) for name in missing)
+            raise DataError(f"{file} has no column {names}; found {', '.join(repr(name) for name in found)}")
+        present = [name for name in found if name in layout.wanted()]
         return scan.select(present).slice(offset, PIECE_ROWS).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file, error) from error
+
+
+def _head(file: Path, root: Path, columns: Columns) -> pl.DataFrame:
+    """Return the first rows with all columns; one that a folder's name tells counts where its name says what it is."""
+    asked = (columns.user, columns.item, columns.value, columns.timestamp, columns.kind)
+    try:
+        head = _scan(file, root).head(SAMPLE_ROWS).collect()
+        own = pl.scan_parquet(file, hive_partitioning=False).collect_schema().names()
+        return head.select([name for name in head.columns if name in own or name in asked or is_known_name(name)])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _scan(file: Path, root: Path) -> pl.LazyFrame:
+    folders = file.relative_to(root).parts[:-1] if root.is_dir() else ()
+    told = dict(folder.split("=", 1) for folder in folders if "=" in folder)
+    columns = [pl.lit(unquote(text)).alias(name) for name, text in told.items()]
+    return pl.scan_parquet(file, hive_partitioning=False).with_columns(columns)
 
 
 def _n_rows(file: Path) -> int:

@@ -1,7 +1,7 @@
 """The data sets that igcf knows by name, and where they lie."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -101,6 +101,11 @@ def dataset_info(name: str) -> DatasetInfo:
     return DATASETS[name]
 
 
+def known_dataset(data: Interactions) -> DatasetInfo | None:
+    """Return what is known about a log that was read as one of `DATASETS`; None for any other."""
+    return DATASETS.get(data.name) if data.layout is None else None
+
+
 def default_data_dir() -> Path:
     """Return the folder in `IGCF_DATA_DIR` where it is set, otherwise the user's cache folder."""
     from platformdirs import user_cache_path
@@ -121,15 +126,28 @@ def load_dataset(
     *,
     columns: "Columns | None" = None,
     separator: str | None = None,
+    items: str | Path | None = None,
 ) -> Interactions:
     """Load a data set by name, or a log by the path of a CSV or Parquet file or folder.
 
     Args:
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
         data_dir: where named data sets lie; see `default_data_dir`.
-        columns: the columns of a CSV or Parquet log.
-        separator: between the columns of a text file; None: a tab for `.tsv`, otherwise a comma.
+        columns: how the columns of a log are read; what is left out is found (docs/data.md).
+        separator: between the columns of a text file; None: found from its first rows.
+        items: a file with the ids, titles and categories of the items.
     """
+    data = _load(name_or_path, data_dir, columns, separator)
+    if items is not None:
+        data = data.with_items(items)
+    if columns is not None and data.layout is None:  # a data set known by name
+        data = replace(data.as_implicit() if columns.implicit else data, kinds=dict(columns.kinds))
+    return data
+
+
+def _load(
+    name_or_path: str | Path, data_dir: str | Path | None, columns: "Columns | None", separator: str | None
+) -> Interactions:
     if str(name_or_path) in DATASETS:
         return _load_named(DATASETS[str(name_or_path)], data_dir)
     path = Path(name_or_path)
@@ -170,11 +188,11 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
 
 def _load_table(path: Path, columns: "Columns | None", separator: str | None) -> Interactions:
     from igcf.data.frames import read_csv, read_parquet
-    from igcf.data.table_files import ENDINGS, is_parquet, separator_of
+    from igcf.data.table_files import ENDINGS, is_parquet, is_text_table
 
     if is_parquet(path):
         return read_parquet(path, columns)
-    if separator_of(path) is None:
+    if not is_text_table(path):
         known = ", ".join((*ENDINGS, ".parquet"))
         raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of Parquet")
-    return read_csv(path, columns, separator=separator or separator_of(path) or ",")
+    return read_csv(path, columns, separator=separator)

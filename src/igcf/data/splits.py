@@ -71,7 +71,7 @@ def cold_start(
         most = int(activity[cold].max()) if len(cold) else 0
         raise DataError(
             f"{data.name} has no test user: {len(cold)} users are not in the training half, the most active has "
-            f"{most} reactions, min_reactions is {min_reactions}; lower min_reactions or choose another split"
+            f"{most} reactions, min_reactions is {min_reactions}; pass a lower min_reactions= or another split="
         )
     validation = order[~np.isin(order, test)][:n_validation]
     return ColdStart(train, data.only_users(validation), data.only_users(test))
@@ -102,7 +102,7 @@ def taste_drift(
     if not len(qualified):
         raise DataError(
             f"{data.name} has no user with {min_reactions} reactions (the most active has {int(n_reactions.max())}); "
-            "lower min_reactions"
+            "pass a lower min_reactions="
         )
     ranked = qualified[np.argsort(similarity[qualified], kind="stable")]
     test, validation = ranked[:n_test], ranked[n_test : n_test + n_validation]

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 
 from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column
+from igcf.data.layout import LogLayout, MissingColumnError
 from igcf.data.partitions import parquet_frame
-from igcf.data.table_files import csv_frame, is_parquet, separator_of
+from igcf.data.success import Success, what_is_a_success
+from igcf.data.table_files import csv_frame, is_parquet
 from igcf.errors import DataError
 
 SHOWN_ROWS = 5
@@ -29,6 +31,9 @@ LEVELS: dict[str, Level] = {
     "control-in-id": "warning",
     "similar-ids": "warning",
     "mixed-ids": "warning",
+    "unknown-kind": "error",
+    "no-success": "error",
+    "few-successes": "warning",
     "constant-value": "warning",
     "no-times": "warning",
     "missing-time": "warning",
@@ -71,6 +76,10 @@ class Report:
     n_users: int
     n_items: int
     defects: tuple[Defect, ...] = ()
+    layout: LogLayout | None = None
+    """Columns that were taken; None where none could be."""
+    success: Success | None = None
+    """What counts as a success; None where the values do not tell."""
 
     @property
     def is_usable(self) -> bool:
@@ -85,6 +94,8 @@ class Report:
             "rows": self.n_rows,
             "users": self.n_users,
             "items": self.n_items,
+            "columns": None if self.layout is None else self.layout.as_dict(),
+            "success": None if self.success is None else self.success.as_dict(),
             "defects": [
                 {
                     "kind": defect.kind,
@@ -119,42 +130,73 @@ class Ids:
         return is_suspect.gather(self.codes)
 
 
-def validate(path: str | Path, columns: Columns | None = None, *, separator: str | None = None) -> Report:
+def validate(
+    path: str | Path,
+    columns: Columns | None = None,
+    *,
+    separator: str | None = None,
+    satisfied: float | None = None,
+) -> Report:
     """Check the columns of a CSV or Parquet log; a file that cannot be opened is an error of its own.
 
     Args:
-        path: a `.csv`, `.csv.gz`, `.tsv`, `.tsv.gz` or `.parquet` file, or a folder of Parquet files.
-        columns: the columns to check.
-        separator: between the columns of a text file; None: a tab for `.tsv`, otherwise a comma.
+        path: a text file (`.csv`, `.tsv`, `.dat`, `.txt`, also gzipped), a Parquet file, or a folder of those.
+        columns: the columns to check; what is left out is found.
+        separator: between the columns of a text file; None: found from its first rows.
+        satisfied: smallest value of a success; None: chosen from the values (`what_is_a_success`).
     """
     path, columns = Path(path), columns or Columns()
     try:
-        frame = _frame(path, columns, separator)
+        frame, layout = _frame(path, columns, separator)
+    except MissingColumnError as error:
+        messages = [f"no column {name!r}; {str(error).split('; ', 1)[1]}" for name in error.names] or [str(error)]
+        return Report(str(path), 0, 0, 0, tuple(Defect("missing-column", message, 1) for message in messages))
     except DataError as error:
         return Report(str(path), 0, 0, 0, (Defect("unreadable", str(error), 1),))
-    missing = [name for name in columns.required() if name not in frame.columns]
-    if missing:
-        found = ", ".join(repr(name) for name in frame.columns)
-        defects = [Defect("missing-column", f"no column {name!r}; found {found}", 1) for name in missing]
-        return Report(str(path), 0, 0, 0, tuple(defects))
     if frame.is_empty():
-        return Report(str(path), 0, 0, 0, (Defect("empty", "there are no rows after the header", 0),))
-    users, items = Ids.from_column(frame[columns.user]), Ids.from_column(frame[columns.item])
+        return Report(str(path), 0, 0, 0, (Defect("empty", "there are no rows after the header", 0),), layout)
+    users, items = Ids.from_column(frame[layout.user]), Ids.from_column(frame[layout.item])
+    values, bad_values = _values(frame, layout, columns)
+    success, bad_success = _success(values, satisfied)
     defects = [
-        *_id_defects(users, columns.user),
-        *_id_defects(items, columns.item),
-        *_value_defects(frame[columns.value], columns.value),
-        *_time_defects(frame, columns),
-        *_pair_defects(users, items, columns),
+        *_id_defects(users, layout.user),
+        *_id_defects(items, layout.item),
+        *bad_values,
+        *bad_success,
+        *_time_defects(frame, layout),
+        *_pair_defects(users, items, layout),
     ]
     defects.sort(key=lambda defect: defect.level)  # errors first, otherwise in the order of the checks
-    return Report(str(path), len(frame), len(users.unique), len(items.unique), tuple(defects))
+    return Report(str(path), len(frame), len(users.unique), len(items.unique), tuple(defects), layout, success)
 
 
-def _frame(path: Path, columns: Columns, separator: str | None) -> pl.DataFrame:
-    if is_parquet(path):
-        return parquet_frame(path, columns)
-    return csv_frame(path, columns, separator=separator or separator_of(path) or ",")
+def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[pl.DataFrame, LogLayout]:
+    return parquet_frame(path, columns) if is_parquet(path) else csv_frame(path, columns, separator=separator)
+
+
+def _values(frame: pl.DataFrame, layout: LogLayout, columns: Columns) -> tuple[pl.Series, list[Defect]]:
+    """Return the finite values of a log, and what is wrong with the others."""
+    if layout.kind is not None:
+        kinds = frame[layout.kind].cast(pl.String).str.strip_chars()
+        unknown = ~kinds.is_in(list(columns.kinds)).fill_null(False)
+        message = f"{layout.kind!r} is a kind without a value; known are {', '.join(columns.kinds)}, see kinds="
+        values = pl.Series([columns.kinds[kind] for kind in kinds.filter(~unknown).to_list()], dtype=pl.Float32)
+        return values, list(_row_defect("unknown-kind", message, unknown))
+    if layout.value is None:
+        return pl.Series(np.ones(len(frame), dtype=np.float32)), []
+    values = number(frame[layout.value])
+    return values.filter(values.is_finite().fill_null(False)), list(_value_defects(frame[layout.value], layout.value))
+
+
+def _success(values: pl.Series, satisfied: float | None) -> tuple[Success | None, list[Defect]]:
+    """Return what counts as a success, and what is to be said about it."""
+    if values.is_empty():
+        return None, []
+    try:
+        success = what_is_a_success(values.to_numpy(), satisfied)
+    except DataError as error:
+        return None, [Defect("no-success", str(error), len(values))]
+    return success, [Defect("few-successes", success.warning, success.n_successes)] if success.warning else []
 
 
 def _row_defect(kind: str, message: str, mask: pl.Series) -> Iterator[Defect]:
@@ -188,11 +230,12 @@ def _value_defects(column: pl.Series, name: str) -> Iterator[Defect]:
     yield from _row_defect("infinite", f"{name!r} is infinite or too large", values.is_infinite())
     finite = values.filter(values.is_finite().fill_null(False))
     if len(finite) > 1 and finite.min() == finite.max():
-        yield Defect("constant-value", f"{name!r} is {finite[0]:g} in every row", len(finite))
+        message = f"{name!r} is {finite[0]:g} in every row: every reaction counts as a success"
+        yield Defect("constant-value", message, len(finite))
 
 
-def _time_defects(frame: pl.DataFrame, columns: Columns) -> Iterator[Defect]:
-    column = time_column(frame, columns)
+def _time_defects(frame: pl.DataFrame, layout: LogLayout) -> Iterator[Defect]:
+    column = time_column(frame, layout.timestamp)
     if column is None:
         yield Defect("no-times", "no column of times; splits in time and taste drift need one", len(frame))
         return
@@ -208,12 +251,12 @@ def _time_defects(frame: pl.DataFrame, columns: Columns) -> Iterator[Defect]:
         yield Defect("constant-time", f"{name!r} is the same in every row", len(known))
 
 
-def _pair_defects(users: Ids, items: Ids, columns: Columns) -> Iterator[Defect]:
+def _pair_defects(users: Ids, items: Ids, layout: LogLayout) -> Iterator[Defect]:
     pair = users.codes * len(items.unique) + items.codes
     is_first = pair.is_first_distinct() & pair.is_not_null()
     message = "the user has a reaction to the item in an earlier row; the latest one counts"
     yield from _row_defect("duplicate-pair", message, ~is_first & pair.is_not_null())
-    for name, ids, key in ((columns.user, users, "user"), (columns.item, items, "item")):
+    for name, ids, key in ((layout.user, users, "user"), (layout.item, items, "item")):
         counts = np.bincount(ids.codes.filter(is_first).to_numpy(), minlength=len(ids.unique))
         lonely = np.flatnonzero(counts == 1)
         if len(lonely):

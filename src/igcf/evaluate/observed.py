@@ -15,11 +15,12 @@ from igcf.arrays import FloatArray
 from igcf.baselines.liked import fit_liked_factors, like_shares, liked_factors_model
 from igcf.baselines.simple import RandomItems, RankedItems, interaction_counts
 from igcf.baselines.task import Task
-from igcf.data import DATASETS, Interactions
+from igcf.data import Interactions, success_in
+from igcf.data.registry import known_dataset
 from igcf.data.splits import ColdStart, Split, observed_split
 from igcf.errors import ConfigError
 from igcf.evaluate.significance import Comparison, compare
-from igcf.model import Model, Reward
+from igcf.model import Model
 from igcf.model.usage import Calibration
 from igcf.online import Greedy, Learner, ModelLearner, named_policy, replay
 from igcf.tables import Table
@@ -105,9 +106,8 @@ def observed_setup(
     data: Interactions, *, satisfied: float | None = None, rounds: int | None = None, split: Split | None = None
 ) -> ObservedSetup:
     """Return the experiment on this log; a log that igcf does not know by name is split in time where it can be."""
-    info = DATASETS.get(data.name)
-    if satisfied is None:
-        satisfied = info.satisfied if info else Reward.from_log(data.values, "satisfied").threshold
+    info = known_dataset(data)
+    satisfied = success_in(data, satisfied).threshold
     own_split: Split = split or (info.default_split if info else "auto")
     return ObservedSetup(data.name, satisfied, ROUNDS if rounds is None else rounds, own_split)
 

@@ -14,8 +14,11 @@ from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
 from igcf.evaluate.tables import results_tables
 from igcf.evaluate.tuned_settings import settings_document
+from igcf.evaluate.verdict import verdict
 from igcf.tables import Table, as_latex, as_markdown
 from igcf.version import __version__
+
+AS_TEXT: dict[str, Any] = {"indent": 2, "allow_nan": False}
 
 
 def write_results(results: Results, data: Interactions, folder: Path) -> None:
@@ -29,8 +32,8 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
     if printed(results.setup.protocol, results.setup.dataset):
         tables += side_by_side_tables(results)
     texts = {
-        "results.json": json.dumps(results.as_dict() | {"paper": side_by_side(results)}, indent=2, allow_nan=False),
-        "results.md": "\n".join(as_markdown(table) for table in tables),
+        "results.json": json.dumps(results_document(results) | {"paper": side_by_side(results)}, **AS_TEXT),
+        "results.md": "\n".join([f"{verdict(results).sentence}\n", *map(as_markdown, tables)]),
         "results.tex": "\n".join(as_latex(table) for table in tables),
         "report.html": page(results, tables, figures(results)),
     }
@@ -42,6 +45,11 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
         part.write_text(text)
         part.replace(folder / name)
     write_shown(results, data, folder)
+
+
+def results_document(results: Results) -> dict[str, Any]:
+    """Return the JSON document of an experiment, with the verdict."""
+    return results.as_dict() | {"verdict": verdict(results).as_dict()}
 
 
 def write_tables(folder: Path, document: dict[str, Any], tables: list[Table]) -> None:
@@ -64,8 +72,8 @@ def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:
     setup = results.setup
     title = f"{setup.dataset}, {setup.protocol}"
     parts = [
-        f"<h1>{html.escape(title)}</h1>",
-        f"<p>igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
+        f"<h1>{html.escape(verdict(results).sentence)}</h1>",
+        f"<p>{html.escape(title)}. igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
         "Every choice of a setting was made on validation users.</p>",
     ]
     if results.command:

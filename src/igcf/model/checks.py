@@ -1,5 +1,7 @@
 """Whether the parts of a model fit together and hold usable numbers."""
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +11,9 @@ from igcf.errors import ModelError
 
 if TYPE_CHECKING:
     from igcf.model.model import Model
+
+RESERVED_KIND = "skip"
+"""Kind of feedback that is no evidence: the item is put aside."""
 
 
 def check_shapes(model: "Model") -> None:
@@ -22,6 +27,8 @@ def check_shapes(model: "Model") -> None:
         "prior_mean": (model.prior_mean.shape, (d,)),
         "prior_cov": (model.prior_cov.shape, (d, d)),
         "titles": ((n if model.titles is None else len(model.titles),), (n,)),
+        "neighbours": ((n if model.neighbours is None else len(model.neighbours.means),), (n,)),
+        "appeared": ((n,) if model.appeared is None else model.appeared.shape, (n,)),
         "categories": ((n if model.categories is None else len(model.categories),), (n,)),
     }
     for number, channel in enumerate(model.channels):
@@ -74,3 +81,15 @@ def check_numbers(model: "Model") -> None:
         raise ModelError("prior_cov is not symmetric")
     if np.linalg.eigvalsh(model.prior_cov)[0] < -1e-8 * scale:
         raise ModelError("prior_cov has negative eigenvalues; a covariance has none")
+
+
+def checked_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of the kinds of feedback as numbers; refuse what is none, and the name `skip`."""
+    found = {}
+    for kind, value in kinds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not isfinite(value):
+            raise ModelError(f"kind {kind!r} has the value {value!r}; expected a finite number")
+        if not kind or kind == RESERVED_KIND:
+            raise ModelError(f"a kind of feedback cannot be called {kind!r}; `skip` puts an item aside")
+        found[str(kind)] = float(value)
+    return found

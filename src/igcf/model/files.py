@@ -18,11 +18,13 @@ from safetensors.numpy import load, save
 from igcf.errors import ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Usage
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
+NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 
 
@@ -65,6 +67,7 @@ def load_model(folder: Path) -> Model:
                 for i, each in enumerate(meta["channels"])
             ],
             terms=[Term(each["weight"], tuple(each["channels"])) for each in meta["terms"]],
+            kinds=meta.get("kinds", {}),
             item_variances=tensors["item_variances"],
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
@@ -73,10 +76,25 @@ def load_model(folder: Path) -> Model:
             categories=items["categories"].to_list() if "categories" in items.columns else None,
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
+            neighbours=_neighbours(tensors, meta),
+            appeared=tensors.get("appeared"),
             usage=Usage.from_dict(meta.get("usage", {})),
         )
     except (SafetensorError, pl.exceptions.PolarsError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
+
+
+def saved_metadata(folder: Path) -> dict[str, Any]:
+    """Return how a saved model came about, from `meta.json` alone."""
+    return dict(_read_meta(folder)["metadata"])
+
+
+def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
+    """The map between items; models saved before there was one, or without it, have none."""
+    if "neighbours" not in meta:
+        return None
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def model_id(folder: Path) -> str:
@@ -93,6 +111,11 @@ def _write_parts(model: Model, part: Path) -> None:
     for i, channel in enumerate(model.channels):
         tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
         tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+    if model.neighbours is not None:
+        for name in NEIGHBOUR_ARRAYS:
+            tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
+    if model.appeared is not None:
+        tensors["appeared"] = model.appeared
     columns: dict[str, Any] = {"item_id": list(model.item_ids)}
     if model.titles is not None:
         columns["title"] = list(model.titles)
@@ -105,6 +128,7 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _meta(model: Model, part: Path) -> dict[str, Any]:
+    map_of_items = model.neighbours
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -112,12 +136,14 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "items": model.n_items,
         "dim": model.dim,
         "reward": asdict(model.reward),
+        "kinds": model.kinds,
         "channels": [
             {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
             for channel in model.channels
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
+        **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
         "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }

@@ -5,15 +5,17 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import Float32Array, FloatArray
-from igcf.errors import ModelError, UnknownItemError
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.errors import FeedbackError, ModelError, UnknownItemError
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
-from igcf.model.checks import check_blocks, check_numbers, check_shapes
+from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
+from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Calibration, PolicyChoice, Usage
 
@@ -40,9 +42,12 @@ class Model:
         reward: Reward = UNIT_REWARD,
         channels: Sequence[Channel] = (),
         terms: Sequence[Term] = (),
+        kinds: Mapping[str, float] | None = None,
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        neighbours: Neighbours | None = None,
+        appeared: npt.ArrayLike | None = None,
         usage: Usage | None = None,
     ) -> None:
         """Check that all parts fit together.
@@ -57,9 +62,12 @@ class Model:
             reward: what the model predicts.
             channels: what a reaction reveals, instead of `item_vectors` and `noise_var`.
             terms: how the expected reward follows from the channels; by default it is that of the first one.
+            kinds: values of the kinds of feedback (view, like, purchase ...), where there are several.
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
+            neighbours: how items predict each other, for users whose record is known.
+            appeared: time of each item's first reaction in the log, (items,), in the units of the log.
             usage: objective, policy and calibration; without it those of the paper.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
@@ -68,9 +76,12 @@ class Model:
         self.prior_mean: FloatArray = np.array(prior_mean, dtype=np.float64, order="C")
         self.prior_cov: FloatArray = np.array(prior_cov, dtype=np.float64, order="C")
         self.reward = reward
+        self.kinds: dict[str, float] = checked_kinds(kinds or {})
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
+        self.neighbours = neighbours
+        self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         self.usage = Usage() if usage is None else usage
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
@@ -169,6 +180,27 @@ class Model:
         """Return the title of an item, or its id where there is none."""
         return self.titles[self.item_row(item_id)] if self.titles else item_id
 
+    def reaction_value(self, value: "float | EllipsisType | None" = ..., kind: str | None = None) -> float:
+        """Return the value of a reaction as the belief learns it, or refuse it; NaN is shown without a reaction.
+
+        A reaction has a value, or is of a kind; where every reaction of the log counts alike it needs neither.
+        """
+        if kind is not None:
+            if value is not ...:
+                raise FeedbackError(f"the reaction has a kind, {kind!r}, and a value, {value!r}; give one of them")
+            if kind not in self.kinds:
+                known = f"known are {', '.join(map(repr, self.kinds))}" if self.kinds else "this model has no kinds"
+                raise FeedbackError(f"kind {kind!r} is not known; {known}")
+            return self.reward.checked(self.kinds[kind])
+        if value is not ...:
+            return self.reward.checked(value)
+        if not self.reward.is_implicit:
+            raise FeedbackError(
+                f"the reaction has no value; expected a number like those of the log, {self.reward.low:g} to "
+                f"{self.reward.high:g}, or None for shown without a reaction"
+            )
+        return self.reward.high
+
     def observations(
         self, rows: npt.NDArray[np.integer], values: npt.ArrayLike
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -215,11 +247,21 @@ class Model:
             prior_mean=mean,
             prior_cov=cov,
             reward=self.reward,
+            kinds=self.kinds,
             titles=self.titles,
             categories=self.categories,
             metadata=self.metadata,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
             usage=self.usage,
         )
+
+    def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
+        """Return the same model with another map between items, or without one."""
+        other = copy(self)
+        other.neighbours = neighbours
+        check_shapes(other)
+        return other
 
     def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
         """Return a model of the same channels with another expected reward and usage."""
@@ -233,6 +275,8 @@ class Model:
             titles=self.titles,
             categories=self.categories,
             metadata=self.metadata,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
             usage=usage,
         )
 

@@ -23,8 +23,10 @@ FAR_OUTSIDE = 10.0
 class Reward:
     """Maps a value to a reward; a shown item without any reaction (NaN) has reward 0.
 
-    `raw` is the value itself, `scaled` divides by the log's largest value, `satisfied` is 1[value >= threshold],
-    `exposed` is 1 for any reaction at all, `liked` is 1[value >= threshold] of a reaction and, without one, unknown.
+    `raw` is the value itself, `scaled` divides by the log's largest absolute value, `satisfied` is
+    1[value >= threshold], `exposed` is 1 for any reaction at all, `liked` is 1[value >= threshold] of a reaction and,
+    without one, unknown. Where every reaction of the log is a success (`is_implicit`), a value below all of them is
+    evidence against the item, like no reaction: it counts as one that was shown and not chosen.
     """
 
     kind: RewardKind
@@ -43,14 +45,26 @@ class Reward:
             raise ConfigError(f"reward needs finite low <= high and threshold, got {self}")
 
     @classmethod
-    def from_log(cls, values: npt.NDArray[np.floating], kind: RewardKind, threshold: float | None = None) -> "Reward":
-        """Build the reward of a log; without a threshold a success lies in the upper quarter of its range."""
+    def from_log(cls, values: npt.NDArray[np.floating], kind: RewardKind, threshold: float) -> "Reward":
+        """Build the reward of a log with these values; `igcf.data.what_is_a_success` chooses the threshold."""
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-        return cls(kind, low + 0.75 * (high - low) if threshold is None else float(threshold), low, high)
+        return cls(kind, float(threshold), low, high)
+
+    @cached_property
+    def is_implicit(self) -> bool:
+        """Whether every reaction of the log is a success."""
+        return self.threshold <= self.low
+
+    @cached_property
+    def scale(self) -> float:
+        """Number that `scaled` divides by: the largest absolute value of the log."""
+        return max(abs(self.low), abs(self.high)) or 1.0
 
     def of(self, values: npt.ArrayLike) -> FloatArray:
         """Return one reward per value; an item shown without a reaction (NaN) gives 0, or NaN, unknown, for `liked`."""
         value = np.asarray(values, dtype=np.float64)
+        if self.is_implicit:
+            value = np.where(value >= self.low, value, np.nan)
         if self.kind == "liked":
             return np.where(np.isnan(value), np.nan, value >= self.threshold)
         if self.kind == "satisfied":
@@ -58,10 +72,12 @@ class Reward:
         if self.kind == "exposed":
             return (~np.isnan(value)).astype(np.float64)
         reward = np.nan_to_num(value, nan=0.0)
-        return reward / (self.high or 1.0) if self.kind == "scaled" else reward
+        return reward / self.scale if self.kind == "scaled" else reward
 
     def of_one(self, value: float) -> float:
         """Return the reward of one value, without an array."""
+        if self.is_implicit and value < self.low:
+            value = float("nan")
         is_missing = value != value  # NaN
         if self.kind == "liked":
             return value if is_missing else float(value >= self.threshold)
@@ -70,11 +86,11 @@ class Reward:
         if self.kind == "exposed":
             return float(not is_missing)
         reward = 0.0 if is_missing else value
-        return reward / (self.high or 1.0) if self.kind == "scaled" else reward
+        return reward / self.scale if self.kind == "scaled" else reward
 
     def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
         """Return whether each value is a success; NaN is none."""
-        return np.asarray(np.asarray(values, dtype=np.float64) >= self.threshold)
+        return np.asarray(np.asarray(values, dtype=np.float64) >= (self.low if self.is_implicit else self.threshold))
 
     def checked(self, value: object) -> float:
         """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""

@@ -2,6 +2,7 @@
 
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
+from igcf.online.evidence import LoggedBelief, belief_from_logged
 from igcf.online.learning import learned, prior_belief
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
@@ -16,6 +17,7 @@ __all__ = [
     "Greedy",
     "InfoUcb",
     "Learner",
+    "LoggedBelief",
     "ModelLearner",
     "Policy",
     "Recommendation",
@@ -25,6 +27,7 @@ __all__ = [
     "Shown",
     "Thompson",
     "Ucb",
+    "belief_from_logged",
     "learned",
     "named_policy",
     "prior_belief",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend import Arrays, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
@@ -30,7 +30,8 @@ class ScoringEngine:
         item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
 
     A model of several channels keeps such means and variances of z for every channel that its expected reward depends
-    on; `means` and `variances` put them together. `igcf.online.state` describes when they are kept.
+    on; `means` and `variances` put them together. A user may have an offset per item beside the belief, which is added
+    to the expected rewards. `igcf.online.state` describes when they are kept.
 
     Args:
         model: what is scored.
@@ -72,6 +73,8 @@ class ScoringEngine:
         z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
         self._state: State = AtPrior(Moments(z, variances))
         self._is_within_prior = True
+        self._tighter_bounds: Arrays | None = None
+        self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
         self._drop_sums()
 
@@ -94,8 +97,14 @@ class ScoringEngine:
         """The expected reward of every item, (users, items); not to be written to."""
         if self._means is None:
             z = self._z()
-            self._means = z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+            own = z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+            self._means = own if self._offsets is None else own + self._offsets
         return self._means
+
+    @property
+    def offsets(self) -> AnyFloatArray | None:
+        """What is added to the expected reward beside the beliefs, (users, items); None: nothing for anybody."""
+        return self._offsets
 
     @property
     def variances(self) -> AnyFloatArray:
@@ -144,8 +153,11 @@ class ScoringEngine:
         if isinstance(self._state, Stale) and self._is_within_prior:
             covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
             z = tuple(each[0] for each in self._z())
-            user = Bounds(self._items, covs, z, self._prior_moments.variances, self.means[0])
+            bounds = self._tighter_bounds or self._prior_moments.variances
+            user = Bounds(self._items, covs, z, bounds, self.means[0])
             return backend.loops.select_bounded(self._mixture, user, query)
+        if self._offsets is not None:
+            return backend.loops.select_scored(self.means[0], self.variances[0], query)
         selection, means = backend.loops.select_tracked(self._mixture, self._up_to_date().first_user, query)
         if not self.model.is_linear:
             self._means = means[None]
@@ -155,10 +167,18 @@ class ScoringEngine:
         """Return a copy of the belief about one user."""
         return Belief(self.belief_means[user].copy(), self.belief_covs[user].copy())
 
-    def set_belief(self, belief: Belief, user: int = 0, *, is_within_prior: bool | None = None) -> None:
+    def set_belief(
+        self,
+        belief: Belief,
+        user: int = 0,
+        *,
+        is_within_prior: bool | None = None,
+        offset: AnyFloatArray | None = None,
+    ) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history.
 
         `is_within_prior` says that it is no wider than the prior, as any that was learned from it; None: find out.
+        `offset` is added to the expected reward of every item, (items,), and stays while reactions are learned.
         """
         if self.n_users == 1:
             self.belief_means = np.array(belief.mean[None], order="C")
@@ -167,8 +187,33 @@ class ScoringEngine:
         else:
             self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
-        self._drop_sums()
         self._state = Stale()
+        self._tighter_bounds = None
+        self.set_offset(offset, user)
+
+    def bound_variances(self, bounds: Arrays) -> None:
+        """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.
+
+        Fewer variances are then computed for the next answers than with those of the prior as bounds.
+        """
+        pairs = zip(bounds, self._prior_moments.variances, strict=True)
+        self._tighter_bounds = tuple(np.minimum(own, prior) for own, prior in pairs)
+
+    def offset_of(self, user: int = 0) -> Float32Array | None:
+        """Return a copy of one user's offset, shape (items,); None: nobody has one."""
+        return None if self._offsets is None else self._offsets[user].astype(np.float32)
+
+    def set_offset(self, offset: AnyFloatArray | None, user: int = 0) -> None:
+        """Add `offset`, shape (items,), to one user's expected rewards instead of any before; None adds nothing."""
+        if offset is not None:
+            if self._offsets is None:
+                self._offsets = np.zeros((self.n_users, self.model.n_items), dtype=self._items[0].dtype)
+            self._offsets[user] = offset
+        elif self.n_users == 1:
+            self._offsets = None
+        elif self._offsets is not None:
+            self._offsets[user] = 0.0
+        self._drop_sums()
 
     def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
         """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
@@ -254,8 +299,10 @@ class ScoringEngine:
         if keep < 1.0:
             means, covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
             self.belief_means, self.belief_covs = np.ascontiguousarray(means), np.ascontiguousarray(covs)
+            if self._offsets is not None:
+                self._offsets = self._offsets * self._offsets.dtype.type(keep)
             self._drop_sums()
-            self._state = Stale()
+            self._state, self._tighter_bounds = Stale(), None
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""

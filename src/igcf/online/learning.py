@@ -27,22 +27,29 @@ def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
     return _in_turn(belief, monotone, [row], [value])
 
 
-def beliefs_along(model: Model, rows: list[int], values: list[float], forgetting: float) -> Iterator[Belief]:
-    """Yield the belief after each reaction of a history, oldest first."""
-    prior = belief = prior_belief(model)
+def beliefs_along(
+    model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
+) -> Iterator[Belief]:
+    """Yield the belief after each reaction of a history, oldest first, from `start` or the prior."""
+    prior = prior_belief(model)
+    belief = start or prior
     for row, value in zip(rows, values, strict=True):
         belief = learned(belief.decayed(prior, forgetting), model, row, value)
         yield belief
 
 
-def belief_from_history(model: Model, rows: list[int], values: list[float], forgetting: float) -> Belief:
-    """Return the belief after a whole history; equals learning it reaction by reaction."""
-    belief, monotone = prior_belief(model), monotone_learning(model)
+def belief_from_history(
+    model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
+) -> Belief:
+    """Return the belief after a whole history, from `start` or the prior; equals learning it reaction by reaction."""
+    prior, monotone = prior_belief(model), monotone_learning(model)
+    belief = start or prior
     if monotone is not None and forgetting == 1.0:
         return _in_turn(belief, monotone, rows, values)
     if monotone is None and (forgetting == 1.0 or model.has_identity_links):
-        return _after(belief, model, rows, values, forgetting)
-    for belief in beliefs_along(model, rows, values, forgetting):  # noqa: B007
+        kept = belief if start is None else belief.decayed(prior, forgetting ** len(rows))
+        return _after(kept, model, rows, values, forgetting)
+    for belief in beliefs_along(model, rows, values, forgetting, start):  # noqa: B007
         pass
     return belief
 

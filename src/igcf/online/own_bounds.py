@@ -22,13 +22,9 @@ FREE: Bound = (np.full(2, -np.inf), np.full(2, np.inf))
 class OwnBounds:
     """The bounds of all items of a history; follows it as it grows."""
 
-    def __init__(self, scale: ChanceScale, forgetting: float) -> None:
+    def __init__(self, scale: ChanceScale, forgetting: float, start: Belief | None = None) -> None:
         self._scale, self._model, self._forgetting = scale, scale.model, forgetting
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget the history."""
-        self._belief, self._n_followed = prior_belief(self._model), 0
+        self._belief, self._n_followed = start or prior_belief(self._model), 0
         self._bounds: dict[int, Bound] = {}
 
     def of(self, rows: list[int], values: list[float]) -> dict[int, Bound]:

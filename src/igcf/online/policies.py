@@ -109,6 +109,8 @@ class Thompson:
         noise = rng.standard_normal(engine.belief_means.shape)
         draw = engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise)
         scores = engine.model.expected(draw)
+        if engine.offsets is not None:
+            scores += engine.offsets
         if self.item_uncertainty:
             scores += np.sqrt(draw**2 @ engine.model.item_variances.T) * rng.standard_normal(scores.shape)
         return scores

@@ -5,18 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances, ChanceScale
 from igcf.online.engine import ScoringEngine
-from igcf.online.learning import belief_from_history, contributions
+from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
+from igcf.online.explaining import Shown, parts_of_mean
+from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy, named_policy
 from igcf.online.selection import selection_details
@@ -25,6 +28,15 @@ SKIP_ROUNDS = 20
 """Reactions and skips for which a skipped item is put aside."""
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
+
+
+class Past(NamedTuple):
+    """What is known of a user before a session: reactions of both kinds, and what they led to where that is known."""
+
+    history: Sequence[Reaction]
+    logged: Sequence[Reaction]
+    until: int | None
+    belief: Belief | LoggedBelief | None
 
 
 class Recommendation(NamedTuple):
@@ -59,13 +71,18 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where an expected reward comes from: `prior` plus all `contributions` is exactly `mean`."""
+    """Where an expected reward comes from: `prior` plus all contributions plus `absence` is exactly `mean`."""
 
     item_id: str
     prior: float
     contributions: tuple[Contribution, ...]
+    """Of the shown reactions, oldest first."""
     mean: float
     std: float
+    logged: tuple[Contribution, ...] = ()
+    """Of the logged reactions."""
+    absence: float = 0.0
+    """What it adds that all other items are absent from the logged record."""
     chance: float = math.nan
     """Probability that the user is satisfied if they react to the item."""
     low: float = math.nan
@@ -111,14 +128,25 @@ class Recommender:
         self,
         history: Iterable[Reaction] = (),
         *,
-        belief: Belief | None = None,
+        logged: Iterable[Reaction] = (),
+        until: int | None = None,
+        belief: Belief | LoggedBelief | None = None,
         rng: np.random.Generator | None = None,
     ) -> "Session":
-        """Meet a user; a `history` of (item_id, value) pairs warm-starts and equals having observed it here.
+        """Meet a user, new or with a past; nothing that the user reacted to is recommended.
 
-        `belief` is what that history led to where it is known already; it is then not computed again.
+        Args:
+            history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
+            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. A log has one
+                reaction per item: of several the last counts. They come before the history.
+            until: time at which the logged record ends, in the units of the training log; items that appeared later
+                are not absent. It says nothing where the model does not know when its items appeared.
+            belief: what these reactions led to where it is known already; it is then not computed again. A plain
+                `Belief` leaves the offset of logged reactions to be computed.
+            rng: makes draws and ties repeatable for this session.
         """
-        return Session(self, self._engine.fresh(), list(history), rng or (self._seed, next(self._opened)), belief)
+        past = Past(list(history), list(logged), until, belief)
+        return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
 
 
 class Session:
@@ -128,9 +156,8 @@ class Session:
         self,
         recommender: Recommender,
         engine: ScoringEngine,
-        history: Sequence[Reaction],
+        past: Past,
         seed: np.random.Generator | tuple[int, int],
-        belief: Belief | None = None,
     ) -> None:
         self.model = recommender.model
         self.policy = recommender.policy
@@ -139,20 +166,37 @@ class Session:
         self._chance_scale = recommender.chance_scale
         self._engine = engine
         self._seed = seed
-        self._rows = self.model.item_rows([item_id for item_id, _ in history])
-        self._values = self.model.reward.checked_all([value for _, value in history])
+        self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
+        self._values = self.model.reward.checked_all([value for _, value in past.history])
+        self._record = logged_record(self.model, past.logged, past.until)
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         self._unseen[0, self._rows] = False
+        if self._record is not None:
+            self._unseen[0, self._record.rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
         self._n_skips = 0
         self._bounds: OwnBounds | None = None
-        if history and belief is None:
-            learned = belief_from_history(self.model, self._rows, self._values, self._forgetting)
-            engine.set_belief(learned, is_within_prior=True)
-        elif history and belief is not None:
-            engine.set_belief(belief)
+        self._learn_past(past.belief)
+        if self._record is not None and self.policy.needs_variances:
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
+
+    def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
+        """Bring the engine to what is believed after the logged reactions and the history."""
+        engine, model, rows, record = self._engine, self.model, self._rows, self._record
+        if isinstance(known, LoggedBelief):
+            if rows or record is not None:
+                engine.set_belief(known.belief, offset=known.offset)
+            return
+        start = None
+        if record is not None and (known is None or neighbours_share(model, record)):
+            start = learn_record(engine, record, self._forgetting ** len(rows))
+        if known is not None and (rows or record is not None):
+            engine.set_belief(known, offset=engine.offset_of())
+        elif rows:
+            learned = belief_from_history(model, rows, self._values, self._forgetting, start)
+            engine.set_belief(learned, is_within_prior=start is None or None, offset=engine.offset_of())
 
     def _make_rng(self) -> np.random.Generator:
         """Return the source of draws and ties, made when it is first needed."""
@@ -163,16 +207,29 @@ class Session:
 
     @property
     def history(self) -> list[Reaction]:
-        """The reactions so far, oldest first."""
+        """The shown reactions so far, oldest first."""
         return [
             (self.model.item_ids[row], None if np.isnan(value) else value)
             for row, value in zip(self._rows, self._values, strict=True)
         ]
 
     @property
+    def logged(self) -> list[Reaction]:
+        """The logged reactions, one per item."""
+        if self._record is None:
+            return []
+        ids = map(self.model.item_ids.__getitem__, self._record.rows.tolist())
+        return list(zip(ids, self._record.values.tolist(), strict=True))
+
+    @property
     def belief(self) -> Belief:
         """A copy of the current belief."""
         return self._engine.belief()
+
+    @property
+    def offset(self) -> Float32Array | None:
+        """What logged reactions add to every item's expected reward beside the belief, (items,); None: nothing."""
+        return self._engine.offset_of()
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
@@ -194,8 +251,13 @@ class Session:
         if not self._rows or self.model.usage.is_sound:
             return {}
         if self._bounds is None:
-            self._bounds = OwnBounds(self._chance_scale, self._forgetting)
-        return self._bounds.of(self._rows, self._values)
+            start = None if self._record is None else logged_evidence(self.model).belief(self._record)
+            self._bounds = OwnBounds(self._chance_scale, self._forgetting, start)
+        bounds, offset = self._bounds.of(self._rows, self._values), self.offset
+        if offset is None:
+            return bounds
+        shifts = {row: np.array([offset[row], 0.0]) for row in bounds}
+        return {row: (least + shifts[row], most + shifts[row]) for row, (least, most) in bounds.items()}
 
     def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
         return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
@@ -243,13 +305,18 @@ class Session:
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {len(set(self._rows))} seen and the exclusions; ask for fewer or widen the candidates"
+                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the "
+                "candidates"
             )
         return available
 
-    def observe(self, item_id: str, value: float | None) -> None:
-        """Learn from one reaction, in closed form; a bad item or value raises and changes nothing."""
-        row, number = self.model.item_row(item_id), self.model.reward.checked(value)
+    def observe(self, item_id: str, value: "float | EllipsisType | None" = ..., *, kind: str | None = None) -> None:
+        """Learn from one reaction, in closed form; a bad item, value or kind raises and changes nothing.
+
+        A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
+        model knows; where every reaction of the log counts alike, it needs neither.
+        """
+        row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
         self._engine.forget(self._forgetting)
         self._engine.observe_one(row, number)
         self._rows.append(row)
@@ -281,8 +348,8 @@ class Session:
         else:
             row = self._rows.pop()
             self._values.pop()
-            belief = belief_from_history(self.model, self._rows, self._values, self._forgetting)
-            self._engine.set_belief(belief, is_within_prior=True)
+            self._engine.set_belief(prior_belief(self.model), is_within_prior=True)
+            self._learn_past(None)
             self._bounds = None
         self._refresh(row)
         self._refresh(self._step_before(self._skip_rounds - 1))
@@ -295,15 +362,17 @@ class Session:
     def _refresh(self, row: int | None) -> None:
         """Show or hide an item according to the reactions and the latest skips."""
         if row is not None:
-            is_shown = row not in self._rows and row not in self._steps[-self._skip_rounds :]
+            is_logged = self._record is not None and row in self._record.rows
+            is_shown = not is_logged and row not in self._rows and row not in self._steps[-self._skip_rounds :]
             self._n_unseen += int(is_shown) - int(self._unseen[0, row])
             self._unseen[0, row] = is_shown
 
     def explain(self, item_id: str) -> Explanation:
-        """Split an item's expected reward into what the population says and what each reaction added."""
+        """Split an item's expected reward into what the population says and what each reaction, or absence, added."""
         row = self.model.item_row(item_id)
-        prior, amounts = contributions(self.model, self._rows, self._values, self._forgetting, row)
-        mean = prior + float(amounts.sum())
+        shown = Shown(self._rows, self._values, self._forgetting)
+        parts = parts_of_mean(self.model, self._record, shown, row)
+        mean, amounts = parts.total, parts.shown
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
         chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
         if row in self._rows and row in (bounds := self._own_bounds()):
@@ -312,8 +381,20 @@ class Session:
             amounts[len(self._rows) - 1 - self._rows[::-1].index(row)] += told - mean
             mean, chance = told, min(max(chance, float(least[1])), float(most[1]))
             low, high = min(low, chance), max(high, chance)
-        parts = tuple(
-            Contribution(past_id, value, float(amount))
-            for (past_id, value), amount in zip(self.history, amounts, strict=True)
+        return Explanation(
+            item_id,
+            parts.prior,
+            _contributions(self.history, amounts),
+            mean,
+            std,
+            _contributions(self.logged, parts.logged),
+            parts.absence,
+            chance,
+            low,
+            high,
         )
-        return Explanation(item_id, prior, parts, mean, std, chance, low, high)
+
+
+def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:
+    pairs = zip(reactions, amounts.tolist(), strict=True)
+    return tuple(Contribution(item_id, value, amount) for (item_id, value), amount in pairs)

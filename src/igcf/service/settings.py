@@ -23,6 +23,10 @@ class ServiceSettings:
     """Exploration of `ucb` when a request does not say; None: as the model says."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
+    skip_rounds: int = 20
+    """Reactions and skips after which a skipped item may be shown again."""
+    skip_hours: float = 24.0
+    """Hours after which a skipped item may be shown again, if that comes first."""
     max_nu: float = CEILINGS["max_nu"]
     max_k: int = int(CEILINGS["max_k"])
     max_list: int = int(CEILINGS["max_list"])
@@ -53,13 +57,17 @@ class ServiceSettings:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
         nu = 0.0 if self.nu is None else self.nu
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
-        counts = "max_k max_list max_batch max_body max_in_flight threads hot_users hot_megabytes audit_queue"
+        counts = (
+            "max_k max_list max_batch max_body max_in_flight threads hot_users hot_megabytes audit_queue skip_rounds"
+        )
         for name in counts.split():
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name, ceiling in CEILINGS.items():
             if getattr(self, name) > ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
+        if not self.skip_hours > 0:
+            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= nu <= self.max_nu < float("inf"):

@@ -1,12 +1,15 @@
 """From an interaction log to a model: the one function that the library and the command line call."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from igcf.config import ExpertsConfig, PretrainConfig, configured
 from igcf.data.interactions import Interactions
+from igcf.data.success import Success, success_in
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
+from igcf.model.checks import checked_kinds
 from igcf.training.experts import fit_experts
 from igcf.training.progress import Watch, watching
 from igcf.training.sharded.workers import Engine, Workers
@@ -54,6 +57,8 @@ def pretrain(
     config = configured(config, settings)
     if len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
+    success = success_in(data, config.satisfied)
+    config = replace(config, satisfied=success.threshold)
     if resume and checkpoint is None:
         raise ConfigError("resume needs the checkpoint folder of the run to continue")
     if isinstance(config, PretrainConfig):
@@ -64,10 +69,17 @@ def pretrain(
         workers.check(config)
         with watching(progress) as watch:
             run = GraphRun(config, None if checkpoint is None else Path(checkpoint), resume, watch)
-            return fit_graph(data, run, workers, validation=validation)
+            return _told(fit_graph(data, run, workers, validation=validation), data, success)
     if checkpoint is not None:
         raise ConfigError("checkpoints are for method=graph; the experts are learned anew in about a minute")
     if workers.are_asked_for:
         raise ConfigError("several workers are for method=graph; the experts are learned in one process")
     with watching(progress) as watch:
-        return fit_experts(data, config, validation=validation, progress=watch)
+        return _told(fit_experts(data, config, validation=validation, progress=watch), data, success)
+
+
+def _told(model: Model, data: Interactions, success: Success) -> Model:
+    """Return a new model with what the log says of successes and of kinds of feedback."""
+    model.metadata["success"] = success.as_dict()
+    model.kinds = checked_kinds(data.kinds)
+    return model

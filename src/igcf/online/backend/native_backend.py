@@ -130,6 +130,13 @@ class NativeBackend(NumpyBackend):
         rescore(products, steps, z, variances)
 
     @staticmethod
+    def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
+        """Return the sum over all items of x sigmoid(x . user) / noise, in one pass over the items."""
+        slope = np.empty(len(user))
+        _native.absence_slope(vectors, noise, np.ascontiguousarray(user), slope)
+        return slope
+
+    @staticmethod
     def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:
         """Return the expected rewards from the z of all scored channels."""
         return _combined(mixture, z, None) if _fits(z) else NumpyBackend.expected_rewards(mixture, z)
@@ -171,14 +178,20 @@ class NativeBackend(NumpyBackend):
         if k > MOST_SELECTED or not _fits(z):
             return NumpyBackend.select_tracked(mixture, moments, query)
         if mixture.model.is_linear:
-            means = z[0]
-            columns = _native.select(means, variances[0], available, nu, k)
-        else:
-            means = np.empty(len(available), dtype=np.float32)
-            columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means)
+            return NativeBackend.select_scored(z[0], variances[0], query), z[0]
+        means = np.empty(len(available), dtype=np.float32)
+        columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means)
         if columns is None:  # equal scores
             return NumpyBackend.select_tracked(mixture, moments, query)
         return _selection(columns), means
+
+    @staticmethod
+    def select_scored(means: AnyFloatArray, variances: AnyFloatArray, query: Query) -> Selection:
+        """Select the best items of one user from the means and variances of all items."""
+        columns = None
+        if query.k <= MOST_SELECTED and means.dtype == np.float32:
+            columns = _native.select(means, variances, query.available, query.nu, query.k)
+        return NumpyBackend.select_scored(means, variances, query) if columns is None else _selection(columns)
 
     @staticmethod
     def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:

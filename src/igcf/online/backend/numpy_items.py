@@ -8,7 +8,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.channel import activations, expectation, gradients
+from igcf.model.channel import activations, expectation, gradients, sigmoid
 from igcf.online.backend.numpy_beliefs import USERS, update_in_turn
 from igcf.online.backend.types import Arrays, Block, Evidence, Mixture, Moments
 
@@ -66,6 +66,12 @@ def variances_of(items: AnyFloatArray, cov: FloatArray, rows: IntArray | None = 
         part = items[start : start + CHUNK] if rows is None else items[rows[start : start + CHUNK]]
         np.einsum("nd,nd->n", part @ own_cov, part, out=variances[start : start + CHUNK])
     return np.maximum(variances, 0.0, out=variances)
+
+
+def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
+    """The sum over all items of x sigmoid(x . user) / noise, shape (d,), for vectors (items, d) in single precision."""
+    p = sigmoid(np.asarray(vectors @ user.astype(vectors.dtype)))
+    return ((p / noise).astype(vectors.dtype) @ vectors).astype(np.float64)
 
 
 def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

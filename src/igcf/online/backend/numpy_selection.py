@@ -58,9 +58,14 @@ def select_tracked(mixture: Mixture, moments: Moments, query: Query) -> tuple[Se
     is_linear = mixture.model.is_linear
     means = moments.z[0] if is_linear else expected_rewards(mixture, moments.z)
     variances = moments.variances[0] if is_linear else reward_variances(mixture, *moments)
+    return select_scored(means, variances, query), means
+
+
+def select_scored(means: AnyFloatArray, variances: AnyFloatArray, query: Query) -> Selection:
+    """Select the best items of one user from the means and variances of all items, shape (items,)."""
     scores = means + query.nu * np.sqrt(variances)
     rows, best = best_of(scores, query.available, query.k, query.make_rng)
-    return describe(rows, best, variances[rows], means, query.available), means
+    return describe(rows, best, variances[rows], means, query.available)
 
 
 def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:

@@ -17,6 +17,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.http.requests import PolicyName, RecommendAsk
 from igcf.service.http.responses import PolicyUsed, Recommended, RecommendedItem
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import Answer
 from igcf.service.store.records import Version
@@ -25,7 +26,7 @@ QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
-LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
 """Fields of an item that the audit log keeps."""
 
 
@@ -58,13 +59,14 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     k = ask.k
     with context.users.open(served, user_id, version) as user:
         session = user.session
-        left = int(np.count_nonzero(session.available(k, ask.exclude, ask.candidates))) if ask.reserve else k
-        picks = session.recommend(min(k + ask.reserve, left), ask.exclude, ask.candidates, policy)
+        exclude = excluded(user, ask)
+        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates))) if ask.reserve else k
+        picks = session.recommend(min(k + ask.reserve, left), exclude, ask.candidates, policy)
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
         propensities = [1.0] * k
         if isinstance(policy, Thompson):
-            available = session.available(k, ask.exclude, ask.candidates)
+            available = session.available(k, exclude, ask.candidates)
             propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
     answer = Recommended(
         user=user_id,
@@ -80,6 +82,18 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     learning = sum(item.reason == "learn" for item in answer.items)
     context.metrics.count_shown(pleasing=k - learning, learning=learning)
     return answer
+
+
+def excluded(user: OpenUser, ask: RecommendAsk) -> Sequence[str]:
+    """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
+
+    Where too little is left without the skipped items, those skipped longest ago may be shown again.
+    """
+    if not user.aside:
+        return ask.exclude
+    left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates)))
+    aside = [item for item in user.aside if user.session.model.known_row(item) is not None]
+    return [*ask.exclude, *aside[max(0, len(aside) - (left - ask.k)) :]]
 
 
 def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
@@ -111,6 +125,9 @@ def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float |
         score=pick.score,
         mean=pick.mean,
         std=pick.std,
+        chance=pick.chance,
+        low=pick.low,
+        high=pick.high,
         rank=pick.rank,
         mean_rank=pick.mean_rank,
         reason="please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k

@@ -39,6 +39,14 @@ class ServedModel:
         policy = model.policy.changed(settings.policy, settings.nu)
         return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
 
+    @property
+    def satisfied(self) -> str:
+        """What counts as a success, in words."""
+        reward, told = self.model.reward, self.model.metadata.get("success")
+        if isinstance(told, dict) and "sentence" in told:
+            return str(told["sentence"])
+        return f"satisfied: {'every reaction' if reward.is_implicit else f'value >= {reward.threshold:g}'}"
+
     @cached_property
     def search_texts(self) -> list[str]:
         """Texts that a search looks through, one per item, in lower case."""

@@ -96,6 +96,7 @@ def ensemble_model(
         prior_cov=np.diag(np.concatenate(variances)),
         reward=reward,
         metadata=metadata,
+        appeared=data.first_appearances(),
         usage=Usage(objective=objective),
     )
 

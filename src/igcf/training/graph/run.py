@@ -10,6 +10,7 @@ import numpy as np
 from igcf.arrays import Float32Array, IntArray
 from igcf.config import PretrainConfig
 from igcf.data.interactions import Interactions
+from igcf.data.success import success_in
 from igcf.errors import WorkerLostError
 from igcf.model import Model, Reward
 from igcf.training.graph.population import OnlineSettings, Vectors
@@ -39,7 +40,8 @@ class GraphRun:
 def fit_graph(data: Interactions, run: GraphRun, workers: Workers, *, validation: Interactions | None) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out."""
     begun = time.perf_counter()
-    reward = Reward.from_log(data.values, run.config.reward, run.config.satisfied)
+    threshold = success_in(data, run.config.satisfied).threshold
+    reward = Reward.from_log(data.values, run.config.reward, threshold)
     try:
         with open_team(workers) as team:
             training = _Training(run, reward, team)

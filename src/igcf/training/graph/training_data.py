@@ -90,4 +90,5 @@ class GraphTrainingData:
             categories=self.data.categories,
             reward=self.reward,
             metadata=metadata,
+            appeared=self.data.first_appearances(),
         )

@@ -72,10 +72,10 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
 }
 #endif
 
-/* Carry one or two updates over to n <= BLOCK items, the first of `n_left` in memory. */
-INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
-                          const float* steps, Py_ssize_t n_updates, float* z, float* variances) {
-    float products[2 * BLOCK];
+/* products[update * BLOCK + i] = items[i] . w[update], one or two updates, n <= BLOCK items, the first of `n_left` in
+ * memory. */
+INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
+                           Py_ssize_t n_updates, float* products) {
     Py_ssize_t i = 0, width = padded(d);
 #ifdef HAS_SHUFFLES
     Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read exists */
@@ -89,6 +89,13 @@ INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, P
     for (; i < n; i++)
         for (Py_ssize_t update = 0; update < n_updates; update++)
             products[update * BLOCK + i] = dot(items + i * d, w + update * width, d);
+}
+
+/* Carry one or two updates over to n <= BLOCK items, the first of `n_left` in memory. */
+INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
+                          const float* steps, Py_ssize_t n_updates, float* z, float* variances) {
+    float products[2 * BLOCK];
+    multiply_block(items, n, n_left, d, w, n_updates, products);
     rescore_row(products, n, steps, n_updates, z, variances);
 }
 

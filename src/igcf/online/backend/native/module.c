@@ -1,6 +1,7 @@
 /* The inner loops of the online phase as a Python module. `igcf.online.backend.native_backend` calls it; the modules
  * `igcf.online.backend.numpy_*` do the same in NumPy. Type, contiguity and length of every array are checked before
  * anything is read or written, and no loop over items or reactions holds the interpreter. */
+#include "absence.h"
 #include "belief.h"
 #include "chance.h"
 #include "classes.h"
@@ -266,6 +267,8 @@ static PyMethodDef functions[] = {
     {"rescore_users", py_rescore_users, METH_VARARGS,
      "Update the means and variances of many users' items, whose products are known, in place."},
     {"combine", py_combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
+    {"absence_slope", py_absence_slope, METH_VARARGS,
+     "Sum over all items of x sigmoid(x . user) / noise, in one pass."},
     {"select_users", py_select_users, METH_VARARGS, "Select the k best available items of each user."},
     {"select", py_select, METH_VARARGS, "Select the k best items of one user from means and variances."},
     {"select_mixed", py_select_mixed, METH_VARARGS, "Select the k best items of one user from several channels."},

@@ -1,0 +1,209 @@
+"""Which column of a table is what: found by common names, otherwise by place; always said in one line."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from igcf.data.columns import Columns, checked_values, number, seconds, values_of_kinds
+from igcf.errors import DataError
+
+Role = Literal["user", "item", "value", "timestamp", "kind"]
+ROLES: tuple[Role, ...] = ("user", "item", "value", "timestamp", "kind")
+NAMES: dict[Role, tuple[str, ...]] = {
+    "user": (
+        "user", "userid", "uid", "username", "customer", "customerid", "reviewerid", "reviewer", "visitor", "visitorid",
+        "member", "memberid", "profileid", "accountid", "account", "clientid", "personid", "sessionid", "session",
+    ),
+    "item": (
+        "item", "itemid", "iid", "movieid", "movie", "filmid", "film", "artistid", "artist", "songid", "song",
+        "trackid", "track", "asin", "parentasin", "productid", "product", "sku", "bookid", "book", "isbn", "businessid",
+        "business", "videoid", "video", "articleid", "article", "newsid", "gameid", "game", "animeid", "recipeid",
+        "jokeid", "venueid", "placeid", "contentid", "showid", "courseid",
+    ),
+    "value": (
+        "value", "rating", "ratings", "stars", "star", "starrating", "score", "overall", "grade", "vote", "watchratio",
+        "weight", "plays", "playcount", "playcounts", "listens", "listencount", "count", "counts", "clicks", "views",
+        "quantity", "qty", "amount", "duration", "playduration", "hours", "reward", "label", "like", "liked",
+    ),
+    "timestamp": (
+        "timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "unixtime", "unixtimestamp", "eventtime",
+        "createdat", "created", "reviewtime", "ratedat",
+    ),
+    "kind": ("kind", "event", "eventtype", "action", "behavior", "behaviour", "behaviortype", "interactiontype"),
+}  # fmt: skip
+"""Names that tell what a column holds, without case, blanks, `_` and `-`; of several the first of this list counts."""
+ITEM_NAMES = {
+    "id": ("id", *NAMES["item"]),
+    "title": ("title", "name", "itemtitle", "itemname", "movietitle", "artistname", "productname", "headline"),
+    "categories": ("categories", "category", "genres", "genre", "tags", "tag", "topics", "topic"),
+}
+"""Names of the columns of a table of items."""
+FEW_COLUMNS = 4
+"""In a table of at most this many columns, those whose names tell nothing are user, item, value, time in this order."""
+FIRST_EPOCH = 1e8
+"""Whole numbers from here on, where nothing else tells, are seconds since 1970, not values."""
+SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe", "::": "::"}
+"""What may stand between two columns of a text file, and its name."""
+
+
+class MissingColumnError(DataError):
+    """A table has no column of a name that was given, or too few columns; `names` are those that were given."""
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
+@dataclass(frozen=True)
+class LogLayout:
+    """Columns of a table that were taken, and how a text file is divided into them."""
+
+    user: str
+    item: str
+    value: str | None
+    """Column of the values; None: every reaction counts as 1, or has the value of its kind."""
+    timestamp: str | None = None
+    kind: str | None = None
+    """Column of the kinds of feedback; None where values do not come from kinds."""
+    unused: tuple[str, ...] = ()
+    separator: str | None = None
+    """Separator of a text file; None for other tables."""
+    has_header: bool = True
+
+    def wanted(self) -> tuple[str, ...]:
+        """Return the columns that are read."""
+        named = (self.user, self.item, self.value, self.timestamp, self.kind)
+        return tuple(name for name in named if name is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "unused": list(self.unused), "sentence": self.sentence}
+
+    @property
+    def sentence(self) -> str:
+        """One line for people: `columns: user = userID, item = artistID, value = weight; separator: tab`."""
+        parts = [f"user = {self.user}", f"item = {self.item}"]
+        if self.kind is not None:
+            parts.append(f"value by kind = {self.kind}")
+        else:
+            parts.append("no value (every reaction counts as 1)" if self.value is None else f"value = {self.value}")
+        if self.timestamp is not None:
+            parts.append(f"time = {self.timestamp}")
+        text = f"columns: {', '.join(parts)}"
+        if self.unused:
+            text += f"; not used: {', '.join(self.unused)}"
+        if self.separator is not None:
+            text += f"; separator: {SEPARATORS.get(self.separator, self.separator)}"
+        return text if self.has_header else f"{text}; no header"
+
+
+def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayout:
+    """Find the columns of a log in the first rows of its table.
+
+    A column that the caller names is taken; otherwise one with a common name. Users and items that are found neither
+    way are the first columns left. A value or a time that is not found by its name is looked for in small tables only
+    (`FEW_COLUMNS`), by its place and by whether it looks like one.
+    """
+    names = sample.columns
+    found = {role: name for role in ROLES if (name := getattr(columns, role)) is not None}
+    missing = [name for name in found.values() if name not in names]
+    if missing:
+        raise MissingColumnError(
+            f"{source} has no column {_quoted(missing)}; found {_quoted(names)}; "
+            "name the columns to use with user=, item=, value=, timestamp=",
+            missing,
+        )
+    for role in ROLES:
+        if role not in found:
+            free = [name for name in names if name not in found.values()]
+            if (known := named(free, NAMES[role])) is not None:
+                found[role] = known
+    left = iter([name for name in names if name not in found.values()])
+    for role in ("user", "item"):
+        if role not in found:
+            if (first := next(left, None)) is None:
+                raise MissingColumnError(
+                    f"{source} has {len(names)} column{'s' if len(names) > 1 else ''} ({_quoted(names)}) and none for "
+                    f"the {role}s; expected users and items and, where known, values and times; "
+                    "name them with user=, item=, value=, timestamp="
+                )
+            found[role] = first
+    if len(names) <= FEW_COLUMNS:
+        _fill_by_looks(found, left, sample)
+    return _checked_layout(found, columns, sample, source)
+
+
+def _fill_by_looks(found: dict[Role, str], left: Iterator[str], sample: pl.DataFrame) -> None:
+    """Take the columns left as value and time, in this order, where they look like it."""
+    for name in left:
+        numbers = number(sample[name])
+        is_number = numbers.null_count() == sample[name].null_count()
+        is_epoch = is_number and len(numbers.drop_nulls()) > 0 and bool((numbers.drop_nulls() >= FIRST_EPOCH).all())
+        if "value" not in found and is_number and not is_epoch:
+            found["value"] = name
+        elif "timestamp" not in found and seconds(sample[name]).null_count() == sample[name].null_count():
+            found["timestamp"] = name
+
+
+def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.DataFrame, source: str) -> LogLayout:
+    """Decide where values come from: the column of values, that of the kinds, or none."""
+    value, kind = found.get("value"), found.get("kind")
+    if columns.implicit:
+        value = kind = None
+    elif columns.kinds and kind is not None:
+        value = None
+    elif value is None and kind is not None:
+        examples = ", ".join(repr(each) for each in sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list())
+        raise DataError(
+            f"{source} has kinds of feedback (column {kind!r}: {examples}) and no values; give every kind its value "
+            "with kinds=, or count every reaction as a success with implicit="
+        )
+    else:
+        kind = None
+    taken = (found["user"], found["item"], value, found.get("timestamp"), kind)
+    if len(set(taken[:2])) < 2:
+        raise DataError(f"{source}: column {taken[0]!r} cannot be both user= and item=")
+    unused = tuple(name for name in sample.columns if name not in taken)
+    return LogLayout(*taken, unused)
+
+
+def frame_values(
+    frame: pl.DataFrame, layout: LogLayout, kinds: Mapping[str, float], source: str, *, first_row: int = 0
+) -> npt.NDArray[np.float32]:
+    """Return the value of each row: its own, that of its kind, or 1; raises where one is no finite number."""
+    if layout.kind is not None:
+        return values_of_kinds(frame[layout.kind], kinds, source, first_row=first_row)
+    if layout.value is None:
+        return np.ones(len(frame), dtype=np.float32)
+    return checked_values(frame[layout.value], source, first_row=first_row)
+
+
+def named(names: Iterable[str], known: Iterable[str]) -> str | None:
+    """Return the column whose name comes first among the known ones; None where there is none."""
+    by_name: dict[str, str] = {}
+    for name in names:
+        by_name.setdefault(plain(name), name)
+    exact = next((by_name[each] for each in known if each in by_name), None)
+    if exact is not None:
+        return exact
+    endings = tuple(each for each in known if each in ("userid", "itemid", "rating", "timestamp"))
+    return next((name for each, name in by_name.items() if endings and each.endswith(endings)), None)
+
+
+def plain(name: str) -> str:
+    """Return a name without case, blanks and signs: `User-ID` and `user_id` are `userid`."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def is_known_name(name: str) -> bool:
+    """Tell whether a word is a common name of a column, so that the row that holds it is a header."""
+    return any(named([name], names) is not None for names in (*NAMES.values(), *ITEM_NAMES.values()))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

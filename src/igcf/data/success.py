@@ -1,0 +1,141 @@
+"""What counts as a success: decided for every scale by one rule, and always said."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.data.interactions import Interactions
+from igcf.data.registry import known_dataset
+from igcf.errors import DataError
+
+EVEN_SHARE = 0.5
+"""Share of successes that is aimed at: the nearer, the more a reaction tells."""
+LEAST_UPPER_SHARE = 0.1
+"""Where the upper half of the scale holds fewer reactions than this, it is a scale of counts or durations."""
+SCARCE = 0.02
+"""A share of successes below this, or above 1 minus this, is warned about."""
+MANY_VALUES = 100
+"""With more distinct values than this the threshold is rounded to two digits."""
+ROUNDING_SHARE = 0.02
+"""Largest change of the share of successes that rounding may make."""
+
+
+@dataclass(frozen=True)
+class Success:
+    """Threshold of success of a log, and how many of its reactions reach it."""
+
+    threshold: float
+    """A reaction of at least this value is a success."""
+    n_successes: int
+    n_reactions: int
+
+    @property
+    def share(self) -> float:
+        """Share of the reactions that are successes."""
+        return self.n_successes / self.n_reactions
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether every reaction is a success, so that only the choice of items tells about taste."""
+        return self.n_successes == self.n_reactions
+
+    @property
+    def sentence(self) -> str:
+        """One line for people: `satisfied: value >= 4, 575,281 of 1,000,209 reactions (57.5 %)`."""
+        what = "every reaction" if self.is_implicit else f"value >= {_number(self.threshold)}"
+        return f"satisfied: {what}, {self.n_successes:,} of {self.n_reactions:,} reactions ({_percent(self.share)})"
+
+    @property
+    def warning(self) -> str | None:
+        """One line of advice where nearly no reaction or nearly every one is a success; None otherwise."""
+        if self.is_implicit or SCARCE <= self.share <= 1.0 - SCARCE:
+            return None
+        how = "only" if self.share < SCARCE else "as many as"
+        return f"{how} {_percent(self.share)} of the reactions are successes; pass satisfied= to choose another value"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON and for the metadata of a model."""
+        return {
+            "satisfied": self.threshold,
+            "successes": self.n_successes,
+            "reactions": self.n_reactions,
+            "share": self.share,
+            "implicit": self.is_implicit,
+            "sentence": self.sentence,
+        }
+
+
+def success_in(data: Interactions, satisfied: float | None = None) -> Success:
+    """Return what counts as a success in a log: `satisfied` and above, or what `what_is_a_success` finds.
+
+    A data set that igcf knows by name has its documented threshold.
+    """
+    info = known_dataset(data)
+    if satisfied is None and info is not None and not data.is_implicit:
+        satisfied = info.satisfied
+    return what_is_a_success(data.values, satisfied)
+
+
+def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None = None) -> Success:
+    """Choose the threshold of success from the values of a log, or check the one that is given.
+
+    - One distinct value: implicit feedback, every reaction is a success.
+    - Otherwise, of the values above the middle of the range, the one that divides the reactions most evenly.
+    - Where less than a tenth of the reactions reaches it (counts, durations), the same among all values above the
+      smallest; that is the median. With more than a hundred distinct values it is rounded to two digits.
+
+    Args:
+        values: Values of the reactions, finite.
+        satisfied: The threshold, where the caller has one; it is refused where no reaction reaches it, or all do.
+    """
+    if not len(values):
+        raise DataError("there is no reaction, so nothing tells what a success is")
+    levels, counts = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
+    reached = counts[::-1].cumsum()[::-1]
+    if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
+        return Success(float(levels[0]), len(values), len(values))
+    threshold = _even_threshold(levels, reached) if satisfied is None else float(satisfied)
+    n = int(reached[levels >= threshold][0]) if threshold <= levels[-1] else 0
+    if n in (0, len(values)):
+        raise DataError(
+            f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
+            f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied="
+        )
+    return Success(threshold, n, len(values))
+
+
+def _even_threshold(levels: npt.NDArray[np.float64], reached: npt.NDArray[np.integer]) -> float:
+    """Return the rule's threshold from the sorted distinct values and the numbers of reactions from each on."""
+    shares = reached / reached[0]
+    above = np.arange(1, len(levels))  # from the smallest value on all would be successes
+    chosen = _most_even(above[levels[above] > (levels[0] + levels[-1]) / 2], shares)
+    if shares[chosen] < LEAST_UPPER_SHARE:
+        chosen = _most_even(above, shares)
+    threshold = float(levels[chosen])
+    if len(levels) > MANY_VALUES:
+        rounded = float(f"{threshold:.2g}")
+        place = int(np.searchsorted(levels, rounded))
+        if 0 < place < len(levels) and abs(shares[place] - shares[chosen]) <= ROUNDING_SHARE:
+            threshold = rounded
+    return threshold
+
+
+def _most_even(places: npt.NDArray[np.integer], shares: npt.NDArray[np.float64]) -> int:
+    """Return the place whose share is nearest one half; of equally near ones the last, which is the highest value."""
+    backwards = places[::-1]
+    return int(backwards[np.abs(shares[backwards] - EVEN_SHARE).argmin()])
+
+
+def _number(value: float) -> str:
+    """Write a threshold as a person would: 4, 1.5, 240, 530,309."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
+
+
+def _percent(share: float) -> str:
+    """Write a share in percent with as many digits as it needs to be neither 0 nor 100."""
+    text = f"{100 * share:.1f}"
+    if share < 1 and text in ("0.0", "100.0"):
+        text = f"{100 * share:.3g}" if share < 0.5 else f"{100 * share:.6g}"
+    return f"{'100' if share == 1 else text} %"

@@ -1,0 +1,86 @@
+"""Sparse linear map from the items that a user liked to all items (docs/maths.md, section Logged evidence)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.errors import ModelError
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Weights with which successes on a few other items predict the success of each item, fitted by ridge regression.
+
+    The prediction of item j for a user who liked the items L is means[j] + sum over neighbours i of j of
+    weights[j, i] (1[i in L] - means[i]).
+    """
+
+    sources: IntArray
+    """Rows of the items that predict each item, shape (items, k), int32; unused places have weight 0."""
+    weights: Float32Array
+    """Their weights, shape (items, k)."""
+    means: Float32Array
+    """Share of users who like each item, shape (items,)."""
+    mix: float
+    """Weight of this prediction beside the belief's, for a user whose record is whole."""
+    penalty: float
+    """Ridge penalty of the fit, in users."""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together and rows that no item has."""
+        n_items = len(self.means)
+        shape = (n_items, self.sources.shape[-1])
+        if self.sources.shape != shape or self.weights.shape != shape or self.means.shape != (n_items,):
+            raise ModelError(
+                f"neighbours have sources {self.sources.shape}, weights {self.weights.shape} and means "
+                f"{self.means.shape}; expected (items, k), (items, k) and (items,)"
+            )
+        if self.sources.size and not (self.sources.min() >= 0 and self.sources.max() < n_items):
+            raise ModelError(f"neighbours name item rows outside 0 to {n_items - 1}")
+        if not (np.isfinite(self.weights).all() and np.isfinite(self.means).all() and 0 <= self.mix < np.inf):
+            raise ModelError("neighbours hold NaN or infinite numbers; pretraining may have diverged")
+
+    @cached_property
+    def constant(self) -> Float32Array:
+        """Prediction for a user who liked nothing, shape (items,)."""
+        expected = np.einsum("nk,nk->n", self.weights, self.means[self.sources])
+        return np.asarray(self.means - expected, dtype=np.float32)
+
+    @cached_property
+    def _by_source(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The weights by the item that they come from: where each item's begin, their targets and values."""
+        n_items, k = self.sources.shape
+        used = np.flatnonzero(self.weights)
+        sources = self.sources.ravel()[used]
+        order = np.argsort(sources, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=n_items))])
+        used = used[order]
+        return starts, (used // k).astype(np.int32), self.weights.ravel()[used].astype(np.float64)
+
+    def predictions(self, liked: IntArray, unknown: IntArray | None = None) -> Float32Array:
+        """Return the prediction of every item, shape (items,), from the rows of the items that a user liked.
+
+        `unknown` are items that the user may or may not like: they count as their means.
+        """
+        result = self._sums(liked, np.ones(len(liked)))
+        if unknown is not None and len(unknown):
+            result += self._sums(unknown, self.means[unknown].astype(np.float64))
+        result += self.constant
+        return result.astype(np.float32)
+
+    def _sums(self, rows: IntArray, amounts: FloatArray) -> FloatArray:
+        """Sum over `rows` of their weights times `amounts`, shape (items,)."""
+        starts, targets, weights = self._by_source
+        counts = starts[rows + 1] - starts[rows]
+        ends = np.cumsum(counts)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
+        terms = weights[places] * np.repeat(amounts, counts)
+        return np.bincount(targets[places], terms, minlength=len(self.means)).astype(np.float64, copy=False)
+
+    def weights_to(self, target: int, rows: IntArray) -> FloatArray:
+        """Return the weights of the items at `rows` in the prediction of one item, shape (rows,)."""
+        used = self.weights[target] != 0
+        of_source = dict(zip(self.sources[target][used].tolist(), self.weights[target][used].tolist(), strict=True))
+        return np.array([of_source.get(row, 0.0) for row in rows.tolist()])

@@ -1,0 +1,265 @@
+"""Belief about one block of a user's vector from a whole record: the reactions in it, and all items that are not.
+
+Sums over all items are computed once per model; docs/maths.md, section Logged evidence, has the derivation.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, FloatArray, IntArray, uncertain_directions
+from igcf.model import Channel, Model
+from igcf.model.channel import sigmoid
+from igcf.online import backend
+
+LEVELS = np.arange(-4.0, 4.01, 0.5)
+"""How much more active than the population a user may be, in logits, where the search for the mode starts."""
+PASSES = 3
+"""Steps to the mode of a logistic block, each of which passes over all items once."""
+LONGEST_STEP = 3.0
+"""Largest distance that a step may go: Newton's step from far away goes too far."""
+CHUNK = 4_096
+"""Items at a time when sums over all of them are computed."""
+
+
+class Record(NamedTuple):
+    """Logged reactions of one user, and how much it says that other items are not among them."""
+
+    rows: IntArray
+    """Rows of the items, each at most once, shape (reactions,)."""
+    values: FloatArray
+    """Values in the units of the log, shape (reactions,)."""
+    weight: float
+    """Weight of every absent item as a reward of zero."""
+    later: IntArray
+    """Rows of the items whose absence says nothing, because they appeared after the record's end; none is in `rows`."""
+
+
+class TypicalSpread:
+    """Covariance of one block after a typical whole record, and how much wider another covariance is at most."""
+
+    def __init__(self, cov: FloatArray, inverse_frame: FloatArray) -> None:
+        self.cov = cov
+        inner = inverse_frame.T @ cov @ inverse_frame
+        self._whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T)
+
+    def factor(self, cov: FloatArray) -> float:
+        """Return a factor f with cov <= f self.cov in every direction: a little more than the largest eigenvalue."""
+        power = self._whitening @ cov @ self._whitening.T
+        scale = float(np.abs(power).max()) or 1.0
+        power = power / scale
+        for _ in range(3):  # the largest eigenvalue of the eighth power is at most the largest sum of a row
+            power = power @ power
+        return 1.0001 * scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
+
+
+class LinearAbsence:
+    """Exact posterior of a block whose channels are linear."""
+
+    def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
+        self.span, self.channels = span, channels
+        self.prior_mean = model.prior_mean[span]
+        self._frame, inverse = uncertain_directions(model.prior_cov[span, span])
+        self.total = sum(
+            (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels),
+            np.zeros((len(self.prior_mean),) * 2),
+        )
+        """Sum over channels and items of x x' / noise, shape (d, d)."""
+        self._cov_of_all = self._cov(self.total)
+        self.typical = TypicalSpread(self._cov_of_all, inverse)
+
+    def posterior(self, record: Record) -> tuple[FloatArray, FloatArray]:
+        """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one."""
+        precision, cov = self.total, self._cov_of_all
+        if record.weight != 1.0 or len(record.later):
+            precision = self._precision(record)
+            cov = self._cov(precision)
+        information = np.zeros(len(self.prior_mean))
+        for channel in self.channels:
+            rewards = channel.reward.of(record.values)
+            told = np.flatnonzero(rewards)
+            items = record.rows[told]
+            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors[items]
+        return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
+
+    def _precision(self, record: Record) -> FloatArray:
+        """What all evidence adds to the precision: absent items at their weight, reactions at one."""
+        result: FloatArray = record.weight * self.total
+        for channel in self.channels:
+            for rows, weight in ((record.rows, 1.0 - record.weight), (record.later, -record.weight)):
+                if len(rows):
+                    result += _weighted_square(channel.vectors[rows], weight / channel.noise_var[rows])
+        return result
+
+    def _cov(self, precision: FloatArray) -> FloatArray:
+        """The posterior covariance, in the directions in which the prior is uncertain."""
+        frame = self._frame
+        inner = np.linalg.inv(np.eye(frame.shape[1]) + frame.T @ precision @ frame)
+        cov = frame @ inner @ frame.T
+        return np.asarray((cov + cov.T) / 2)
+
+    def surprises(self, record: Record) -> FloatArray:
+        """Return what each reaction adds to (mean - prior mean), before the covariance, shape (reactions, d)."""
+        result = np.zeros((len(record.rows), len(self.prior_mean)))
+        for channel in self.channels:
+            x = channel.vectors[record.rows].astype(np.float64)
+            surprise = channel.reward.of(record.values) - x @ self.prior_mean
+            result += (surprise / channel.noise_var[record.rows])[:, None] * x
+        return result
+
+    def surprise_of_absence(self, record: Record) -> FloatArray:
+        """Return what all absent items together add to (mean - prior mean), before the covariance, shape (d,)."""
+        precision: FloatArray = record.weight * self.total
+        present = np.concatenate([record.rows, record.later])
+        for channel in self.channels:
+            precision -= _weighted_square(channel.vectors[present], record.weight / channel.noise_var[present])
+        return -precision @ self.prior_mean
+
+
+class LogisticAbsence:
+    """Mode and curvature of the posterior of a block whose channels are logistic."""
+
+    def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
+        self.span, self.channels = span, channels
+        self.prior_mean = model.prior_mean[span]
+        self._frame, self._inverse = uncertain_directions(model.prior_cov[span, span])
+        self.absent = [channel for channel in channels if channel.reward.of_one(np.nan) == 0.0]
+        """Channels in which an absent item is a failure; in the others it says nothing."""
+        self._level = self._level_direction(model.prior_cov[span, span])
+        sums = [self._sums_at(level) for level in (LEVELS if self._level.any() else LEVELS[:1] * 0.0)]
+        self._counts = np.array([count for count, _, _ in sums])
+        self._sums = [(slope, curvature) for _, slope, curvature in sums]
+        frame, curvature = self._frame, self._sums[len(sums) // 2][1]
+        cov = frame @ np.linalg.inv(np.eye(frame.shape[1]) + frame.T @ curvature @ frame) @ frame.T
+        self.typical = TypicalSpread(cov, self._inverse)
+
+    def _level_direction(self, prior_cov: FloatArray) -> FloatArray:
+        """The unit vector of the dimension that adds the same to every item's logit of being there; zero: none."""
+        direction = np.zeros(len(self.prior_mean))
+        is_one = np.diagonal(prior_cov) > 0
+        for channel in self.absent:
+            is_one = is_one & (channel.vectors == 1.0).all(axis=0)
+        found = np.flatnonzero(is_one)
+        if self.absent and len(found):
+            direction[found[0]] = 1.0
+        return direction
+
+    def _sums_at(self, level: float) -> tuple[float, FloatArray, FloatArray]:
+        """Expected number of reactions of a mean user moved by `level`, and slope and curvature of absence there."""
+        user = self.prior_mean + level * self._level
+        count, slope = 0.0, np.zeros(len(user))
+        curvature = np.zeros((len(user),) * 2)
+        for channel in self.absent:
+            p = sigmoid(channel.vectors @ user)
+            count += float(p.sum())
+            slope += (p / channel.noise_var) @ channel.vectors
+            curvature += _weighted_square(channel.vectors, p * (1.0 - p) / channel.noise_var)
+        return count, slope, curvature
+
+    def posterior(self, record: Record, passes: int = PASSES) -> tuple[FloatArray, FloatArray]:
+        """Return mode (d,) and covariance (d, d): Newton from the level that fits the number of reactions, then BFGS.
+
+        Every step of BFGS passes over all items once.
+        """
+        frame, prior_mean, weight = self._frame, self.prior_mean, record.weight
+        own = _OwnTerms(self, record)
+        at = self._nearest_level(record)
+        v = self._inverse.T @ ((LEVELS[at] if self._level.any() else 0.0) * self._level)
+        user = prior_mean + frame @ v
+        slope, curvature = self._sums[at]
+        precision = own.curvature(user) + weight * curvature
+        cov: FloatArray = np.asarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame), dtype=np.float64)
+        gradient = frame.T @ (own.gradient(user) - weight * slope) - v
+        for _ in range(passes if weight > 0.0 or own.is_curved else 0):
+            step = _shortened(cov @ gradient, frame)
+            v = v + step
+            user = prior_mean + frame @ v
+            before = gradient
+            gradient = frame.T @ (own.gradient(user) - self._slope(user, weight)) - v
+            cov = _bfgs(cov, step, np.asarray(before - gradient))
+        v = v + _shortened(cov @ gradient, frame)
+        spread = frame @ cov @ frame.T
+        return prior_mean + frame @ v, np.asarray((spread + spread.T) / 2)
+
+    def _nearest_level(self, record: Record) -> int:
+        """The level at which the population would have as many reactions as this record stands for."""
+        if len(self._counts) == 1:
+            return 0
+        n = sum(float(channel.reward.of(record.values).sum()) for channel in self.absent)
+        stands_for = max(n, 0.5) / max(record.weight, 1e-3)
+        return int(np.argmin(np.abs(np.log(self._counts) - np.log(stands_for))))
+
+    def _slope(self, user: FloatArray, weight: float) -> FloatArray:
+        """`weight` times the sum over all items of x sigmoid(x . user) / noise, shape (d,): one pass over the items."""
+        result = np.zeros(len(user))
+        for channel in self.absent if weight else ():
+            result += weight * backend.loops.absence_slope(channel.vectors, channel.noise_var, user)
+        return result
+
+    def surprises(self, record: Record) -> FloatArray:
+        """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
+        result = np.zeros((len(record.rows), len(self.prior_mean)))
+        for channel in self.channels:
+            x = channel.vectors[record.rows].astype(np.float64)
+            surprise = channel.reward.of(record.values) - sigmoid(x @ self.prior_mean)
+            result += (np.nan_to_num(surprise) / channel.noise_var[record.rows])[:, None] * x
+        return result
+
+
+class _OwnTerms:
+    """The terms of the log likelihood that are a record's own: its reactions, less the absences that are none."""
+
+    def __init__(self, block: LogisticAbsence, record: Record) -> None:
+        parts, weights = [], []
+        self._information = np.zeros(len(block.prior_mean))
+        for channel in block.channels:
+            x, noise = channel.vectors[record.rows], channel.noise_var[record.rows]
+            rewards = channel.reward.of(record.values)
+            told = np.flatnonzero(rewards)
+            self._information += (rewards[told] / noise[told]) @ x[told]
+            weight = 1.0 - record.weight if channel in block.absent else 1.0
+            if weight:
+                parts.append(x)
+                weights.append(weight / noise)
+        if len(record.later):
+            for channel in block.absent:
+                parts.append(channel.vectors[record.later])
+                weights.append(-record.weight / channel.noise_var[record.later])
+        self.is_curved = bool(parts)
+        self._x = np.concatenate(parts).astype(np.float64) if parts else np.zeros((0, len(block.prior_mean)))
+        self._weights = np.concatenate(weights) if weights else np.zeros(0)
+
+    def gradient(self, user: FloatArray) -> FloatArray:
+        """Return the gradient at a user's vector, shape (d,)."""
+        return np.asarray(self._information - (self._weights * sigmoid(self._x @ user)) @ self._x)
+
+    def curvature(self, user: FloatArray) -> FloatArray:
+        """Return minus the second derivative at a user's vector, shape (d, d)."""
+        p = sigmoid(self._x @ user)
+        return np.asarray((self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x)
+
+
+def _shortened(step: FloatArray, frame: FloatArray) -> FloatArray:
+    """The same step, or as much of it as does not move the user's vector too far."""
+    length = float(np.linalg.norm(frame @ step))
+    return step * min(1.0, LONGEST_STEP / length) if length else step
+
+
+def _bfgs(cov: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
+    """The inverse curvature, corrected by how the gradient changed along a step."""
+    along = float(step @ change)
+    if along <= 1e-10:
+        return cov
+    w = cov @ change
+    cross = np.outer(step, w) / along
+    return np.asarray(cov - cross - cross.T + np.outer(step, step) * ((1.0 + float(change @ w) / along) / along))
+
+
+def _weighted_square(vectors: AnyFloatArray, weights: FloatArray) -> FloatArray:
+    """Sum over items of weight x x', shape (d, d), for vectors (items, d)."""
+    result = np.zeros((vectors.shape[1],) * 2)
+    for start in range(0, len(vectors), CHUNK):
+        x = vectors[start : start + CHUNK].astype(np.float64)
+        result += (x * weights[start : start + CHUNK, None]).T @ x
+    return result

@@ -1,0 +1,194 @@
+"""Two kinds of evidence about a user: reactions to what was shown, and reactions that a log holds.
+
+Of a *shown* reaction only the item that was shown is known. A *logged* record says more: of all items, the user came to
+these, so that every absent item is a weak "no" (docs/maths.md, section Logged evidence). Shown reactions are learned by
+`igcf.online.learning`; this module turns a logged record into a belief.
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
+from igcf.errors import FeedbackError, ModelError
+from igcf.model import Channel, Model
+from igcf.model.channel import activations, expectation
+from igcf.online import backend
+from igcf.online.absence import LinearAbsence, LogisticAbsence, Record
+from igcf.online.backend import Arrays
+from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
+
+FEWEST_EXPECTED = 1.0
+"""Smallest number of reactions that a whole record is expected to have."""
+NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
+
+
+class LoggedBelief(NamedTuple):
+    """What is believed of a user with a logged record: a Gaussian belief, and a constant per item beside it."""
+
+    belief: Belief
+    offset: Float32Array | None
+    """Added to the expected reward of every item, shape (items,); None: nothing is added."""
+
+
+def belief_from_logged(
+    model: Model, rows: Sequence[int] | IntArray, values: npt.ArrayLike, *, later: Sequence[int] | IntArray = ()
+) -> LoggedBelief:
+    """Return what is believed of a user after logged reactions, in which absence counts.
+
+    Args:
+        model: whose user it is.
+        rows: rows of the items reacted to; of several reactions to one item the last counts.
+        values: values in the units of the log, one per row.
+        later: rows of items whose absence says nothing, because they appeared after the record's end.
+    """
+    evidence = logged_evidence(model)
+    record = evidence.record(rows, values, later)
+    belief = evidence.belief(record)
+    return LoggedBelief(belief, evidence.offset(model, record, expected_rewards(model, belief.mean)))
+
+
+def expected_rewards(model: Model, user: FloatArray) -> AnyFloatArray:
+    """Return the expected reward of every item for one user vector, in single precision."""
+    short = user.astype(np.float32)
+    z = {n: model.channels[n].vectors @ short[model.channels[n].span] for n in model.scored}
+    return expectation(model.terms, activations(model.channels, z))  # type: ignore[arg-type]
+
+
+def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], until: int | None) -> Record | None:
+    """Check logged reactions from outside and return them as a record; None: there are none."""
+    if not reactions:
+        return None
+    rows = model.item_rows([item_id for item_id, _ in reactions])
+    for item_id, value in reactions:
+        if value is None:
+            raise FeedbackError(
+                f"logged reaction to item {item_id!r} has no value; leave it out of the log, which says the same, "
+                "or give it as shown"
+            )
+    values = model.reward.checked_all([value for _, value in reactions])
+    later = NO_ROWS if until is None or model.appeared is None else np.flatnonzero(model.appeared > until)
+    return logged_evidence(model).record(rows, values, later)
+
+
+def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Belief:
+    """Bring the only user of `engine` to what is believed after a record; the offset keeps the share `keep`.
+
+    Returns the belief; the expected rewards that the offset needs stay in the engine.
+    """
+    model = engine.model
+    evidence = logged_evidence(model)
+    belief = evidence.belief(record)
+    engine.set_belief(belief)
+    if neighbours_share(model, record):
+        offset = evidence.offset(model, record, engine.means[0])
+        engine.set_offset(offset if offset is None or keep == 1.0 else offset * np.float32(keep))
+    return belief
+
+
+_lock = Lock()
+_of_models: "WeakKeyDictionary[Model, LoggedEvidence]" = WeakKeyDictionary()
+
+
+def logged_evidence(model: Model) -> "LoggedEvidence":
+    """Return the sums over all items of a model, which are computed when they are first needed."""
+    with _lock:
+        if model not in _of_models:
+            _of_models[model] = LoggedEvidence(model)
+        return _of_models[model]
+
+
+class LoggedEvidence:
+    """Sums over all items of one model, from which the belief about any user with a logged record follows."""
+
+    def __init__(self, model: Model) -> None:
+        self._prior = Belief(model.prior_mean, model.prior_cov)
+        self._largest_weight = _weight_in_training(model)
+        self._counted = _counted_channel(model)
+        z = self._counted.vectors @ model.prior_mean[self._counted.span]
+        self.expected = max(float(self._counted.activation(z).sum()), FEWEST_EXPECTED)
+        """Sum of the rewards of a user of the population over all items: what a whole record is expected to hold."""
+        self.blocks = tuple(_block(model, span, numbers) for span, numbers in model.blocks)
+        self._scored_spans = [model.channels[number].span for number in model.scored]
+        typical = {block.span.start: block.typical.cov for block in self.blocks}
+        self._typical_variances = [
+            backend.loops.variances_of(model.channels[number].vectors, typical[model.channels[number].start])
+            for number in model.scored
+        ]
+
+    def weight(self, values: FloatArray) -> float:
+        """Return the weight of an absent item: the share of a whole record that these reactions are taken for."""
+        n = max(float(self._counted.reward.of(values).sum()), 0.0)
+        return self._largest_weight * min(1.0, n / self.expected)
+
+    def record(self, rows: Sequence[int] | IntArray, values: npt.ArrayLike, later: Sequence[int] | IntArray) -> Record:
+        """Return a record without repetitions: the last value of an item counts."""
+        of_item = dict(zip(np.asarray(rows).tolist(), np.asarray(values, dtype=np.float64).tolist(), strict=True))
+        items, numbers = np.array(list(of_item), dtype=np.int64), np.array(list(of_item.values()), dtype=np.float64)
+        own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS
+        return Record(items, numbers, self.weight(numbers), own_later)
+
+    def belief(self, record: Record) -> Belief:
+        """Return the belief after a record; without a reaction it is the prior."""
+        if not len(record.rows):
+            return self._prior
+        mean, cov = np.array(self._prior.mean), np.array(self._prior.cov)
+        for block in self.blocks:
+            mean[block.span], cov[block.span, block.span] = block.posterior(record)
+        return Belief(mean, cov)
+
+    def offset(self, model: Model, record: Record, expected: AnyFloatArray) -> Float32Array | None:
+        """Return how far the items' neighbours would move the `expected` rewards after the record, times their share.
+
+        `expected` are those of the record's belief alone, shape (items,).
+        """
+        share = neighbours_share(model, record)
+        if model.neighbours is None or not share:
+            return None
+        liked = record.rows[model.reward.is_satisfied(record.values)]
+        result = model.neighbours.predictions(liked, record.later)
+        result -= expected
+        result *= share
+        return result
+
+    def variance_bounds(self, belief: Belief) -> Arrays:
+        """Return what the variances of z of a belief do not exceed, one array of shape (items,) per scored channel.
+
+        They are those after a typical whole record, times how much wider the belief is at most.
+        """
+        factors = {block.span.start: block.typical.factor(belief.cov[block.span, block.span]) for block in self.blocks}
+        pairs = zip(self._scored_spans, self._typical_variances, strict=True)
+        return tuple(variances * np.float32(factors[span.start]) for span, variances in pairs)
+
+
+def neighbours_share(model: Model, record: Record) -> float:
+    """Return the share that the items' neighbours have in the expected reward of a user with this record."""
+    return 0.0 if model.neighbours is None else model.neighbours.mix * record.weight
+
+
+def _weight_in_training(model: Model) -> float:
+    """The weight that pairs without a reaction had when the model was trained; they say nothing where it was none."""
+    settings = model.metadata.get("settings", {})
+    return 0.0 if settings.get("missing") == "ignore" else float(settings.get("missing_weight", 1.0))
+
+
+def _counted_channel(model: Model) -> Channel:
+    """The channel whose rewards tell how much of a whole record a user's reactions are."""
+    logistic = [each for each in model.channels if each.link == "logit" and each.reward.of_one(np.nan) == 0.0]
+    exposed = [each for each in model.channels if each.reward.kind == "exposed"]
+    return (logistic or exposed or list(model.channels))[0]
+
+
+def _block(model: Model, span: slice, numbers: Sequence[int]) -> LinearAbsence | LogisticAbsence:
+    channels = [model.channels[number] for number in numbers]
+    links = {channel.link for channel in channels}
+    if len(links) > 1:
+        raise ModelError(
+            f"channels {tuple(numbers)} share dimensions and have different links; logged evidence needs one"
+        )
+    return (LogisticAbsence if "logit" in links else LinearAbsence)(model, span, channels)

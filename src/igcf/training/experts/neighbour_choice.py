@@ -1,0 +1,98 @@
+"""Choice of the map between items on held-out users, part of whose successes are hidden and ranked."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
+from igcf.data.interactions import Interactions
+from igcf.model import Model, Neighbours
+from igcf.online.absence import Record
+from igcf.online.evidence import expected_rewards, logged_evidence
+from igcf.training.experts.blocks import in_threads
+from igcf.training.experts.neighbours import fit_neighbours
+
+PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
+MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
+"""Candidates; the first are the defaults where there is nobody to choose on."""
+HIDDEN = 0.2
+"""Share of a user's successes that is hidden."""
+DRAWS = 3
+"""Different draws of the hidden successes: one alone is too noisy for sparse logs."""
+MOST_USERS = 200
+"""Users to choose on, at most; they are drawn, because the most active ones are not typical."""
+TOP = 100
+"""Ranks that count."""
+
+
+def default_neighbours(successes: sp.csr_array) -> Neighbours:
+    """Fit the map with the default penalty and mix."""
+    return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0])[0]
+
+
+def best_neighbours(
+    model: Model, successes: sp.csr_array, truth: Float32Array, seed: int
+) -> tuple[Neighbours, float | None]:
+    """Return the map whose penalty and mix rank hidden successes best, and its mean nDCG@100.
+
+    Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
+
+    Args:
+        model: Model of users other than those of `truth`.
+        successes: Zeros and ones of its users, shape (users, items).
+        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
+        seed: Seed of what is hidden.
+    """
+    maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0])
+    rng = np.random.default_rng(seed)
+    drawn = [record for values in truth for record in _hidden_parts(model, values, rng)]
+    if not drawn:
+        return maps[0], None
+    scores = np.mean(in_threads(lambda each: _scores(model, maps, *each), drawn), axis=0)
+    penalty, mix = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    chosen = maps[int(penalty)]
+    best = Neighbours(chosen.sources, chosen.weights, chosen.means, MIXES[int(mix)], chosen.penalty)
+    return best, float(scores[penalty, mix])
+
+
+def drawn_records(log: Interactions, seed: int) -> Float32Array:
+    """Return the reactions of some users of a log, shape (users, items), NaN where there is none."""
+    users = np.unique(log.user_idx)
+    if len(users) > MOST_USERS:
+        users = np.sort(np.random.default_rng(seed).choice(users, MOST_USERS, replace=False))
+    return log.only_users(users).dense()
+
+
+def _hidden_parts(model: Model, values: Float32Array, rng: np.random.Generator) -> Iterator[tuple[Record, IntArray]]:
+    """The record that is left and the hidden successes, for every draw; nobody who has fewer than two successes."""
+    rows = np.flatnonzero(~np.isnan(values))
+    liked = rows[model.reward.is_satisfied(values[rows])]
+    for _ in range(DRAWS if len(liked) > 1 else 0):
+        hidden = rng.choice(liked, max(round(HIDDEN * len(liked)), 1), replace=False)
+        left = rows[~np.isin(rows, hidden)]
+        yield logged_evidence(model).record(left, values[left], ()), hidden
+
+
+def _scores(model: Model, maps: list[Neighbours], record: Record, hidden: IntArray) -> FloatArray:
+    """The nDCG@100 of one record's hidden successes for all candidates, shape (penalties, mixes)."""
+    own = expected_rewards(model, logged_evidence(model).belief(record).mean).astype(np.float32)
+    result = np.empty((len(maps), len(MIXES)))
+    for number, each in enumerate(maps):
+        other = each.predictions(record.rows[model.reward.is_satisfied(record.values)]) - own
+        for place, mix in enumerate(MIXES):
+            if mix or not number:
+                result[number, place] = ndcg(own + np.float32(mix * record.weight) * other, record.rows, hidden)
+            else:
+                result[number, place] = result[0, place]
+    return result
+
+
+def ndcg(scores: AnyFloatArray, given: IntArray, hidden: IntArray) -> float:
+    """Return the nDCG@100 of the hidden items among all that were not given; `scores` (items,) is changed."""
+    scores[given] = -np.inf
+    n = min(TOP, len(scores))
+    top = np.sort(np.partition(scores, len(scores) - n)[len(scores) - n :])
+    ranks = n - np.searchsorted(top, scores[hidden], side="right")  # how many score more
+    gains = 1.0 / np.log2(np.arange(n) + 2.0)
+    return float(gains[ranks[ranks < n]].sum() / gains[: len(hidden)].sum())

@@ -1,0 +1,137 @@
+"""The map between items: against the regression written out, in both ways of counting, and its choice."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import igcf
+from igcf.baselines.igcf import DEFAULTS
+from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.model import Neighbours
+from igcf.online import Recommender
+from igcf.training.experts import neighbours as fitting
+from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_records, ndcg
+from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
+from tests.training.worlds import checkerboard
+
+FAST: dict[str, Any] = {
+    "iterations": 2,
+    "logistic_dim": 3,
+    "validate_rounds": 5,
+    "linear_dim": 4,
+    "activity": 0.0,
+    "holdout": 0.2,
+}
+
+
+def successes(n_users: int = 80, n_items: int = 30, *, seed: int = 0) -> sp.csr_array:
+    """Two groups of users with items of their own, and an item that nobody likes."""
+    rng = np.random.default_rng(seed)
+    likes = np.where((np.arange(n_users)[:, None] + np.arange(n_items)) % 2 == 0, 0.5, 0.1)
+    likes[:, 7] = 0.0
+    return sp.csr_array((rng.random((n_users, n_items)) < likes).astype(np.float32))
+
+
+def test_the_weights_are_those_of_a_ridge_regression_on_the_most_correlated_items(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitting, "MOST_NEIGHBOURS", 4)
+    table = successes()
+    y = table.toarray().astype(np.float64)
+    n_users, n_items = y.shape
+    common, means = y.T @ y, y.mean(axis=0)
+    centred = common - n_users * np.outer(means, means)
+    scale = np.sqrt(np.maximum(np.diagonal(centred), 1e-9))
+    similar = centred / np.outer(scale, scale) * common / (common + SHRINKAGE)
+    np.fill_diagonal(similar, -1.0)
+    [found] = fit_neighbours(table, [3.0], mix=0.2)
+    np.testing.assert_allclose(found.means, means, atol=1e-7)
+    for item in range(n_items):
+        best = [other for other in np.argsort(-similar[item])[:4] if similar[item, other] > 0]
+        weights = np.zeros(n_items)
+        if best:
+            block = centred[np.ix_(best, best)] + 3.0 * np.eye(len(best))
+            weights[best] = np.linalg.solve(block, centred[best, item])
+        np.testing.assert_allclose(found.weights_to(item, np.arange(n_items)), weights, atol=1e-6)
+
+
+def test_a_large_catalogue_gets_the_same_map_without_all_pairs_of_items() -> None:
+    table = successes(60, 150)
+    for one, other in zip(
+        fit_neighbours(table, [3.0, 30.0], mix=0.2, dense=True),
+        fit_neighbours(table, [3.0, 30.0], mix=0.2, dense=False),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.sources, other.sources)
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
+
+
+def test_an_item_that_nobody_likes_has_no_neighbours_and_predicts_nothing() -> None:
+    [found] = fit_neighbours(successes(), [3.0], mix=0.2)
+    assert not found.weights[7].any()
+    assert not found.weights_to(0, np.array([7])).any()
+
+
+def test_ndcg_counts_hidden_items_by_their_rank() -> None:
+    scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0])
+    assert ndcg(scores.copy(), np.array([0]), np.array([1, 2])) == pytest.approx(1.0)
+    expected = (1 / np.log2(3)) / 1.0
+    assert ndcg(scores.copy(), np.array([0]), np.array([2])) == pytest.approx(expected)
+    long = np.arange(3.0 * TOP)
+    assert ndcg(long, np.array([5]), np.array([0])) == 0.0
+
+
+def test_pretraining_finds_neighbours_and_nothing_else_changes() -> None:
+    log = checkerboard(40, 30)
+    model = igcf.pretrain(log, progress=False, **FAST)
+    plain = igcf.pretrain(log, progress=False, neighbours=False, **FAST)
+    assert plain.neighbours is None
+    assert isinstance(model.neighbours, Neighbours)
+    assert model.neighbours.mix in MIXES
+    assert model.neighbours.penalty in PENALTIES
+    assert model.metadata["neighbours"]["mix"] == model.neighbours.mix
+    np.testing.assert_array_equal(model.prior_mean, plain.prior_mean)
+    for one, other in zip(model.channels, plain.channels, strict=True):
+        np.testing.assert_array_equal(one.vectors, other.vectors)
+        np.testing.assert_array_equal(one.noise_var, other.noise_var)
+
+
+def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
+    log = checkerboard(60, 30)
+    train, validation = log.only_users(np.arange(40)), log.only_users(np.arange(40, 60))
+    model = igcf.pretrain(train, validation=validation, progress=False, **FAST)
+    assert 0.0 < model.metadata["neighbours"]["validation_ndcg_100"] <= 1.0
+    again = igcf.pretrain(train, validation=validation, progress=False, **FAST)
+    assert model.neighbours is not None
+    assert again.neighbours is not None
+    np.testing.assert_array_equal(model.neighbours.weights, again.neighbours.weights)
+    assert model.neighbours.mix == again.neighbours.mix
+    alone = igcf.pretrain(train, progress=False, **{**FAST, "holdout": 0.0})
+    assert alone.neighbours is not None
+    assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
+
+
+def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
+    model = igcf.pretrain(checkerboard(80, 40, share=0.5), progress=False, **FAST)
+    session = Recommender(model).session(logged=[(f"i{item}", 5.0) for item in range(0, 16, 2)])
+    best = [each.item_id for each in session.recommend(8)]
+    assert sum(int(item_id[1:]) % 2 == 0 for item_id in best) >= 7
+
+
+def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
+    log = checkerboard(300, 10)
+    assert drawn_records(log, 0).shape == (200, 10)
+    np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
+
+
+def test_evaluation_of_new_users_does_not_fit_the_map() -> None:
+    assert DEFAULTS["neighbours"] is False
+
+
+def test_a_model_knows_when_its_items_appeared() -> None:
+    log = Interactions.from_arrays(["a", "b", "a"], ["x", "x", "y"], [5.0, 4.0, 1.0], [30, 20, 50])
+    assert list(np.asarray(log.first_appearances())) == [20, 50]
+    assert list(np.asarray(log.subset(np.array([0, 1])).first_appearances())) == [20, MISSING_TIME]
+    assert Interactions.from_arrays(["a"], ["x"], [5.0]).first_appearances() is None
