@@ -196,7 +196,9 @@ def few_of(log: Interactions, share: float) -> Interactions:
 def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularity() -> None:
     """On the mean of five worlds: in one of them sixty users do not tell."""
     found = []
-    config = ExpertsConfig(satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40)
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40, objective=0.0
+    )
     for seed in range(1, 6):
         log = synthetic_catalogue(n_users=700, n_items=200, seed=seed)
         split = cold_start(log, min_reactions=60, n_test=60, n_validation=60, rng=np.random.default_rng(seed))
@@ -216,7 +218,7 @@ def test_predictions_for_new_users_come_true_with_a_prior_re_estimated_on_users_
     log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
     split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
     some, others = split.test.dense()[::2], split.test.dense()[1::2]
-    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
+    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0, objective=0.0)
     plain = fit_experts(split.train, replace(config, prior_from_validation=False))
     estimated = prior_from_users(plain, some, 60)
     share = float((others >= 4.0).mean())
@@ -244,8 +246,10 @@ def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them()
 def test_without_an_activity_offset_both_constants_are_known() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)
-    variances = np.diag(fit_experts(log, config).prior_cov)
+    variances = np.diag(fit_experts(log, replace(config, objective=0.0)).prior_cov)
     np.testing.assert_array_equal(variances, [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1])
+    generosity = np.diag(fit_experts(log, config).prior_cov)[-1]
+    assert generosity == 0
 
 
 def test_a_new_user_is_no_less_certain_than_a_probability_can_be() -> None:

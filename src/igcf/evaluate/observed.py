@@ -69,6 +69,7 @@ class ObservedRow:
         return {
             "method": self.method,
             "precision": precision,
+            "successes": {str(t): each.astype(int).tolist() for t, each in self.successes.items()},
             "seconds": self.seconds,
             "settings": self.settings,
             "chance": self.chance,

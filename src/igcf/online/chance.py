@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.channel import sigmoid
 from igcf.online import backend
-from igcf.online.backend.numpy_chance import WIDTH, Columns, chances_around, logit_chances
+from igcf.online.backend.numpy_chance import CLIPPED, Columns, logit_chances, probability_chances
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
 from igcf.online.belief import Belief
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from igcf.online.engine import ScoringEngine
 
 Form = Literal["liked", "ratio", "probability", "value"]
-CLIPPED = 0.005
-"""Smallest and, from 1, largest probability whose logit is taken."""
 
 
 class Chances(NamedTuple):
@@ -81,6 +78,8 @@ class ChanceScale:
         """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
         if self.form == "value":
             return backend.loops.chances_of_values(rows, means, stds, self._noise, self._line)
+        if self.form == "probability":
+            return backend.loops.chances_of_probabilities(means, stds, *self._numbers)
         if self.form == "liked" and (moments := engine.tracked_z(self.channels[0])):
             return backend.loops.chances_of_logits(rows, *moments, *self._numbers)
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
@@ -110,17 +109,11 @@ class ChanceScale:
         return Chances(*logit_chances(m, v, *self._numbers))
 
     def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
-        """Chances where they follow from the expected rewards: a mean probability needs no further averaging."""
+        """Chances where they follow from expected values or probabilities."""
         if self.form == "value":
             return self._from_value(rows, means, variances)
-        p = np.clip(np.asarray(means, dtype=np.float64), CLIPPED, 1.0 - CLIPPED)
-        return self._from_probability(p, np.asarray(variances, dtype=np.float64))
-
-    def _from_probability(self, p: FloatArray, variances: FloatArray) -> Chances:
-        slope, shift, spread = self._numbers
-        middle = slope * np.log(p / (1.0 - p)) + shift
-        half = slope * spread * WIDTH * np.sqrt(variances) / (p * (1.0 - p))
-        return Chances(*chances_around(sigmoid(middle), middle, half))
+        stds = np.sqrt(np.asarray(variances, dtype=np.float64))
+        return Chances(*probability_chances(np.asarray(means, dtype=np.float64), stds, *self._numbers))
 
     def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
         """Expected successes per exposure, drawn toward the population's own ratio."""
@@ -135,7 +128,7 @@ class ChanceScale:
         z_exposed = xe @ own_mean
         r = self.ratio(xs @ own_mean, z_exposed, rows)
         x = (xs - r[:, None] * xe) / (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
-        return self._from_probability(r, np.maximum(np.einsum("kd,de,ke->k", x, own_cov, x), 0.0))
+        return self.from_expectation(rows, r, np.maximum(np.einsum("kd,de,ke->k", x, own_cov, x), 0.0))
 
     def _from_value(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
         stds = np.sqrt(variances)

@@ -247,12 +247,10 @@ class ScoringEngine:
         """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
         state = self._begin_update()
         mean, cov = self.belief_means[0], self.belief_covs[0]
-        if self._monotone is None:
-            rewards = tuple([block.rewards_of(value) for block in self._blocks])
-        else:
-            rewards = self._monotone.rewards_of_one(mean, cov, row, value)
-        for block, own in zip(self._blocks, rewards, strict=True):
+        counted = None if self._monotone is None else self._monotone.rewards_of_one(mean, cov, row, value)
+        for number, block in enumerate(self._blocks):
             moments = state.at(block.places) if isinstance(state, Tracked) else NO_MOMENTS
+            own = block.rewards_of(value) if counted is None else counted[number]
             backend.loops.observe_and_rescore(mean, cov, block.arrays, row, own, moments)
         self._finish_update(state, 1)
 

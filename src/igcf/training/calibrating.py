@@ -13,8 +13,9 @@ from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, PolicyChoice
 from igcf.online import Greedy, ModelLearner, Ucb, replay
+from igcf.online.backend.numpy_chance import CLIPPED
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
-from igcf.online.chance import CLIPPED, ChanceScale
+from igcf.online.chance import ChanceScale
 
 ROUNDS = 40
 LEAST_REACTIONS = (60, 20, 8)

@@ -77,8 +77,11 @@ class NativeBackend(NumpyBackend):
     @staticmethod
     def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
         """As which class the reaction of one user counts."""
-        counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
-        return int(counted[0])
+        if len(rules.starts) > MOST_CHANNELS:
+            return NumpyBackend.counted_class(rules, mean, cov, row, number)
+        asked = np.array([row, number, 0])
+        _native.counted_classes(rules, mean, cov, asked[:1], asked[1:2], asked[2:])
+        return int(asked[2])
 
     @staticmethod
     def chances_of_logits(
@@ -88,6 +91,15 @@ class NativeBackend(NumpyBackend):
         if len(rows) > MOST_SELECTED or z.dtype != np.float32:
             return NumpyBackend.chances_of_logits(rows, z, variances, slope, shift, spread)
         return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def chances_of_probabilities(
+        means: list[float], stds: list[float], slope: float, shift: float, spread: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items whose expected reward is a probability."""
+        if len(means) > MOST_SELECTED:
+            return NumpyBackend.chances_of_probabilities(means, stds, slope, shift, spread)
+        return _native.chances_of_probabilities(means, stds, slope, shift, spread)  # type: ignore[no-any-return]
 
     @staticmethod
     def chances_of_values(

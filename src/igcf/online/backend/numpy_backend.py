@@ -10,6 +10,7 @@ class NumpyBackend:
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
     update_belief = staticmethod(numpy_beliefs.update_belief)
     chances_of_logits = staticmethod(numpy_chance.chances_of_logits)
+    chances_of_probabilities = staticmethod(numpy_chance.chances_of_probabilities)
     chances_of_values = staticmethod(numpy_chance.chances_of_values)
     counted_class = staticmethod(numpy_classes.counted_class)
     counted_classes = staticmethod(numpy_classes.counted_classes)

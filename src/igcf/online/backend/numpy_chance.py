@@ -10,6 +10,8 @@ from igcf.model.channel import sigmoid
 
 WIDTH = 1.2815515655446004
 """Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
+CLIPPED = 0.005
+"""Smallest and, from 1, largest probability whose logit is taken. Native: the same."""
 Triple = tuple[FloatArray, FloatArray, FloatArray]
 """The same as arrays."""
 Columns = tuple[list[float], list[float], list[float]]
@@ -35,6 +37,21 @@ def logit_chances(m: npt.ArrayLike, v: npt.ArrayLike, slope: float, shift: float
 def chances_around(chance: FloatArray, middle: FloatArray, half: FloatArray) -> Triple:
     """The chance with the interval whose logits are `middle` -+ `half`, widened to contain it."""
     return chance, np.minimum(sigmoid(middle - half), chance), np.maximum(sigmoid(middle + half), chance)
+
+
+def chances_of_probabilities(
+    means: list[float], stds: list[float], slope: float, shift: float, spread: float
+) -> Columns:
+    """Chances, lows and highs of a few items whose expected reward is a probability."""
+    chance, low, high = probability_chances(np.array(means), np.array(stds), slope, shift, spread)
+    return chance.tolist(), low.tolist(), high.tolist()
+
+
+def probability_chances(means: FloatArray, stds: FloatArray, slope: float, shift: float, spread: float) -> Triple:
+    """Chances from expected probabilities: a mean probability needs no further averaging."""
+    p = np.clip(means, CLIPPED, 1.0 - CLIPPED)
+    middle = slope * np.log(p / (1.0 - p)) + shift
+    return chances_around(sigmoid(middle), middle, slope * spread * WIDTH * stds / (p * (1.0 - p)))
 
 
 def chances_of_values(

@@ -4,7 +4,7 @@
 #include "belief.h"
 #include "buffers.h"
 
-static const double WIDTH = 1.2815515655446004, EIGHTH_OF_PI = 0.39269908169872414; /* igcf.online.chance.WIDTH */
+static const double WIDTH = 1.2815515655446004, EIGHTH_OF_PI = 0.39269908169872414, CLIPPED = 0.005;
 
 struct chance {
     double chance, low, high;
@@ -89,6 +89,26 @@ static PyObject* py_chances_of_values(PyObject* module, PyObject* args) {
     }
     close_arrays(&arrays);
     return k < 0 || PyErr_Occurred() ? NULL : as_lists(found, k);
+}
+
+/* (means, stds, slope, shift, spread): the expected reward is a probability. */
+static PyObject* py_chances_of_probabilities(PyObject* module, PyObject* args) {
+    PyObject *means_, *stds_;
+    double slope, shift, spread;
+    if (!PyArg_ParseTuple(args, "OOddd", &means_, &stds_, &slope, &shift, &spread)) return NULL;
+    struct chance found[MOST_SELECTED];
+    Py_ssize_t k = PyList_Size(means_);
+    if (k < 0 || k > MOST_SELECTED || PyList_Size(stds_) != k) {
+        do_not_fit("means and deviations");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < k; i++) {
+        double p = PyFloat_AsDouble(PyList_GetItem(means_, i)), std = PyFloat_AsDouble(PyList_GetItem(stds_, i));
+        p = p < CLIPPED ? CLIPPED : p > 1.0 - CLIPPED ? 1.0 - CLIPPED : p;
+        double middle = slope * log(p / (1.0 - p)) + shift;
+        found[i] = chance_around(sigmoid(middle), middle, slope * spread * WIDTH * std / (p * (1.0 - p)));
+    }
+    return PyErr_Occurred() ? NULL : as_lists(found, k);
 }
 
 #endif

@@ -1,0 +1,122 @@
+"""Chances of items, skips and taking back: what a session tells and what it does not learn."""
+
+import numpy as np
+import pytest
+
+from igcf.errors import ConfigError, ModelError
+from igcf.model import Model
+from igcf.model.usage import Calibration, PolicyChoice, Usage
+from igcf.online import Greedy, Recommender, Session, Ucb
+from igcf.online.backend import NumpyBackend, loops
+from igcf.online.chance import ChanceScale
+from tests.toys import ensemble_model, random_model, two_channel_model
+
+MODELS = {"value": random_model, "ratio": two_channel_model, "liked": ensemble_model}
+
+
+@pytest.fixture(params=list(MODELS))
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_each_kind_of_model_has_its_form(form: str) -> None:
+    assert ChanceScale(MODELS[form]()).form == form
+
+
+def test_shown_items_have_the_chances_of_the_whole_catalogue(form: str) -> None:
+    model = MODELS[form]()
+    session = Recommender(model, Ucb(0.5)).session([("item-3", 5.0), ("item-4", 1.0)])
+    for _ in range(12):
+        told = session.recommend(5)
+        chance, low, high = session.chances()
+        rows = model.item_rows([pick.item_id for pick in told])
+        np.testing.assert_allclose([pick.chance for pick in told], chance[rows], atol=1e-4)
+        np.testing.assert_allclose([pick.low for pick in told], low[rows], atol=1e-3)
+        np.testing.assert_allclose([pick.high for pick in told], high[rows], atol=1e-3)
+        session.observe(told[0].item_id, 4.0)
+
+
+def test_a_chance_is_the_mean_probability_of_liking() -> None:
+    model = ensemble_model()
+    belief = Recommender(model).session([("item-3", 5.0)]).belief
+    channel = model.channels[3]
+    draws = np.random.default_rng(0).multivariate_normal(belief.mean, belief.cov, 200_000)[:, channel.span]
+    z = draws @ channel.vectors[7]
+    chance, low, high = (
+        float(each[0]) for each in ChanceScale(model).of_belief(belief, np.array([7]), *np.zeros((2, 1)))
+    )
+    assert chance == pytest.approx((1 / (1 + np.exp(-z))).mean(), abs=0.01)
+    assert ((z >= np.log(low / (1 - low))) & (z <= np.log(high / (1 - high)))).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_both_backends_tell_the_same_chances() -> None:
+    rng = np.random.default_rng(0)
+    z, v = rng.normal(size=20).astype(np.float32), rng.random(20).astype(np.float32)
+    rows, means, stds = [3, 1, 19], [0.2, 1.4, -0.3], [0.1, 0.5, 0.0]
+    numbers = (1.2, -0.1, 0.8)
+    for name, args in (
+        ("chances_of_logits", (rows, z, v, *numbers)),
+        ("chances_of_probabilities", (means, stds, *numbers)),
+        ("chances_of_values", (rows, means, stds, np.full(20, 0.3), 0.5)),
+    ):
+        np.testing.assert_allclose(getattr(loops, name)(*args), getattr(NumpyBackend, name)(*args), atol=1e-6)
+
+
+def test_twelve_skips_leave_the_belief_unchanged(form: str) -> None:
+    session = Recommender(MODELS[form]()).session([("item-3", 5.0)])
+    before = session.belief
+    skipped = []
+    for _ in range(12):
+        skipped.append(session.recommend()[0].item_id)
+        session.skip(skipped[-1])
+    assert len(set(skipped)) == 12
+    assert (session.belief.mean == before.mean).all()
+    assert (session.belief.cov == before.cov).all()
+    assert session.history == [("item-3", 5.0)]
+
+
+def test_a_skipped_item_comes_back_after_some_rounds() -> None:
+    session = Recommender(random_model(), Greedy(), skip_rounds=3).session()
+    best = session.recommend()[0].item_id
+    session.skip(best)
+    for item in ("item-1", "item-2"):
+        assert best not in [pick.item_id for pick in session.recommend(5)]
+        session.skip(item) if item == "item-1" else session.observe(item, 1.0)
+    assert left(session) == 37
+    session.skip("item-5")
+    assert left(session) == 37  # the first one is back
+    session.undo()
+    assert left(session) == 37  # and aside again
+
+
+def left(session: Session) -> int:
+    return int(session.available().sum())
+
+
+def test_taking_back_restores_what_was(form: str) -> None:
+    recommender = Recommender(MODELS[form]())
+    session = recommender.session([("item-3", 5.0)])
+    session.observe("item-4", 1.0)
+    session.skip("item-5")
+    assert session.undo() == "item-5"
+    assert session.undo() == "item-4"
+    np.testing.assert_allclose(session.belief.mean, recommender.session([("item-3", 5.0)]).belief.mean, atol=1e-8)
+    assert session.undo() == "item-3"
+    assert left(session) == session.model.n_items
+    with pytest.raises(ConfigError, match="nothing to take back"):
+        session.undo()
+
+
+def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
+    usage = Usage(0.0, PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9), is_ordered=True)
+    model = random_model().used_as(usage)
+    folder = f"{tmp_path}/model"
+    model.save(folder)
+    assert Model.load(folder).usage == usage
+    assert Recommender(Model.load(folder)).policy == Ucb(0.1)
+
+
+@pytest.mark.parametrize("wrong", [{"slope": 0.0}, {"spread": -1.0}, {"shift": float("nan")}])
+def test_a_calibration_that_turns_chances_around_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ModelError, match="calibration"):
+        Calibration(**wrong)

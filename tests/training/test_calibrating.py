@@ -1,0 +1,101 @@
+"""Objective, policy and calibration that training decides on validation users."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from igcf.config import ExpertsConfig
+from igcf.data import synthetic_catalogue
+from igcf.data.splits import ColdStart, observed_split
+from igcf.errors import ConfigError
+from igcf.evaluate.observed import calibration_error, observed, observed_setup, observed_tables
+from igcf.model import Model
+from igcf.model.usage import Calibration
+from igcf.online import Greedy, ModelLearner
+from igcf.training import pretrain
+from igcf.training.calibrating import Played, chance_of, fit_calibration, play_observed, successes
+from igcf.training.experts import fit_experts
+
+SMALL = ExpertsConfig(
+    satisfied=4.0, iterations=4, logistic_dim=6, linear_dim=6, activity=0.0, likelihood_temperature=1.0
+)
+
+
+@pytest.fixture(scope="module")
+def split() -> ColdStart:
+    log = synthetic_catalogue(n_users=700, n_items=150, seed=2)
+    return observed_split(log, min_reactions=30, n_test=80, n_validation=80, rng=np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def model(split: ColdStart) -> Model:
+    return fit_experts(split.train, SMALL, validation=split.validation)
+
+
+def test_a_trained_model_says_how_it_is_used(model: Model) -> None:
+    assert model.objective == 0.9
+    assert model.policy.name == "ucb"
+    assert model.policy.nu in (0.0, 0.1, 0.3)
+    assert model.calibration != Calibration()
+    assert model.usage.is_ordered
+
+
+def test_calibrated_chances_come_true_for_users_it_has_not_seen(model: Model, split: ColdStart) -> None:
+    played = play_observed(ModelLearner(model, Greedy()), split.test.dense(), 15)
+    found = chance_of(played, model.calibration)
+    assert calibration_error(found, played.is_success) < 0.08
+    assert calibration_error(found, played.is_success) < calibration_error(
+        chance_of(played, Calibration(0.3, -1.0, 1.0)), played.is_success
+    )
+
+
+def test_liking_satisfies_more_than_hit_where_every_item_gets_its_reaction(model: Model, split: ColdStart) -> None:
+    by_hit = fit_experts(split.train, replace(SMALL, objective=0.0, calibrated=False), validation=split.validation)
+    truth = split.test.dense()
+    liking, hit = (successes(each, truth, 15, 0.0, is_observed=True).mean() for each in (model, by_hit))
+    assert by_hit.usage.objective == 0.0
+    assert not by_hit.usage.is_ordered
+    assert liking > hit - 0.3
+
+
+def test_a_calibration_is_found_again_from_reactions_that_follow_it() -> None:
+    rng = np.random.default_rng(0)
+    mean, variance = rng.normal(size=(400, 40)), rng.random((400, 40))
+    played = Played(mean, variance, np.zeros(mean.shape, dtype=bool), ())
+    truth = chance_of(played, Calibration(1.4, -0.5, 1.0))
+    found = fit_calibration(replace(played, is_success=rng.random(truth.shape) < truth))
+    assert found.slope == pytest.approx(1.4, abs=0.1)
+    assert found.shift == pytest.approx(-0.5, abs=0.1)
+
+
+def test_an_objective_has_a_name_or_is_a_weight() -> None:
+    assert ExpertsConfig(objective="hit").objective == 0.0  # type: ignore[arg-type]
+    assert ExpertsConfig(objective="liking").objective == 1.0  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="objective must be"):
+        ExpertsConfig(objective=1.5)
+    with pytest.raises(ConfigError, match="objective must be"):
+        ExpertsConfig(objective="luck")  # type: ignore[arg-type]
+
+
+def test_where_every_reaction_is_a_success_the_objective_is_hit() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    log = replace(log, values=np.ones_like(log.values))
+    found = pretrain(log, replace(SMALL, satisfied=1.0), progress=False)
+    assert found.objective == 0.0
+
+
+@pytest.mark.slow
+def test_observed_compares_all_methods_on_the_same_users() -> None:
+    log = synthetic_catalogue(n_users=300, n_items=120, seed=3)
+    setup = observed_setup(log, rounds=12)
+    results = observed(log, setup, ("random", "share", "liked-factors", "igcf"))
+    precision = {row.method: float(row.successes[12].mean()) for row in results.rows}
+    assert precision["igcf"] > precision["random"]
+    assert precision["share"] > precision["random"]
+    assert results.rows[-1].chance is not None
+    assert 0 <= results.rows[-1].chance["ece"] <= 1
+    assert {each.reference for each in results.comparisons} == {"share", "liked-factors"}
+    assert [len(table.rows) for table in observed_tables(results)] == [4, 1, 4]
+    with pytest.raises(ConfigError, match="unknown method"):
+        observed(log, setup, ("luck",))
