@@ -270,7 +270,7 @@ def test_where_every_reaction_is_a_success_one_needs_no_value(open_service: Open
 def test_the_client_reports_history_skips_and_conflicts(client: TestClient) -> None:
     with Client("http://testserver") as caller:
         caller._http.close()
-        caller._http = client
+        caller._http = client  # type: ignore[assignment]
         told = caller.history("ann", [{"item": "item-1", "value": 5.0, "time": 10.0}, {"item": "item-2", "value": 1.0}])
         assert (told.stored, told.revision) == (2, 2)
         assert caller.skip("ann", "item-3").revision == 3
