@@ -34,6 +34,9 @@ declare namespace Api {
     item: string;
     mean: number;
     std: number;
+    chance: number;
+    low: number;
+    high: number;
     popularity_rank: number;
     title: string | null;
     categories: Array<string>;
@@ -56,6 +59,7 @@ declare namespace Api {
   interface ContributionPart {
     item: string;
     value: number | null;
+    evidence: "shown" | "logged";
     amount: number;
     title: string | null;
   }
@@ -77,11 +81,16 @@ declare namespace Api {
     prior: number;
     mean: number;
     std: number;
+    chance: number;
+    low: number;
+    high: number;
     contributions: Array<ContributionPart>;
+    absence: number;
   }
   interface Feedback {
     item: string;
-    value: number | null;
+    value?: number | null;
+    kind?: string | null;
     event_id?: string | null;
     recommendation_id?: string | null;
   }
@@ -103,6 +112,17 @@ declare namespace Api {
     user: string;
     deleted: number;
   }
+  interface History {
+    reactions: Array<LoggedReaction>;
+  }
+  interface HistoryReceipt {
+    user: string;
+    revision: number;
+    stored: number;
+    duplicates: number;
+    conflicts: Array<string>;
+    unknown_items: number;
+  }
   interface LikedItem {
     item: string;
     title: string | null;
@@ -112,11 +132,21 @@ declare namespace Api {
   interface LoadModel {
     folder: string;
   }
+  interface LoggedReaction {
+    item: string;
+    value?: number | null;
+    kind?: string | null;
+    time?: number | null;
+    event_id?: string | null;
+  }
   interface ModelInfo {
     model: string;
     items: number;
     dim: number;
     reward: RewardInfo;
+    satisfied: string;
+    kinds: Record<string, number>;
+    objective: number;
     policy: PolicyUsed;
     forgetting: number;
     limits: Record<string, number>;
@@ -132,6 +162,8 @@ declare namespace Api {
     event_id: string;
     item: string;
     value: number | null;
+    evidence: "shown" | "logged" | "skip";
+    kind: string | null;
     time: number;
     title: string | null;
   }
@@ -148,6 +180,7 @@ declare namespace Api {
   interface Problem {
     error: string;
     message: string;
+    stored?: StoredReaction | null;
   }
   interface Ready {
     status: "ready" | "not ready";
@@ -177,6 +210,9 @@ declare namespace Api {
     score: number;
     mean: number;
     std: number;
+    chance: number;
+    low: number;
+    high: number;
     rank: number;
     mean_rank: number;
     reason: "please" | "learn";
@@ -193,6 +229,7 @@ declare namespace Api {
     threshold: number;
     low: number;
     high: number;
+    implicit: boolean;
   }
   interface RouteTraffic {
     route: string;
@@ -239,9 +276,16 @@ declare namespace Api {
     audit_waiting: number;
     hot_users: number;
   }
-  interface UserFeedback {
+  interface StoredReaction {
     item: string;
     value: number | null;
+    evidence: "shown" | "logged" | "skip";
+    kind: string | null;
+  }
+  interface UserFeedback {
+    item: string;
+    value?: number | null;
+    kind?: string | null;
     event_id?: string | null;
     recommendation_id?: string | null;
     user: string;

@@ -23,9 +23,26 @@ interface Round {
   event_id: string;
   item: string;
   value: number | null;
+  evidence: Api.PastReaction["evidence"];
   title?: Card["title"];
   categories?: string[];
   card?: Card;
+}
+/** The probability that somebody is satisfied, and the ends of its interval. */
+interface Chance {
+  chance: number;
+  low: number;
+  high: number;
+}
+/** A reaction that a visitor may choose. */
+interface Choice {
+  label: string;
+  mark: string;
+  value: number | null;
+}
+interface Offer {
+  form: "like" | "stars" | "amount";
+  choices: Choice[];
 }
 /** A reaction, or the wish to take one back, on its way to the server. */
 interface Letter {
@@ -34,6 +51,7 @@ interface Letter {
   event_id: string;
   item?: string;
   value?: number | null;
+  evidence?: "shown" | "skip";
   recommendation_id?: string;
   tried?: boolean;
 }

@@ -16,12 +16,15 @@ QUICK: dict[str, dict[str, Any]] = {
     "icf-ucb": {"dim": 3, "penalty": 1.0, "reward": "satisfied"},
     "icf-ts": {"dim": 3, "penalty": 1.0, "reward": "satisfied", "sample_items": True},
     "nicf": {"dim": 8, "epochs": 6, "steps": 2, "check_every": 3},
+    "item-knn": {"k": 12},
+    "ease": {"penalty": 5.0},
+    "als": {"factors": 3, "regularization": 0.1},
     "pca-gp": {"dim": 3},
     "igcf": {"linear_dim": 3, "activity": 0.0, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
     "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
 }
-LEARNING = ("mf", "icf-ucb", "icf-ts", "pca-gp", "igcf")
+LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "pca-gp", "igcf")
 
 
 @cache
@@ -107,7 +110,7 @@ def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_grids_and_ablations_change_known_settings_only(name: str) -> None:
     method = METHODS[name]
-    assert set(method.grid) <= set(method.defaults)
+    assert set(method.grid) | set(method.known_grid or ()) <= set(method.defaults)
     assert method.online <= set(method.defaults)
     for changes in method.variants.values():
         method.settings(changes)

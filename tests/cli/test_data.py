@@ -69,7 +69,18 @@ def test_validate_prints_one_document(tmp_path: Path) -> None:
     path.write_text(GOOD)
     code, out, err = run("validate", str(path), "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == {"path": str(path), "usable": True, "rows": 4, "users": 2, "items": 2, "defects": []}
+    document = json.loads(out)
+    columns, success = document.pop("columns"), document.pop("success")
+    assert document == {"path": str(path), "usable": True, "rows": 4, "users": 2, "items": 2, "defects": []}
+    assert (columns["user"], columns["value"], columns["separator"]) == ("user", "value", ",")
+    assert success == {
+        "satisfied": 4.0,
+        "successes": 2,
+        "reactions": 4,
+        "share": 0.5,
+        "implicit": False,
+        "sentence": "satisfied: value >= 4, 2 of 4 reactions (50.0 %)",
+    }
 
 
 def test_validate_ends_with_1_when_the_log_cannot_be_used(tmp_path: Path) -> None:
@@ -89,7 +100,30 @@ def test_validate_takes_the_names_of_columns(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(GOOD.replace("user", "u").replace("timestamp", "t").replace(",", ";"))
     assert run("validate", str(path), "--user", "u", "--timestamp", "t", "--separator", ";")[0] == 0
-    assert run("validate", str(path))[0] == 1
+    code, out, _ = run("validate", str(path), "--user", "nobody")
+    assert code == 1
+    assert "no column 'nobody'; found 'u', 'item', 'value', 't'; name the columns to use with --user, --item" in out
+
+
+def test_validate_says_what_it_took_and_what_a_success_is(tmp_path: Path) -> None:
+    path = tmp_path / "log.dat"
+    path.write_text("userID\tartistID\tweight\n" + "".join(f"u{n % 9}\ta{n % 7}\t{2**n}\n" for n in range(18)))
+    code, out, _ = run("validate", str(path))
+    assert code == 0
+    assert "columns: user = userID, item = artistID, value = weight; separator: tab" in out
+    assert "satisfied: value >= 512, 9 of 18 reactions (50.0 %)" in out
+
+
+def test_a_threshold_that_tells_nothing_apart_is_an_error_and_a_scarce_one_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,value\n" + "".join(f"u{n},i{n % 3},{n % 100}\n" for n in range(200)))
+    code, out, _ = run("validate", str(path), "--satisfied", "500")
+    assert code == 1
+    assert "no reaction has a value of at least 500" in out
+    assert "the values lie between 0 and 99, pass another --satisfied" in out
+    code, out, _ = run("validate", str(path), "--satisfied", "99")
+    assert code == 0
+    assert "only 1.0 % of the reactions are successes; pass --satisfied to choose another value" in out
 
 
 @pytest.mark.parametrize(

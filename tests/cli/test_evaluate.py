@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -174,6 +175,41 @@ def test_the_columns_of_a_log_can_be_named(small_log: Path, tmp_path: Path, comm
     result = run(*asked, *options, "--separator", ";")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["dataset"] == "log"
-    result = run(*asked, "--separator", ";")
+    assert "columns: user = who, item = what, value = stars, time = when; separator: semicolon" in result.stderr
+    found = run(*asked)
+    assert found.exit_code == 0, found.stderr
+    assert "columns: user = who, item = what, value = stars, time = when; separator: semicolon" in found.stderr
+    result = run(*asked, "--user", "nobody")
     assert result.exit_code == 2
-    assert "has no column 'user', 'item', 'value'" in result.stderr
+    assert "has no column 'nobody'; found 'who', 'what', 'stars', 'when'; name the columns to use with --user" in (
+        result.stderr
+    )
+
+
+def test_nothing_is_shortened_at_80_columns_and_the_last_line_says_who_won(
+    small_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    methods = "random,pop,pop-satisfied,pca-gp,igcf,mf,icf-ucb,icf-ts"
+    sets = ("--set", "mf:dim=2", "--set", "icf-ucb:dim=2", "--set", "icf-ts:dim=2")
+    result = evaluated(small_log, "--methods", methods, *sets, "--seeds", 2)
+    assert result.exit_code == 0, result.output
+    *lines, last = result.stdout.rstrip().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in result.stdout
+    assert "..." not in result.stdout
+    for name in ("P@10", "P@12", "R@12", "coverage", "novelty", "online s", "p corrected"):
+        assert name in result.stdout
+    assert re.search(r"^\S+ won: [\d.]+ satisfied items in 12 rounds, [\d.]+ more than \S+ .*p = .*over 10 users", last)
+
+
+def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:
+    result = run("evaluate", "--dataset", small_log, "--methods", "pop,random", "--jobs", 1, "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["rounds"] <= document["setup"]["min_reactions"]
+    assert document["users"] >= 20
+    assert document["success"]["satisfied"] == document["setup"]["satisfied"]
+    assert f"experiment: {document['rounds']} rounds" in result.stderr
+    assert "satisfied: value >= 4" in result.stderr
+    assert document["verdict"]["winner"] == "pop"

@@ -41,7 +41,9 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
     infinite = tmp_path / "inf.csv"
     infinite.write_text("user,item,value\na,b,3\na,c,inf\n")
     cases = [
-        (("--dataset", str(log)), ("'user'", "'who', 'what', 'stars'")),
+        (("--dataset", str(log), "--user", "user"), ("'user'", "'who', 'what', 'stars'", "with --user, --item")),
+        (("--dataset", str(log), "--satisfied", "9"), ("at least 9", "between 1 and 5", "pass another --satisfied")),
+        (("--dataset", str(log), "--kinds", "like"), ("--kinds like", "view=1,like=4")),
         (("--dataset", str(empty)), ("empty",)),
         (("--dataset", str(text)), ("good",)),
         (("--dataset", str(infinite)), ("inf",)),

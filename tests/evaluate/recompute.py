@@ -16,6 +16,8 @@ import polars as pl
 def recompute(folder: Path) -> list[dict[str, Any]]:
     """One entry per method, seed and slate."""
     results = json.loads((folder / "results.json").read_text())
+    if results["protocol"] == "known-users":
+        return recompute_rankings(folder, results)
     cutoffs = {
         (row["method"], row["seed"], row["slate"]): [int(t) for t in row["precision"]] for row in results["rows"]
     }
@@ -62,6 +64,46 @@ def recompute(folder: Path) -> list[dict[str, Any]]:
         entry["coverage"] = len(set(items)) / n_items
         entry["novelty"] = sum(-math.log2(max(share[seed, item], smallest / 2)) for item in items) / len(items)
         found.append(entry)
+    return found
+
+
+def recompute_rankings(folder: Path, results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Count the metrics of `known-users`: a ranking is one round, an item satisfies if it was hidden."""
+    shown = pl.read_parquet(folder / "shown.parquet")
+    hidden = {(s, u): n for s, u, n in pl.read_parquet(folder / "users.parquet").iter_rows()}
+    share = {(s, i): x for s, i, x in pl.read_parquet(folder / "items.parquet").iter_rows()}
+    n_items = len({item for _, item in share})
+    found = []
+    for row in results["rows"]:
+        method, seed = row["method"], row["seed"]
+        part = shown.filter((pl.col("method") == method) & (pl.col("seed") == seed))
+        ranks: dict[str, list[int]] = {user: [] for user in part["user_id"].unique()}
+        for line in part.iter_rows(named=True):
+            if line["satisfied"]:
+                ranks[line["user_id"]].append(line["slot"])
+        ndcg, recall = {}, {}
+        for k in map(int, row["ndcg"]):
+            gains = []
+            for user, at in ranks.items():
+                ideal = sum(1 / math.log2(1 + j) for j in range(1, min(k, hidden[seed, user]) + 1))
+                gains.append(sum(1 / math.log2(1 + j) for j in at if j <= k) / ideal)
+            ndcg[str(k)] = sum(gains) / len(gains)
+        for k in map(int, row["recall"]):
+            parts = [sum(j <= k for j in at) / min(k, hidden[seed, user]) for user, at in ranks.items()]
+            recall[str(k)] = sum(parts) / len(parts)
+        items = part["item_id"].to_list()
+        smallest = min(x for (s, _), x in share.items() if s == seed and x > 0)
+        found.append(
+            {
+                "method": method,
+                "seed": seed,
+                "ndcg": ndcg,
+                "recall": recall,
+                "mrr": sum(1 / min(at) if at else 0.0 for at in ranks.values()) / len(ranks),
+                "coverage": len(set(items)) / n_items,
+                "novelty": sum(-math.log2(max(share[seed, item], smallest / 2)) for item in items) / len(items),
+            }
+        )
     return found
 
 

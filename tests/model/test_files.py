@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_neighbours_and_times_are_saved_and_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["sources", "weights", "means"])
 def test_neighbours_that_do_not_fit_are_refused(part: str) -> None:
-    arrays = {
+    arrays: dict[str, Any] = {
         "sources": np.zeros((30, 4), dtype=np.int32),
         "weights": np.zeros((30, 4), dtype=np.float32),
         "means": np.zeros(30, dtype=np.float32),

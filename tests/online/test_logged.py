@@ -142,7 +142,12 @@ def test_a_logistic_record_passes_over_the_items_a_few_times(
     calls = []
     monkeypatch.setattr(backend, "loops", loops)
     slope = loops.absence_slope
-    monkeypatch.setattr(loops, "absence_slope", lambda *args: (calls.append(1), slope(*args))[1], raising=False)
+
+    def counted(vectors: Any, noise: FloatArray, user: FloatArray) -> FloatArray:
+        calls.append(len(vectors))
+        return slope(vectors, noise, user)
+
+    monkeypatch.setattr(loops, "absence_slope", counted, raising=False)
     logged_evidence(model := world()).belief(record_of(model, 1.0))
     assert len(calls) == PASSES
 
@@ -232,7 +237,7 @@ def exact_mode(model: Model, record: Record) -> FloatArray:
         gradient = gradient[free] - precision @ (user - model.prior_mean[block.span])[free]
         curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + (own * (q * (1 - q))[:, None]).T @ own
         step = np.linalg.solve(curvature[free, free] + precision, gradient)
-        user[free] += step * min(1.0, 1.0 / np.linalg.norm(step))
+        user[free] += step * min(1.0, 1.0 / float(np.linalg.norm(step)))
     return user
 
 
@@ -462,3 +467,31 @@ def test_neighbours_predict_as_their_weights_say() -> None:
     expected = found.means + (x - found.means) @ table
     np.testing.assert_allclose(found.predictions(liked, unknown), expected, atol=1e-6)
     np.testing.assert_allclose(found.weights_to(9, np.arange(30)), table[:, 9], atol=1e-7)
+
+
+@pytest.mark.parametrize("history", [[], SHOWN])
+@pytest.mark.parametrize("model", ALL)
+def test_the_bounds_of_the_variances_are_never_exceeded(model: Model, history: list[tuple[str, float | None]]) -> None:
+    session = Recommender(model).session(history, logged=LOGGED)
+    belief = session.belief
+    for number, bound in zip(model.scored, logged_evidence(model).variance_bounds(belief), strict=True):
+        channel = model.channels[number]
+        x = channel.vectors.astype(np.float64)
+        variances = np.einsum("nd,de,ne->n", x, belief.cov[channel.span, channel.span], x)
+        assert (variances <= bound + 1e-6).all()
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.7])
+@pytest.mark.parametrize("model", [world(), LINEAR[0], ALL[4]])
+def test_the_first_answers_to_a_known_user_are_those_of_all_variances(model: Model, forgetting: float) -> None:
+    for nu in (0.5, 5.0):
+        session = Recommender(model, Ucb(nu), forgetting=forgetting).session(logged=LOGGED)
+        for row in (22, 25):
+            found = [each.item_id for each in session.recommend(5)]
+            exact = Recommender(model, Ucb(nu)).session(session.history, logged=LOGGED, belief=session.belief)
+            means, stds = exact.moments()
+            if session.offset is not None and exact.offset is not None:
+                means = means - exact.offset + session.offset
+            scores = np.where(session.available()[0], means + nu * stds, -np.inf)
+            assert found == [model.item_ids[row] for row in np.argsort(-scores)[:5]]
+            session.observe(f"item-{row}", 1.0)

@@ -1,20 +1,29 @@
 """The map between items: against the regression written out, in both ways of counting, and its choice."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import igcf
-from igcf.baselines.igcf import FIT
+from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
 from igcf.online import Recommender
 from igcf.training.experts import neighbours as fitting
-from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_users, ndcg
+from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_records, ndcg
 from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
 from tests.training.worlds import checkerboard
 
-FAST = {"iterations": 2, "logistic_dim": 3, "validate_rounds": 5, "linear_dim": 4, "activity": 0.0, "holdout": 0.2}
+FAST: dict[str, Any] = {
+    "iterations": 2,
+    "logistic_dim": 3,
+    "validate_rounds": 5,
+    "linear_dim": 4,
+    "activity": 0.0,
+    "holdout": 0.2,
+}
 
 
 def successes(n_users: int = 80, n_items: int = 30, *, seed: int = 0) -> sp.csr_array:
@@ -95,9 +104,12 @@ def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
     model = igcf.pretrain(train, validation=validation, progress=False, **FAST)
     assert 0.0 < model.metadata["neighbours"]["validation_ndcg_100"] <= 1.0
     again = igcf.pretrain(train, validation=validation, progress=False, **FAST)
+    assert model.neighbours is not None
+    assert again.neighbours is not None
     np.testing.assert_array_equal(model.neighbours.weights, again.neighbours.weights)
     assert model.neighbours.mix == again.neighbours.mix
     alone = igcf.pretrain(train, progress=False, **{**FAST, "holdout": 0.0})
+    assert alone.neighbours is not None
     assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
 
 
@@ -110,16 +122,16 @@ def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
 
 def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
     log = checkerboard(300, 10)
-    assert drawn_users(log, 0).shape == (200, 10)
-    np.testing.assert_array_equal(drawn_users(log, 0), drawn_users(log, 0))
+    assert drawn_records(log, 0).shape == (200, 10)
+    np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
 
 
 def test_evaluation_of_new_users_does_not_fit_the_map() -> None:
-    assert FIT["neighbours"] is False
+    assert DEFAULTS["neighbours"] is False
 
 
 def test_a_model_knows_when_its_items_appeared() -> None:
     log = Interactions.from_arrays(["a", "b", "a"], ["x", "x", "y"], [5.0, 4.0, 1.0], [30, 20, 50])
-    assert log.first_appearances().tolist() == [20, 50]
-    assert log.subset(np.array([0, 1])).first_appearances().tolist() == [20, MISSING_TIME]
+    assert list(np.asarray(log.first_appearances())) == [20, 50]
+    assert list(np.asarray(log.subset(np.array([0, 1])).first_appearances())) == [20, MISSING_TIME]
     assert Interactions.from_arrays(["a"], ["x"], [5.0]).first_appearances() is None

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from igcf.baselines.logged_models import LoggedModelLearner
 from igcf.baselines.task import Settings, Task
 from igcf.data.interactions import Interactions
 from igcf.data.splits import has_all_times
 from igcf.errors import TrainingDivergedError
 from igcf.model import Model
-from igcf.online import ModelLearner, Ucb
+from igcf.online import Ucb
 from igcf.training import pretrain
 
 GRAPH_FIT = ("dim", "graph", "layers", "edges", "missing")
@@ -100,21 +101,21 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
     )
 
 
-def play_igcf_graph(model: Model, settings: Settings) -> ModelLearner:
+def play_igcf_graph(model: Model, settings: Settings) -> LoggedModelLearner:
     """Play the model as pretrained, or without what pretraining knows about the population."""
     if not settings["meta"]:
         model = model.with_prior(np.zeros(model.dim), prior_std_of(model) ** 2 * np.eye(model.dim))
-    return ModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+    return LoggedModelLearner(model, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
-def play_igcf_paper(model: Model, settings: Settings) -> ModelLearner:
+def play_igcf_paper(model: Model, settings: Settings) -> LoggedModelLearner:
     """Play eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`."""
     identity = np.eye(model.dim)
     mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
     if not settings["meta"]:
         mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
     played = model.with_prior(mean, cov, settings["noise_var"])
-    return ModelLearner(played, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+    return LoggedModelLearner(played, Ucb(settings["nu"]), forgetting=settings["forgetting"])
 
 
 def prior_std_of(model: Model) -> float:

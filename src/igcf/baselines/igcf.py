@@ -6,20 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from igcf.baselines.logged_models import LoggedModelLearner
 from igcf.baselines.task import Settings, Task
 from igcf.config import ExpertsConfig, saved_settings
 from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
-from igcf.online import Greedy, ModelLearner, Ucb
+from igcf.online import Greedy, Ucb
 from igcf.training import pretrain
 
-OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
+OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed", "neighbours")
 """Settings of the experts that follow from the experiment."""
-FIT: dict[str, Any] = {field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK}
-"""Settings of the experts that a method may change, with the project's defaults."""
-FIT["neighbours"] = False  # the protocols of new users do not need them
+FIT: dict[str, Any] = {
+    field.name: field.default for field in fields(ExpertsConfig) if field.name not in OF_THE_TASK
+} | {"objective": 0.0, "calibrated": False}
+"""Settings of the experts that a method may change, with the project's defaults; the protocols count hits."""
 DEFAULTS: dict[str, Any] = {
     **FIT,
+    "neighbours": False,  # new users do not need them
     "experts": "both",
     "exposure": True,
     "tempered": True,
@@ -52,11 +55,12 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         validate_rounds=task.rounds * task.slate,
         seed=int(rng.integers(2**31)),
         progress=False,
+        neighbours=settings["neighbours"],
         **{name: settings[name] for name in FIT},
     )
 
 
-def play_igcf(model: Model, settings: Settings) -> ModelLearner:
+def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
     """Play the model as pretrained, or without some of its parts."""
     channels: Sequence[Channel] = model.channels
     if not settings["tempered"]:
@@ -74,9 +78,11 @@ def play_igcf(model: Model, settings: Settings) -> ModelLearner:
         prior_cov=cov if settings["meta"] else np.eye(len(mean)),
         reward=model.reward,
         metadata=model.metadata,
+        neighbours=model.neighbours,
+        appeared=model.appeared,
     )
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
-    return ModelLearner(played, policy, forgetting=settings["forgetting"])
+    return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])
 
 
 def _parts(settings: Settings, channels: Sequence[Channel]) -> tuple[list[Channel], list[Term]]:

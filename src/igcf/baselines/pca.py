@@ -5,9 +5,10 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from igcf.arrays import FloatArray
+from igcf.baselines.logged_models import LoggedModelLearner
 from igcf.baselines.task import Settings, Task
 from igcf.model import Model
-from igcf.online import Greedy, ModelLearner, Ucb
+from igcf.online import Greedy, Ucb
 
 
 def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
@@ -29,11 +30,11 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
     )
 
 
-def play_pca_gp(model: Model, settings: Settings) -> ModelLearner:
+def play_pca_gp(model: Model, settings: Settings) -> LoggedModelLearner:
     """Play greedily, or with upper confidence bounds where `nu` is not 0."""
     played = model.with_prior(model.prior_mean, model.prior_cov, settings["noise_var"])
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
-    return ModelLearner(played, policy, forgetting=settings["forgetting"])
+    return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])
 
 
 def principal_components(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.baselines import igcf
+from igcf.baselines import als, ease, igcf, item_knn
 from igcf.baselines.graph_models import (
     GRAPH_DEFAULTS,
     PAPER_DEFAULTS,
@@ -66,12 +66,18 @@ def _as_fitted(learner: Any, settings: Settings) -> Learner:
 
 
 _ALL = (
-    Method("random", _nothing, lambda fitted, settings: RandomItems()),
-    Method("pop", lambda task, settings, rng: interaction_counts(task), lambda counts, settings: RankedItems(counts)),
+    Method("random", _nothing, lambda fitted, settings: RandomItems(), uses_logged=True),
+    Method(
+        "pop",
+        lambda task, settings, rng: interaction_counts(task),
+        lambda counts, settings: RankedItems(counts),
+        uses_logged=True,
+    ),
     Method(
         "pop-satisfied",
         lambda task, settings, rng: satisfied_counts(task),
         lambda counts, settings: RankedItems(counts),
+        uses_logged=True,
     ),
     Method(
         "mf",
@@ -101,6 +107,9 @@ _ALL = (
         paper_grid=PAPER_PMF_GRID,
     ),
     Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS),
+    Method("item-knn", item_knn.fit_item_knn, _as_fitted, item_knn.DEFAULTS, grid=item_knn.GRID, uses_logged=True),
+    Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True),
+    Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True),
     Method(
         "pca-gp",
         fit_pca_gp,
@@ -108,6 +117,8 @@ _ALL = (
         {"dim": 48, "noise_var": 0.09, "nu": 0.0, "forgetting": 1.0},
         online=frozenset({"noise_var", "nu", "forgetting"}),
         grid={"dim": (12, 24, 48), "noise_var": (0.06, 0.09, 0.13, 0.2, 0.4, 0.8, 1.6)},
+        uses_logged=True,
+        known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
     ),
     Method(
         "igcf-paper",
@@ -127,6 +138,9 @@ _ALL = (
         online=frozenset(set(igcf.DEFAULTS) - set(igcf.FIT)),
         grid={"nu": (0.0, 0.1)},
         variants=igcf.VARIANTS,
+        uses_logged=True,
+        logged_settings={"neighbours": True},
+        known_grid={},
     ),
     Method(
         "igcf-graph",
@@ -136,6 +150,8 @@ _ALL = (
         online=frozenset({"meta", "nu", "forgetting"}),
         grid={"layers": (0, 2), "nu": (0.0, 0.1)},
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}},
+        uses_logged=True,
+        known_grid={"layers": (0, 2)},
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

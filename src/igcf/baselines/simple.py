@@ -18,6 +18,9 @@ class RandomItems:
         """Select the items with the largest random scores."""
         return top_k(self._rng.random(available.shape), available, k, rng=self._rng)
 
+    def know(self, logged: object) -> None:
+        """Learn nothing from what a user did before."""
+
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn nothing."""
 
@@ -37,6 +40,9 @@ class RankedItems:
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select the next `k` items of the list."""
         return top_k(np.broadcast_to(self._score, available.shape), available, k, rng=self._rng)
+
+    def know(self, logged: object) -> None:
+        """Learn nothing from what a user did before."""
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn nothing."""

@@ -72,6 +72,12 @@ class Method:
     """Values that the paper searched, where those are more; they take hours."""
     variants: Mapping[str, Settings] = field(default_factory=dict)
     """Settings that each ablation changes, by its name."""
+    uses_logged: bool = False
+    """Whether its learner has `know` and so can start from a log of what the user did before."""
+    logged_settings: Settings = field(default_factory=dict)
+    """Settings that differ from the defaults where users have a logged history."""
+    known_grid: Mapping[str, tuple[Any, ...]] | None = None
+    """Values that tuning tries where users are known by a logged history; None: those of `grid`."""
 
     def settings(self, changes: Settings | None = None) -> dict[str, Any]:
         """Return the defaults with `changes`; a name that the method does not know is refused."""

@@ -10,10 +10,11 @@ import numpy as np
 from igcf.bench.sizes import Sizes
 from igcf.bench.textbook import TextbookUser
 from igcf.bench.timing import Row, compared, interleaved, one_thread
-from igcf.bench.worlds import random_experts, random_model, random_truth, random_vectors
+from igcf.bench.worlds import random_experts, random_model, random_neighbours, random_truth, random_vectors
 from igcf.model import Model
 from igcf.online import ModelLearner, Recommender, Session, Ucb, replay
 from igcf.online.engine import RESYNC_EVERY, ScoringEngine
+from igcf.online.evidence import logged_evidence
 from igcf.online.learning import belief_from_history
 
 K = 10
@@ -21,6 +22,8 @@ MATVEC = "one matrix-vector product"
 LIMITS = {3_706: 5.0, 100_000: 2.0}
 """Times one matrix-vector product, by catalogue size."""
 GIGABYTE = 1e9
+LARGE_CATALOGUE = 100_000
+"""Items from which the first answer to a known user is limited by products: before, fixed costs are larger."""
 
 
 def online_rows(sizes: Sizes) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
             own, peak = single_user(n_items, turns, run, sizes)
             rows += own
             memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
-        rows += [lock_step(sizes), *experts(sizes)]
+        rows += [lock_step(sizes), *experts(sizes), *known_user(sizes)]
         many = many_users(sizes)
     return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
 
@@ -130,6 +133,42 @@ def experts(sizes: Sizes) -> list[Row]:
         lock_step(sizes, model),
     ]
     return [replace(row, job=f"two experts: {row.job}") for row in rows]
+
+
+def known_user(sizes: Sizes) -> list[Row]:
+    """The first answer of the default model to a user with a logged record, and its parts."""
+    most_items = sizes.logged[2]
+    own = [_known_user(*each, sizes) for each in sizes.items if each[0] <= most_items]
+    return [replace(row, job=f"two experts: {row.job}") for rows in own for row in rows]
+
+
+def _known_user(n_items: int, turns: int, run: int, sizes: Sizes) -> list[Row]:
+    n_logged, k, _ = sizes.logged
+    seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
+    model = random_experts(n_items, *sizes.expert_dims, seen=seen).with_neighbours(random_neighbours(n_items, k))
+    recommender, evidence = Recommender(model, Ucb(0.5)), logged_evidence(model)
+    rng = np.random.default_rng(4)
+    items, values = rng.permutation(n_items)[:n_logged], rng.integers(1, 6, size=n_logged).astype(np.float64)
+    logged = [(model.item_ids[row], value) for row, value in zip(items, values.tolist(), strict=True)]
+    record = evidence.record(items, values, ())
+    part = record._replace(weight=0.5)
+    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
+    expected = vectors @ user
+    linear, logistic = evidence.blocks
+    jobs: dict[str, Callable[[], object]] = {
+        "first answer from": lambda: recommender.session(logged=logged).recommend(K),
+        "of it, the linear belief from": lambda: linear.posterior(record),
+        "the same where absence has weight 0.5, from": lambda: linear.posterior(part),
+        "of it, the logistic belief from": lambda: logistic.posterior(record),
+        "of it, the neighbours' offset from": lambda: evidence.offset(model, record, expected),
+    }
+    seconds = interleaved({"matvec": lambda: vectors @ user, **jobs}, repeats=max(turns * run // 3, 2))
+    where = f"{n_logged} logged reactions, {n_items:,} items, d={model.dim}"
+    limits = {"first answer from": 10.0 if n_items >= LARGE_CATALOGUE else None}
+    return [
+        compared("online", f"{job} {where}", MATVEC, seconds[job], seconds["matvec"], at_most=limits.get(job))
+        for job in jobs
+    ]
 
 
 def lock_step(sizes: Sizes, model: Model | None = None) -> Row:

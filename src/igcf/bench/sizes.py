@@ -15,6 +15,8 @@ class Sizes:
     """Size of the largest catalogue that the textbook way is measured on."""
     history: int = 100
     """Number of stored reactions that a belief is rebuilt from."""
+    logged: tuple[int, int, int] = (500, 50, 100_000)
+    """Logged reactions of a known user, neighbours of an item, and items of the largest catalogue they are tried on."""
     users: int = 200
     rounds: int = 120
     many_users: int = 5_000
@@ -54,6 +56,7 @@ QUICK = Sizes(
     items=((200, 3, 2), (1_000, 2, 2)),
     textbook_items=1_000,
     history=10,
+    logged=(10, 3, 1_000),
     users=6,
     rounds=4,
     many_users=20,

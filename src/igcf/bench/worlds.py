@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from igcf.arrays import Float32Array
 from igcf.data.interactions import Interactions
-from igcf.model import Channel, Model, Reward, Term
+from igcf.model import Channel, Model, Neighbours, Reward, Term
 from igcf.model.channel import Link
 from igcf.model.reward import RewardKind
 
@@ -36,8 +36,11 @@ def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
     )
 
 
-def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: int = 1) -> Model:
-    """Build a model like the default one: half a linear expert, half the product of two logistic probabilities."""
+def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: int = 1, seen: float = -2.0) -> Model:
+    """Build a model like the default one: half a linear expert, half the product of two logistic probabilities.
+
+    `seen` is the logit of being seen of an average item.
+    """
     kinds: list[tuple[RewardKind, Link, int, int]] = [
         ("satisfied", "identity", linear_dim, 0),
         ("exposed", "identity", linear_dim, 0),
@@ -47,7 +50,11 @@ def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: in
     channels = []
     for number, (kind, link, width, start) in enumerate(kinds):
         vectors = random_vectors(n_items, width, seed=seed + number) * np.float32(0.3)
-        vectors[:, 0] = 0.1 if link == "identity" else -2.0  # meets the constant of the user's vector
+        vectors[:, 0] = (
+            0.1 if link == "identity" else seen if kind == "exposed" else -2.0
+        )  # meets the constant of the user's vector
+        if link == "logit":
+            vectors[:, 1] = 1.0 if kind == "exposed" else 0.0  # how active the user is
         channels.append(Channel(vectors, np.full(n_items, 0.3), replace(STARS, kind=kind), link, start))
     mean = np.zeros(linear_dim + logistic_dim)
     mean[[0, linear_dim]] = 1.0
@@ -59,6 +66,14 @@ def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: in
         item_ids=[str(row) for row in range(n_items)],
         reward=STARS,
     )
+
+
+def random_neighbours(n_items: int, k: int, *, seed: int = 4) -> Neighbours:
+    """Draw a map between items with `k` neighbours each."""
+    rng = np.random.default_rng(seed)
+    sources = rng.integers(n_items, size=(n_items, k), dtype=np.int32)
+    weights = rng.random((n_items, k), dtype=np.float32) / np.float32(k)
+    return Neighbours(sources, weights, np.full(n_items, 0.05, dtype=np.float32), 0.2, 30.0)
 
 
 def random_truth(n_users: int, n_items: int, *, seed: int = 2) -> Float32Array:

@@ -46,6 +46,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
+@click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: hit].")
 @click.option("--epochs", type=int, help="At most this many passes.")
 @click.option("--learning-rate", type=float)
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
@@ -163,12 +164,14 @@ def read_log(
     """Read the log that the options name."""
     if from_store is not None:
         try:
-            from igcf.service.store import interactions_from_store
+            from igcf.service.store import read_store
         except ImportError as error:
             raise DataError(
                 f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
             ) from error
-        return interactions_from_store(from_store)
+        log = read_store(from_store)
+        console.print(log.sentence, highlight=False)
+        return log.interactions()
     from igcf.data import load_dataset
 
     assert dataset is not None  # noqa: S101

@@ -22,8 +22,8 @@ HELP = (
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--history", type=click.Path(path_type=Path), help="CSV file with columns item,value to start from.")
 @click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
-@click.option("--policy", type=click.Choice(POLICIES), default="ucb", show_default=True)
-@click.option("--nu", default=0.5, show_default=True, help="Exploration of ucb: mean + nu * std.")
+@click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
+@click.option("--nu", type=float, help="Exploration of ucb: mean + nu * std [default: as the model says].")
 @click.option("--delta", default=0.05, show_default=True, help="Failure probability of info-ucb.")
 @click.option(
     "--forgetting", default=1.0, show_default=True, help="Weight that older reactions keep with each new one."
@@ -34,8 +34,8 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,
     history: Path | None,
     k: int,
-    policy: str,
-    nu: float,
+    policy: str | None,
+    nu: float | None,
     delta: float,
     forgetting: float,
     seed: int,
@@ -52,7 +52,9 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
       igcf recommend model/ --history alice.csv --policy thompson --seed 3 --json
     """
     model = Model.load(folder)
-    recommender = Recommender(model, named_policy(policy, nu=nu, delta=delta), forgetting=forgetting, seed=seed)
+    own = model.policy.changed(policy, nu)
+    rule = named_policy(own.name, nu=own.nu, delta=delta)
+    recommender = Recommender(model, rule, forgetting=forgetting, seed=seed)
     session = recommender.session(read_history(history) if history else ())
     if as_json or history:
         picks = session.recommend(k)

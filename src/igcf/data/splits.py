@@ -71,7 +71,7 @@ def cold_start(
         most = int(activity[cold].max()) if len(cold) else 0
         raise DataError(
             f"{data.name} has no test user: {len(cold)} users are not in the training half, the most active has "
-            f"{most} reactions, expected at least {min_reactions}; pass a lower min_reactions= or another split="
+            f"{most} reactions, min_reactions is {min_reactions}; pass a lower min_reactions= or another split="
         )
     validation = order[~np.isin(order, test)][:n_validation]
     return ColdStart(train, data.only_users(validation), data.only_users(test))
@@ -178,3 +178,31 @@ def _cosine(a: FloatArray, b: FloatArray) -> FloatArray:
     product = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     similarity: FloatArray = np.divide((a * b).sum(axis=1), product, out=np.ones(len(a)), where=product > 0)
     return similarity
+
+
+def observed_split(
+    data: Interactions,
+    *,
+    split: Split = "auto",
+    n_test: int = 400,
+    n_validation: int = 300,
+    min_reactions: int = 80,
+    rng: np.random.Generator,
+) -> ColdStart:
+    """Split the users as `cold_start` does; test and validation users are drawn from the active ones, both alike.
+
+    At most half of those with `min_reactions` are test users.
+    """
+    if split == "auto":
+        split = "time" if has_all_times(data) else "users"
+    train, cold = _time_halves(data) if split == "time" else _user_halves(data, rng)
+    activity = np.bincount(data.user_idx, minlength=data.n_users)
+    able = rng.permutation(cold[activity[cold] >= min_reactions])
+    n_test = min(n_test, len(able) // 2)
+    if n_test == 0:
+        raise DataError(
+            f"{data.name} has {len(able)} users with {min_reactions} reactions outside of the training half; "
+            "lower the rounds or choose another split"
+        )
+    test, validation = able[:n_test], able[n_test : n_test + n_validation]
+    return ColdStart(train, data.only_users(validation), data.only_users(test))

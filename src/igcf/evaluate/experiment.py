@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from igcf.baselines import method_named
+from igcf.baselines import METHODS, method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.evaluate.jobs import Job, Play, jobs_sharing_fits
 from igcf.evaluate.protocols import Setup, check_methods, prepare
 from igcf.evaluate.results import Results, collect
+from igcf.evaluate.returning import starts
 from igcf.evaluate.run import HERE, Execution, run_jobs
 from igcf.evaluate.tune import Grid, tune
-from igcf.evaluate.tuned_settings import tuned_settings
+from igcf.evaluate.tuned_settings import LOGGED, tuned_settings
 
 
 def evaluate(
@@ -42,13 +43,14 @@ def evaluate(
     unused = sorted(set(settings or {}) - set(methods))
     if unused:
         raise ConfigError(f"settings are given for {', '.join(unused)}, which is not among the methods")
-    starts = {name: tuned_settings(setup.dataset, setup.protocol, name, settings) for name in methods}
+    check_uses_logged(setup, methods)
+    settings_of = {name: tuned_settings(setup.dataset, setup.protocol, name, settings) for name in methods}
     prepare(data, setup, seeds[0])  # a log that cannot be split so is refused before anything runs
     tuning: list[dict[str, Any]] = []
     if grid is not None:
-        tuning = tune(data, setup, starts, seed=seeds[0], grid=grid, execution=execution)
-        starts = {found["method"]: found["settings"] for found in tuning}
-    jobs = [job for name in methods for seed in seeds for job in jobs_of(name, setup, seed, starts[name])]
+        tuning = tune(data, setup, settings_of, seed=seeds[0], grid=grid, execution=execution)
+        settings_of = {found["method"]: found["settings"] for found in tuning}
+    jobs = [job for name in methods for seed in seeds for job in jobs_of(name, setup, seed, settings_of[name])]
     outcomes = run_jobs(data, jobs, execution)
     return collect(setup, [each for job in outcomes for each in job], command=execution.command, tuning=tuning)
 
@@ -57,6 +59,8 @@ def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> 
     """Return the jobs of one method and seed: one, or in an ablation the full model and its variants."""
     method = method_named(name)
     plays = [Play(name, settings)]
+    if setup.protocol == "returning":
+        plays = [Play(name + words, settings, start) for words, start in starts(setup.logged)]
     if setup.protocol == "ablation":
         if not method.variants:
             raise ConfigError(f"{name} has no ablations; igcf and igcf-paper have")
@@ -65,3 +69,11 @@ def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> 
             for what, changes in method.variants.items()
         ]
     return jobs_sharing_fits(method, setup, seed, plays)
+
+
+def check_uses_logged(setup: Setup, methods: Sequence[str]) -> None:
+    """Refuse methods that cannot start from a logged history where there is one."""
+    unable = [name for name in methods if not method_named(name).uses_logged]
+    if setup.protocol in LOGGED and unable:
+        able = ", ".join(method.name for method in METHODS.values() if method.uses_logged)
+        raise ConfigError(f"{', '.join(unable)} cannot start from a logged history; methods that can: {able}")

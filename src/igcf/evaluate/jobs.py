@@ -7,8 +7,8 @@ import os
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +18,12 @@ import numpy as np
 import igcf
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.baselines import Method, method_named
+from igcf.baselines.logged import Logged
 from igcf.data import Interactions
 from igcf.errors import IgcfError
-from igcf.evaluate.protocols import Session, Setup, prepare
+from igcf.evaluate.logged_replay import logged_by_user, replay_logged
+from igcf.evaluate.protocols import Case, Session, Setup, prepare
+from igcf.evaluate.returning import Start, logged_part
 from igcf.online import Learner, Shown, replay
 from igcf.online.backend import loops
 
@@ -34,7 +37,10 @@ CODE = (
     "online",
     "baselines",
     "evaluate/jobs.py",
+    "evaluate/known_users.py",
+    "evaluate/logged_replay.py",
     "evaluate/protocols.py",
+    "evaluate/returning.py",
 )
 """Files and folders whose sources can change what is shown; their hash is part of a job's name."""
 SOURCES = (".py", ".c", ".h")
@@ -51,6 +57,8 @@ class Play:
 
     label: str
     settings: Mapping[str, Any]
+    start: Start | None = None
+    """What is logged of returning users; None: nothing."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,8 @@ class Job:
 
     def key(self, fingerprint: str) -> str:
         """Return a name for the outcome that is equal for equal data, settings, code and backend."""
-        plain = [self.method, self.setup.as_dict(), self.seed, [dict(play.settings) for play in self.plays], self.users]
+        plays = [[dict(play.settings), play.start and asdict(play.start)] for play in self.plays]
+        plain = [self.method, self.setup.as_dict(), self.seed, plays, self.users]
         text = json.dumps([fingerprint, code_version(), plain], sort_keys=True, default=str)
         return f"{self.method}-{self.seed}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
@@ -78,6 +87,7 @@ class Outcome:
     method: str
     seed: int
     settings: Mapping[str, Any]
+    start: Start | None
     session: Session
     user_ids: tuple[str, ...]
     shown: Shown
@@ -95,16 +105,22 @@ class Watched:
         self.learner = learner
         self.spread: list[float] = []
         self._weights: list[int] = []
+        self._is_told = False
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Begin with a block of users; later blocks are averaged into the same rounds."""
         self.learner.begin(n_users, rng=rng)
         self._round, self._n_users = 0, n_users
 
+    def know(self, logged: Sequence[Logged]) -> None:
+        """Pass what is logged on to the watched learner, whose uncertainty is then not recorded."""
+        self._is_told = True
+        self.learner.know(logged)  # type: ignore[attr-defined]
+
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select items after recording the mean standard deviation over all of them."""
         engine = getattr(self.learner, "engine", None)
-        if engine is not None:
+        if engine is not None and not self._is_told:
             is_cheap = getattr(engine, "tracks_variances", True)
             is_due = is_cheap or self._round % NOTE_EVERY == 0
             self._note(float(np.sqrt(engine.variances).mean()) if is_due else float("nan"))
@@ -137,13 +153,7 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
         for session in job.setup.sessions:
             started = time.perf_counter()
             learner = Watched(method.play(fitted, play.settings))
-            shown = replay(
-                learner,
-                case.truth,
-                rounds=session.rounds,
-                slate=session.slate,
-                rng=np.random.default_rng([job.seed, 2, name]),
-            )
+            shown = _play(learner, case, job, play, session)
             outcomes.append(
                 _outcome(
                     job,
@@ -160,8 +170,20 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     return outcomes
 
 
+def _play(learner: Watched, case: Case, job: Job, play: Play, session: Session) -> Shown:
+    rng = np.random.default_rng([job.seed, 2, zlib.crc32(job.method.encode())])
+    if case.record is None or (job.setup.protocol == "returning" and play.start is None):
+        return replay(learner, case.truth, rounds=session.rounds, slate=session.slate, rng=rng)
+    log, is_told = case.record, True
+    if play.start is not None:
+        lots = np.random.default_rng([job.seed, 3])  # the same for every method and number of reactions
+        log, is_told = logged_part(log, play.start.n_logged, job.setup.part, rng=lots), play.start.is_told
+    (truth,) = case.truth
+    return replay_logged(learner, truth, logged_by_user(log), session, is_told=is_told, rng=rng)
+
+
 def _outcome(job: Job, play: Play, session: Session, **found: Any) -> Outcome:
-    return Outcome(play.label, job.method, job.seed, play.settings, session, **found)
+    return Outcome(play.label, job.method, job.seed, play.settings, play.start, session, **found)
 
 
 def jobs_sharing_fits(

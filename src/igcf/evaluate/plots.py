@@ -20,6 +20,8 @@ SIZE = (8.5, 4.6)
 
 def figures(results: Results) -> dict[str, str]:
     """Draw all figures of an experiment; returns SVG texts by caption."""
+    if results.setup.protocol == "known-users":
+        return _known_users_figures(results)
     found = {}
     for session in results.sessions:
         shape = "" if session.slate == 1 else f", {session.slate} items per round"
@@ -38,6 +40,18 @@ def figures(results: Results) -> dict[str, str]:
     return found
 
 
+def _known_users_figures(results: Results) -> dict[str, str]:
+    (session,) = results.sessions
+    plots: dict[str, Callable[[Axes, Results, Session], None]] = {
+        "nDCG@k by the length k of the list (bands: 95 % confidence over users)": partial(
+            _curves, curve="ndcg", axis="length k of the list"
+        ),
+        "Recall@k by the length k of the list": partial(_curves, curve="recall", axis="length k of the list"),
+        f"nDCG@{session.slate} by method": partial(_bars, curve="ndcg"),
+    }
+    return {caption: _svg(draw, results, session) for caption, draw in plots.items()}
+
+
 def _svg(draw: "Callable[[Axes, Results, Session], None]", results: Results, session: Session) -> str:
     text = svg(lambda figure: draw(figure.subplots(), results, session), *SIZE)
     return text[text.index("<svg") :]  # to stand inside a page
@@ -52,16 +66,16 @@ def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
     return np.array([np.mean(runs, axis=0) for runs in found.values()])
 
 
-def _curves(axes: "Axes", results: Results, session: Session, curve: str) -> None:
-    rounds = np.arange(1, session.rounds + 1)
+def _curves(axes: "Axes", results: Results, session: Session, curve: str, axis: str = "round") -> None:
     for method in results.methods:
         users = by_user(results.rows_of(method, session), curve)
         users = users[~np.isnan(users).any(axis=1)]
         mean = users.mean(axis=0)
         half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
+        rounds = np.arange(1, len(mean) + 1)
         (line,) = axes.plot(rounds, mean, label=method, linewidth=1.6)
         axes.fill_between(rounds, mean - half, mean + half, color=line.get_color(), alpha=0.15, linewidth=0)
-    axes.set(xlabel="round", ylabel=curve)
+    axes.set(xlabel=axis, ylabel=curve)
     axes.legend(fontsize=8)
 
 

@@ -11,10 +11,12 @@ from igcf.baselines import Task
 from igcf.data import Interactions, cold_start, success_in, taste_drift
 from igcf.data.registry import known_dataset
 from igcf.errors import ConfigError
+from igcf.evaluate import known_users
+from igcf.evaluate.returning import LOGGED, Part
 from igcf.evaluate.sizes import fitting_size
 
-Protocol = Literal["cold-start", "taste-drift", "top-k", "ablation"]
-PROTOCOLS: tuple[Protocol, ...] = ("cold-start", "taste-drift", "top-k", "ablation")
+Protocol = Literal["cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning"]
+PROTOCOLS: tuple[Protocol, ...] = ("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning")
 CUTOFFS = (10, 20, 40, 60, 120)
 MIN_REACTIONS = 120
 N_USERS = 200
@@ -33,6 +35,8 @@ SESSIONS: dict[Protocol, tuple[Session, ...]] = {
     "taste-drift": (Session(120, 1),),
     "top-k": (Session(40, 3), Session(20, 5)),
     "ablation": (Session(60, 1), Session(20, 3)),
+    "known-users": (Session(1, known_users.N_RANKED),),
+    "returning": (Session(40, 1),),
 }
 
 
@@ -50,6 +54,12 @@ class Setup:
     n_validation: int = 200
     min_reactions: int = MIN_REACTIONS
     reward: Literal["raw", "satisfied"] = "raw"
+    share: float = 0.2
+    """Share of the successes that is hidden, where users are known."""
+    logged: tuple[int, ...] = LOGGED
+    """Numbers of reactions that are logged before the first round, where users return."""
+    part: Part = "random"
+    """Which reactions of a returning user are logged."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -76,6 +86,8 @@ class Case:
     truth: tuple[Float32Array, ...]
     """Values of shape (users, items), one table per period; NaN where there is no reaction."""
     user_ids: tuple[str, ...]
+    record: Interactions | None = None
+    """Reactions from before the first round: all that is given of a known user, all that a returning one ever had."""
 
     @property
     def n_satisfied(self) -> IntArray:
@@ -110,7 +122,13 @@ def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
         raise ConfigError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
     sessions = _sessions(protocol, rounds, slate)
     info = known_dataset(data)
-    if info is None:
+    default_split: Literal["time", "users", "auto"] = "auto"
+    if protocol == "known-users":
+        if rounds is not None or slate is not None:
+            raise ConfigError("known users are ranked for once; rounds and slate belong to other protocols")
+        sessions = (Session(1, known_users.n_ranked(data)),)
+        default_users, least = known_users.N_USERS, known_users.MIN_REACTIONS
+    elif info is None:
         size = fitting_size(data, split or "auto", max(session.rounds * session.slate for session in sessions))
         if rounds is None:
             sessions = tuple(
@@ -131,7 +149,8 @@ def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
         satisfied=success_in(data).threshold if satisfied is None else satisfied,
         split=split or default_split,
         by_activity=info.by_activity if info else True,
-        n_users=default_users if n_users is None else n_users,
+        n_users=n_users or default_users,
+        n_validation=max(150, (n_users or default_users) // 2) if protocol == "known-users" else 200,
         min_reactions=least if min_reactions is None else min_reactions,
         reward="satisfied" if data.name == "kuairec" else "raw",  # watch ratios are no ratings
     )
@@ -151,8 +170,19 @@ def _sessions(protocol: Protocol, rounds: int | None, slate: int | None) -> tupl
     return sessions
 
 
+def thinned(data: Interactions, share: float, *, rng: np.random.Generator) -> Interactions:
+    """Return a log with a random share of its rows, at least one; users who have none left are gone."""
+    if not 0 < share <= 1:
+        raise ConfigError(f"the share of rows to keep must lie in (0, 1], got {share}")
+    rows = rng.choice(len(data), max(1, round(share * len(data))), replace=False)
+    part = data.subset(np.sort(rows))
+    return part.only_users(np.unique(part.user_idx))
+
+
 def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", "validation"] = "test") -> Case:
     """Split the log; `users` says whether the test users are met or, for tuning, the validation users."""
+    if setup.protocol == "known-users":
+        return _prepare_known_users(data, setup, seed, users)
     if setup.protocol == "taste-drift":
         drift = taste_drift(
             data, n_test=setup.n_users, n_validation=setup.n_validation, min_reactions=setup.min_reactions
@@ -174,11 +204,38 @@ def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", 
     met = test if users == "test" else validation
     first = setup.sessions[0]
     task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward)
-    return Case(task, tuple(log.dense() for log in met), met[0].user_ids)
+    record = met[0] if setup.protocol == "returning" else None
+    return Case(task, tuple(log.dense() for log in met), met[0].user_ids, record)
+
+
+def _prepare_known_users(data: Interactions, setup: Setup, seed: int, users: Literal["test", "validation"]) -> Case:
+    """Hide part of what satisfied the users who are met; only that is left to be found."""
+    split = known_users.random_users(
+        data,
+        n_test=setup.n_users,
+        n_validation=setup.n_validation,
+        min_reactions=setup.min_reactions,
+        rng=np.random.default_rng(seed),
+    )
+    if users == "test":
+        rng = np.random.default_rng([seed, 1])
+        met = known_users.hide_share(split.test, setup.share, setup.satisfied, rng=rng)
+    else:
+        rng = np.random.default_rng([seed, 2])
+        met = known_users.stacked(
+            [
+                known_users.hide_share(split.validation, setup.share, setup.satisfied, rng=rng)
+                for _ in range(known_users.VALIDATION_DRAWS)
+            ]
+        )
+    task = Task(split.train, setup.satisfied, known_users.FIT_ROUNDS, 1, (split.validation,), setup.reward)
+    return Case(task, (met.hidden.dense(),), met.hidden.user_ids, met.given)
 
 
 def cutoffs(setup: Setup, session: Session) -> tuple[int, ...]:
     """Return the rounds T at which figures are reported: the paper's, and the last one."""
+    if setup.protocol == "known-users":  # lengths of the list
+        return known_users.cutoffs(session.slate)
     if setup.protocol == "taste-drift":  # 60, 80, 100, 120 of 120
         return tuple(sorted({max(1, session.rounds * part // 6) for part in (3, 4, 5, 6)}))
     return tuple(sorted({*(t for t in CUTOFFS if t < session.rounds and t != 60), session.rounds}))
@@ -187,6 +244,11 @@ def cutoffs(setup: Setup, session: Session) -> tuple[int, ...]:
 def primary_metric(session: Session) -> str:
     """Return the metric that methods are compared and tuned by."""
     return "precision" if session.slate == 1 else "ndcg"
+
+
+def primary_cutoff(setup: Setup, session: Session) -> int:
+    """Return the T at which methods are tuned: the last."""
+    return cutoffs(setup, session)[-1]
 
 
 def check_methods(names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from igcf.data import Interactions
+from igcf.errors import IgcfError
 from igcf.evaluate.paper import printed
 from igcf.evaluate.reproduce import side_by_side, side_by_side_tables
 from igcf.evaluate.results import Results
@@ -49,6 +50,21 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 def results_document(results: Results) -> dict[str, Any]:
     """Return the JSON document of an experiment, with the verdict."""
     return results.as_dict() | {"verdict": verdict(results).as_dict()}
+
+
+def write_tables(folder: Path, document: dict[str, Any], tables: list[Table]) -> None:
+    """Write `results.json`, `results.md` and `results.tex` of a protocol that has figures of its own."""
+    texts = {
+        "results.json": json.dumps(document, indent=2, allow_nan=False),
+        "results.md": "\n".join(as_markdown(table) for table in tables),
+        "results.tex": "\n".join(as_latex(table) for table in tables),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+    except OSError as error:
+        raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
 
 
 def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:

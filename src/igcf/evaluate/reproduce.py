@@ -16,7 +16,7 @@ TABLES: dict[Protocol, tuple[str, ...]] = {
     "ablation": ("kuairec",),
 }
 """Tables of the paper and the data sets in each."""
-assert set(TABLES) == set(PROTOCOLS)  # noqa: S101
+assert set(TABLES) <= set(PROTOCOLS)  # noqa: S101
 
 
 def methods_of(table: Protocol) -> tuple[str, ...]:

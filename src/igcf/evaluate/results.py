@@ -1,6 +1,6 @@
 """Figures from the items shown: one row per method, seed and session; summaries over seeds; comparisons."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.baselines import METHODS
-from igcf.evaluate import metrics
+from igcf.evaluate import known_users, metrics
 from igcf.evaluate.jobs import Outcome
-from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_metric
+from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_cutoff, primary_metric
+from igcf.evaluate.returning import compared_starts
 from igcf.evaluate.significance import Comparison, compare, corrected, per_user
 
 Figures = dict[str, float]
@@ -32,7 +33,10 @@ class Row:
     coverage: float
     novelty: float
     curves: Mapping[str, FloatArray]
-    """Cumulative precision, recall and, for slates, ndcg, each of shape (users, rounds)."""
+    """Cumulative precision, recall and, for slates, ndcg, each of shape (users, rounds); where users are known, recall
+    and ndcg of shape (users, ranks)."""
+    mrr: float | None = None
+    """Mean reciprocal rank of the first hidden item, where users are known."""
 
     @property
     def method(self) -> str:
@@ -42,6 +46,8 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
         each = self.outcome
+        logged = {} if each.start is None else {"logged": each.start.n_logged, "told": each.start.is_told}
+        mrr = {} if self.mrr is None else {"mrr": self.mrr}
         return {
             "method": self.method,
             "seed": each.seed,
@@ -53,6 +59,8 @@ class Row:
             "recall": self.recall,
             "ndcg": self.ndcg,
             "after_drift": self.after_drift,
+            **mrr,
+            **logged,
             "coverage": self.coverage,
             "novelty": self.novelty,
             "config": dict(each.settings),
@@ -106,6 +114,8 @@ class Results:
 
 def row_of(outcome: Outcome, setup: Setup) -> Row:
     """Count the figures of one outcome."""
+    if setup.protocol == "known-users":
+        return _known_users_row(outcome)
     satisfied = outcome.shown.values >= setup.satisfied
     session = outcome.session
     at = cutoffs(setup, session)
@@ -136,6 +146,28 @@ def row_of(outcome: Outcome, setup: Setup) -> Row:
     )
 
 
+def _known_users_row(outcome: Outcome) -> Row:
+    found = ~np.isnan(outcome.shown.values[:, 0])  # only what was hidden draws a reaction
+    curves = known_users.ranking_curves(found, outcome.n_satisfied)
+    n_ranked = found.shape[1]
+
+    def figures(curve: str, at: Sequence[int]) -> Figures:
+        return {str(k): _mean(curves[curve][:, k - 1]) for k in sorted({min(each, n_ranked) for each in at})}
+
+    return Row(
+        outcome=outcome,
+        precision={},
+        share={},
+        recall=figures("recall", known_users.RECALL_AT),
+        ndcg=figures("ndcg", known_users.NDCG_AT),
+        after_drift={},
+        coverage=metrics.coverage(outcome.shown.rows, len(outcome.item_shares)),
+        novelty=metrics.novelty(outcome.shown.rows, outcome.item_shares),
+        curves=curves,
+        mrr=_mean(known_users.reciprocal_ranks(found)),
+    )
+
+
 def collect(
     setup: Setup, outcomes: Iterable[Outcome], *, command: str = "", tuning: Sequence[Mapping[str, Any]] = ()
 ) -> Results:
@@ -156,13 +188,14 @@ def collect(
 def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
     """Summarise one method: mean and standard deviation over seeds, and the seed that ended best (the paper's rule)."""
     rows = results.rows_of(method, session)
-    last = str(session.rounds)
+    last = str(primary_cutoff(results.setup, session))
     best = max(rows, key=lambda row: getattr(row, primary_metric(session))[last])
     found: dict[str, Any] = {"method": method, "slate": session.slate, "seeds": [row.outcome.seed for row in rows]}
     for name in ("precision", "share", "recall", "ndcg", "after_drift"):
         by_seed = [getattr(row, name) for row in rows]
         found[name] = {t: spread_of([each[t] for each in by_seed]) for t in by_seed[0]}
-    for name in ("coverage", "novelty"):
+    known = ("mrr",) if rows[0].mrr is not None else ()
+    for name in (*known, "coverage", "novelty"):
         found[name] = spread_of([getattr(row, name) for row in rows])
     found["seconds"] = {name: spread_of([row.outcome.seconds[name] for row in rows]) for name in ("pretrain", "online")}
     found["best"] = {
@@ -183,24 +216,37 @@ def spread_of(values: Sequence[float]) -> dict[str, float]:
 def comparisons(setup: Setup, rows: Sequence[Row]) -> list[Comparison]:
     """Compare our models with the best baseline at every T, all others with it at the last; one family.
 
-    In an ablation every variant is compared with the full model.
+    In an ablation every variant is compared with the full model; where users are known, our models with every other;
+    where they return, each start from a log with the cold starts.
     """
     found = []
     for session in setup.sessions:
         here = [row for row in rows if row.outcome.session == session]
-        curve = primary_metric(session)
-        labels = list(dict.fromkeys(row.method for row in here))
-        for t in cutoffs(setup, session):
-            scores = {label: user_scores([row for row in here if row.method == label], curve, t) for label in labels}
-            for label, reference in _references(setup, here, labels, curve, t).items():
-                is_ours = label.startswith("igcf")
-                if label == reference or not (is_ours or t == session.rounds):
-                    continue
-                users = sorted(scores[label].keys() & scores[reference].keys())
-                ours, theirs = (np.array([scores[name][user] for user in users]) for name in (label, reference))
-                metric = f"{curve}@{t}" if session.slate == 1 else f"{curve}_{session.slate}@{t}"
-                found.append(compare(label, reference, metric, ours, theirs))
+        for label, reference, curve, t in _pairs(setup, session, here):
+            scores = [user_scores([row for row in here if row.method == name], curve, t) for name in (label, reference)]
+            users = sorted(scores[0].keys() & scores[1].keys())
+            ours, theirs = (np.array([each[user] for user in users]) for each in scores)
+            is_plain = session.slate == 1 or setup.protocol == "known-users"
+            metric = f"{curve}@{t}" if is_plain else f"{curve}_{session.slate}@{t}"
+            found.append(compare(label, reference, metric, ours, theirs))
     return corrected(found)
+
+
+def _pairs(setup: Setup, session: Session, rows: Sequence[Row]) -> Iterator[tuple[str, str, str, int]]:
+    """Yield what is compared in a session: a row, its reference, the metric and T."""
+    labels = list(dict.fromkeys(row.method for row in rows))
+    if setup.protocol == "known-users":
+        for metric, k in known_users.COMPARED:
+            yield from ((*pair, metric, min(k, session.slate)) for pair in known_users.compared_pairs(labels))
+        return
+    curve = primary_metric(session)
+    for t in cutoffs(setup, session):
+        if setup.protocol == "returning":
+            yield from ((label, other, curve, t) for label in labels for other in compared_starts(label, labels))
+            continue
+        for label, reference in _references(setup, rows, labels, curve, t).items():
+            if label != reference and (label.startswith("igcf") or t == session.rounds):
+                yield label, reference, curve, t
 
 
 def _references(setup: Setup, rows: Sequence[Row], labels: Sequence[str], curve: str, t: int) -> dict[str, str]:

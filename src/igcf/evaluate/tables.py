@@ -1,6 +1,6 @@
 """Results of an experiment as tables."""
 
-from igcf.evaluate.protocols import cutoffs, primary_metric
+from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_cutoff, primary_metric
 from igcf.evaluate.results import Results, summary
 from igcf.tables import Table
 
@@ -19,20 +19,11 @@ def results_tables(results: Results) -> list[Table]:
 
 def _session_table(results: Results, number: int) -> Table:
     setup, session = results.setup, results.sessions[number]
-    at = [str(t) for t in cutoffs(setup, session)]
-    main = primary_metric(session)
-    short = "P" if main == "precision" else f"nDCG{session.slate}"
-    columns = [(main, t, f"{short}@{t}") for t in at]
-    if main == "ndcg":
-        columns += [("precision", at[-1], f"P@{at[-1]}")]
-    columns += [("recall", t, f"R@{t}") for t in (at if main == "precision" else at[-1:])]
-    if setup.protocol == "taste-drift":
-        half = session.rounds // 2
-        columns.insert(len(at), ("after_drift", at[-1], f"P {half + 1}-{session.rounds}"))
-    columns.append(("share", at[-1], f"share@{at[-1]}"))
+    columns = _known_users_columns(results) if setup.protocol == "known-users" else _columns(setup, session)
     summaries = [summary(results, method, session) for method in results.methods]
-    values = [[each[name][t]["mean"] for name, t, _ in columns] for each in summaries]
-    spreads = [[each[name][t]["std"] for name, t, _ in columns] for each in summaries]
+    cells_of = [[each[name][t] if t else each[name] for name, t, _ in columns] for each in summaries]
+    values = [[each["mean"] for each in row] for row in cells_of]
+    spreads = [[each["std"] for each in row] for row in cells_of]
     n_seeds = max(len(each["seeds"]) for each in summaries)
     rows = []
     for method, each, mean, std in zip(results.methods, summaries, values, spreads, strict=True):
@@ -46,7 +37,10 @@ def _session_table(results: Results, number: int) -> Table:
     best = {
         (max(range(len(values)), key=lambda row: values[row][column]), column + 1) for column in range(len(columns))
     }
-    shape = f"{session.rounds} rounds" + (f" of {session.slate} items" if session.slate > 1 else "")
+    if setup.protocol == "known-users":
+        shape = f"{setup.share:.0%} of the successes hidden"
+    else:
+        shape = f"{session.rounds} rounds" + (f" of {session.slate} items" if session.slate > 1 else "")
     return Table(
         title=f"{setup.dataset}, {setup.protocol}: {results.n_users} users, {results.n_items} items, {shape}, "
         f"{n_seeds} seed{'s' if n_seeds > 1 else ''}",
@@ -56,13 +50,36 @@ def _session_table(results: Results, number: int) -> Table:
     )
 
 
+def _columns(setup: Setup, session: Session) -> list[tuple[str, str, str]]:
+    """Return metric, T and heading of each column of an interactive experiment."""
+    at = [str(t) for t in cutoffs(setup, session)]
+    main = primary_metric(session)
+    short = "P" if main == "precision" else f"nDCG{session.slate}"
+    columns = [(main, t, f"{short}@{t}") for t in at]
+    if main == "ndcg":
+        columns += [("precision", at[-1], f"P@{at[-1]}")]
+    columns += [("recall", t, f"R@{t}") for t in (at if main == "precision" else at[-1:])]
+    if setup.protocol == "taste-drift":
+        half = session.rounds // 2
+        columns.insert(len(at), ("after_drift", at[-1], f"P {half + 1}-{session.rounds}"))
+    columns.append(("share", at[-1], f"share@{at[-1]}"))
+    return columns
+
+
+def _known_users_columns(results: Results) -> list[tuple[str, str, str]]:
+    row = results.rows[0]
+    columns = [("ndcg", k, f"nDCG@{k}") for k in row.ndcg]
+    columns += [("recall", k, f"Recall@{k}") for k in row.recall]
+    return [*columns, ("mrr", "", "MRR")]
+
+
 def _comparison_table(results: Results) -> Table:
     rows = [
         (
             each.method,
             each.reference,
             each.metric,
-            f"{each.difference:+.3f}",
+            f"{each.difference:+.3f}" if results.setup.protocol != "known-users" else f"{each.difference:+.4f}",
             f"{each.effect:+.2f}",
             f"{each.p_value:.2g}",
             f"{each.p_corrected:.2g}" + (" *" if each.p_corrected < SIGNIFICANT else ""),
@@ -87,13 +104,14 @@ def _tuning_table(results: Results) -> Table:
         searched = [name for name in each["settings"] if any(point[name] != tried[0][name] for point in tried)]
         chosen = ", ".join(f"{name} {each['settings'][name]}" for name in searched)
         rows.append((each["method"], chosen, str(len(tried)), f"{each['score']:.3f}"))
-    metric = "P" if session.slate == 1 else f"nDCG{session.slate}"
+    is_known = results.setup.protocol == "known-users"
+    metric = "P" if session.slate == 1 else "nDCG" if is_known else f"nDCG{session.slate}"
     return Table(
         title="Chosen on validation users",
-        header=("method", "settings", "points tried", f"{metric}@{session.rounds}"),
+        header=("method", "settings", "points tried", f"{metric}@{primary_cutoff(results.setup, session)}"),
         rows=tuple(rows),
     )
 
 
 def _number(value: float, metric: str) -> str:
-    return f"{value:.4f}" if metric in ("recall", "share") else f"{value:.3f}"
+    return f"{value:.4f}" if metric in ("recall", "share", "mrr") else f"{value:.3f}"

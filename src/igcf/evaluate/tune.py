@@ -8,7 +8,7 @@ from typing import Any, Literal
 from igcf.baselines import Method, method_named
 from igcf.data import Interactions
 from igcf.evaluate.jobs import Job, Outcome, Play, jobs_sharing_fits
-from igcf.evaluate.protocols import Setup, primary_metric
+from igcf.evaluate.protocols import Setup, primary_cutoff, primary_metric
 from igcf.evaluate.results import row_of
 from igcf.evaluate.run import HERE, Execution, run_jobs
 
@@ -17,13 +17,16 @@ FORGETTING = (1.0, 0.99, 0.98, 0.96, 0.94)
 
 
 def grid_points(
-    method: Method, start: Mapping[str, Any], *, paper: bool = False, drift: bool = False
+    method: Method, start: Mapping[str, Any], *, paper: bool = False, drift: bool = False, known: bool = False
 ) -> list[dict[str, Any]]:
     """Return every combination of the grid (or of the paper's), the other settings as in `start`, which comes first.
 
-    Where tastes drift, methods that can forget also search how fast.
+    Where tastes drift, methods that can forget also search how fast; where users are known, a method may have another
+    grid.
     """
     grid = dict(method.paper_grid if paper and method.paper_grid else method.grid)
+    if known and method.known_grid is not None:
+        grid = dict(method.known_grid)
     if drift and "forgetting" in method.defaults:
         grid["forgetting"] = FORGETTING
     points = [dict(start)] + [{**start, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
@@ -62,7 +65,13 @@ def tune(
     jobs, points = [], {}
     for name, start in starts.items():
         method = method_named(name)
-        points[name] = grid_points(method, start, paper=grid == "paper", drift=setup.protocol == "taste-drift")
+        points[name] = grid_points(
+            method,
+            start,
+            paper=grid == "paper",
+            drift=setup.protocol == "taste-drift",
+            known=setup.protocol == "known-users",
+        )
         if len(points[name]) > 1:
             jobs += grid_jobs(method, setup, seed, points[name])
     outcomes = [each for job in run_jobs(data, jobs, execution) for each in job]
@@ -84,7 +93,7 @@ def tune(
 
 
 def score_of(outcome: Outcome, setup: Setup) -> float:
-    """Return the primary metric of an outcome after the last round."""
+    """Return the primary metric of an outcome at the end."""
     row = row_of(outcome, setup)
     figures = getattr(row, primary_metric(outcome.session))
-    return float(figures[str(outcome.session.rounds)])
+    return float(figures[str(primary_cutoff(setup, outcome.session))])

@@ -11,6 +11,8 @@ from igcf.errors import ConfigError
 
 BASE = "cold-start"
 """Protocol whose settings also hold under the others, except for settings found under those."""
+LOGGED = ("known-users", "returning")
+"""Protocols in which users have a logged history."""
 
 
 @cache
@@ -24,10 +26,10 @@ def tuned_settings(
 ) -> dict[str, Any]:
     """Return the settings of a method: its defaults, those found under cold start, under this protocol, `changes`.
 
-    `changes` holds settings by method.
+    `changes` holds settings by method. Where users have a logged history, a method may have other defaults.
     """
     known = _read(dataset)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(method_named(method).logged_settings) if protocol in LOGGED else {}
     for name in (BASE, protocol):
         found |= known.get(name, {}).get(method, {}).get("settings", {})
     return method_named(method).settings({**found, **(changes or {}).get(method, {})})

@@ -22,6 +22,7 @@ from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
+from igcf.model.usage import Usage
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
@@ -91,6 +92,7 @@ def load_model(folder: Path) -> Model:
             metadata=meta["metadata"],
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
+            usage=Usage.from_dict(meta.get("usage", {})),
         )
     except ModelError:
         raise
@@ -197,6 +199,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 

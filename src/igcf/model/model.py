@@ -17,6 +17,7 @@ from igcf.model.channel import Channel, Term, activations, expectation, gradient
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
+from igcf.model.usage import Calibration, PolicyChoice, Usage
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 
@@ -47,6 +48,7 @@ class Model:
         metadata: Mapping[str, Any] | None = None,
         neighbours: Neighbours | None = None,
         appeared: npt.ArrayLike | None = None,
+        usage: Usage | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -66,6 +68,7 @@ class Model:
             metadata: how the model came about; plain JSON values.
             neighbours: how items predict each other, for users whose record is known.
             appeared: time of each item's first reaction in the log, (items,), in the units of the log.
+            usage: objective, policy and calibration; without it those of the paper.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -79,6 +82,7 @@ class Model:
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.neighbours = neighbours
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
+        self.usage = Usage() if usage is None else usage
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -94,6 +98,21 @@ class Model:
             else np.ascontiguousarray(item_variances, dtype=np.float32)
         )
         check_numbers(self)
+
+    @property
+    def objective(self) -> float:
+        """What is ranked by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between."""
+        return self.usage.objective
+
+    @property
+    def policy(self) -> PolicyChoice:
+        """The policy, by name and nu, that is used unless the caller says otherwise."""
+        return self.usage.policy
+
+    @property
+    def calibration(self) -> Calibration:
+        """The numbers by which chances are calibrated."""
+        return self.usage.calibration
 
     @property
     def n_items(self) -> int:
@@ -234,6 +253,7 @@ class Model:
             metadata=self.metadata,
             neighbours=self.neighbours,
             appeared=self.appeared,
+            usage=self.usage,
         )
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
@@ -241,6 +261,29 @@ class Model:
         other = copy(self)
         other.neighbours = neighbours
         check_shapes(other)
+        return other
+
+    def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
+        """Return a model of the same channels with another expected reward and usage."""
+        return Model(
+            channels=self.channels,
+            terms=terms,
+            item_ids=self.item_ids,
+            prior_mean=self.prior_mean,
+            prior_cov=self.prior_cov,
+            reward=self.reward,
+            titles=self.titles,
+            categories=self.categories,
+            metadata=self.metadata,
+            neighbours=self.neighbours,
+            appeared=self.appeared,
+            usage=usage,
+        )
+
+    def used_as(self, usage: Usage) -> "Model":
+        """Return the same model with another usage; arrays are shared."""
+        other = copy(self)
+        other.usage = usage
         return other
 
     def save(self, folder: str | Path) -> None:

@@ -36,19 +36,38 @@ class Record(NamedTuple):
     """Rows of the items whose absence says nothing, because they appeared after the record's end; none is in `rows`."""
 
 
+class TypicalSpread:
+    """Covariance of one block after a typical whole record, and how much wider another covariance is at most."""
+
+    def __init__(self, cov: FloatArray, inverse_frame: FloatArray) -> None:
+        self.cov = cov
+        inner = inverse_frame.T @ cov @ inverse_frame
+        self._whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T)
+
+    def factor(self, cov: FloatArray) -> float:
+        """Return a factor f with cov <= f self.cov in every direction: a little more than the largest eigenvalue."""
+        power = self._whitening @ cov @ self._whitening.T
+        scale = float(np.abs(power).max()) or 1.0
+        power = power / scale
+        for _ in range(3):  # the largest eigenvalue of the eighth power is at most the largest sum of a row
+            power = power @ power
+        return 1.0001 * scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
+
+
 class LinearAbsence:
     """Exact posterior of a block whose channels are linear."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
         self.span, self.channels = span, channels
         self.prior_mean = model.prior_mean[span]
-        self._frame, _ = uncertain_directions(model.prior_cov[span, span])
+        self._frame, inverse = uncertain_directions(model.prior_cov[span, span])
         self.total = sum(
             (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels),
             np.zeros((len(self.prior_mean),) * 2),
         )
         """Sum over channels and items of x x' / noise, shape (d, d)."""
         self._cov_of_all = self._cov(self.total)
+        self.typical = TypicalSpread(self._cov_of_all, inverse)
 
     def posterior(self, record: Record) -> tuple[FloatArray, FloatArray]:
         """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one."""
@@ -111,6 +130,9 @@ class LogisticAbsence:
         sums = [self._sums_at(level) for level in (LEVELS if self._level.any() else LEVELS[:1] * 0.0)]
         self._counts = np.array([count for count, _, _ in sums])
         self._sums = [(slope, curvature) for _, slope, curvature in sums]
+        frame, curvature = self._frame, self._sums[len(sums) // 2][1]
+        cov = frame @ np.linalg.inv(np.eye(frame.shape[1]) + frame.T @ curvature @ frame) @ frame.T
+        self.typical = TypicalSpread(cov, self._inverse)
 
     def _level_direction(self, prior_cov: FloatArray) -> FloatArray:
         """The unit vector of the dimension that adds the same to every item's logit of being there; zero: none."""
@@ -147,7 +169,7 @@ class LogisticAbsence:
         user = prior_mean + frame @ v
         slope, curvature = self._sums[at]
         precision = own.curvature(user) + weight * curvature
-        cov = np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame)
+        cov: FloatArray = np.asarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame), dtype=np.float64)
         gradient = frame.T @ (own.gradient(user) - weight * slope) - v
         for _ in range(passes if weight > 0.0 or own.is_curved else 0):
             step = _shortened(cov @ gradient, frame)

@@ -13,6 +13,8 @@ class ScoredBlock:
     """A block of the user's vector: the channels whose vectors live in it, and which of them are scored."""
 
     channels: tuple[Channel, ...]
+    numbers: tuple[int, ...]
+    """Numbers of these channels in the model."""
     places: tuple[int, ...]
     """Positions of the block's scored channels among all scored channels."""
     arrays: Block
@@ -35,5 +37,5 @@ def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:
             np.array([channel.link == "logit" for channel in channels]),
             tuple(items[place] for place in places),
         )
-        found.append(ScoredBlock(channels, places, arrays))
+        found.append(ScoredBlock(channels, numbers, places, arrays))
     return tuple(found)

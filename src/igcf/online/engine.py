@@ -11,6 +11,7 @@ from igcf.online import backend
 from igcf.online.backend import Arrays, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
 from igcf.online.belief import Belief, decay
 from igcf.online.blocks import ScoredBlock, scored_blocks
+from igcf.online.monotone import monotone_learning
 from igcf.online.state import AtPrior, Stale, State, Tracked
 
 RESYNC_EVERY = 200
@@ -38,6 +39,7 @@ class ScoringEngine:
         dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
         tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
             they are asked for, and variances too, which is slow.
+        is_monotone: whether reactions count as `igcf.online.monotone` says, or as they are.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class ScoringEngine:
         *,
         dtype: npt.DTypeLike = np.float32,
         tracks_variances: bool = True,
+        is_monotone: bool = True,
     ) -> None:
         self.model = model
         self.tracks_variances = tracks_variances
@@ -56,6 +59,7 @@ class ScoringEngine:
         self._spans = tuple(channel.span for channel in channels)
         self._mixture = Mixture.from_model(model)
         self._blocks = scored_blocks(model, self._items)
+        self._monotone = monotone_learning(model) if is_monotone else None
         z = tuple(each[0] for each in self._z_of(model.prior_mean[None]))
         self._prior_moments = Moments(z, self._z_variances_of(model.prior_cov))
         for shared in (*self._prior_moments.z, *self._prior_moments.variances):
@@ -69,6 +73,7 @@ class ScoringEngine:
         z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
         self._state: State = AtPrior(Moments(z, variances))
         self._is_within_prior = True
+        self._tighter_bounds: Arrays | None = None
         self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
         self._drop_sums()
@@ -83,6 +88,7 @@ class ScoringEngine:
         other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
         other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
         other._blocks, other._prior_moments = self._blocks, self._prior_moments
+        other._monotone = self._monotone
         other._begin(n_users)
         return other
 
@@ -121,6 +127,23 @@ class ScoringEngine:
             return np.asarray(variances[0])
         return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
 
+    def tracked_z(self, number: int) -> tuple[AnyFloatArray, AnyFloatArray] | None:
+        """Means and variances of a channel's z of all items, for the first user, where they are kept up to date."""
+        if isinstance(self._state, Stale) or number not in self.model.scored:
+            return None
+        place, (z, variances) = self.model.scored.index(number), self._state.first_user
+        return z[place], variances[place]
+
+    def z_moments_at(self, number: int, rows: IntArray) -> tuple[AnyFloatArray, AnyFloatArray]:
+        """Mean and variance of a channel's z for the only user at some items; computed from the belief where stale."""
+        tracked = self.tracked_z(number)
+        if tracked is not None:
+            return tracked[0][rows], tracked[1][rows]
+        channel = self.model.channels[number]
+        vectors = channel.vectors[rows]
+        means = vectors @ self.belief_means[0, channel.span]
+        return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
+
     def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
         """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
 
@@ -130,7 +153,8 @@ class ScoringEngine:
         if isinstance(self._state, Stale) and self._is_within_prior:
             covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
             z = tuple(each[0] for each in self._z())
-            user = Bounds(self._items, covs, z, self._prior_moments.variances, self.means[0])
+            bounds = self._tighter_bounds or self._prior_moments.variances
+            user = Bounds(self._items, covs, z, bounds, self.means[0])
             return backend.loops.select_bounded(self._mixture, user, query)
         if self._offsets is not None:
             return backend.loops.select_scored(self.means[0], self.variances[0], query)
@@ -164,7 +188,16 @@ class ScoringEngine:
             self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
         self._state = Stale()
+        self._tighter_bounds = None
         self.set_offset(offset, user)
+
+    def bound_variances(self, bounds: Arrays) -> None:
+        """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.
+
+        Fewer variances are then computed for the next answers than with those of the prior as bounds.
+        """
+        pairs = zip(bounds, self._prior_moments.variances, strict=True)
+        self._tighter_bounds = tuple(np.minimum(own, prior) for own, prior in pairs)
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""
@@ -195,25 +228,34 @@ class ScoringEngine:
             return
         state = self._begin_update()
         for slot in range(rows.shape[1]):
+            own_rows, own_values = rows[:, slot], numbers[:, slot]
+            if self._monotone is None:
+                rewards = np.stack([channel.reward.of(own_values) for channel in self.model.channels], axis=1)
+            else:
+                rewards = self._monotone.rewards_of(self.belief_means, self.belief_covs, own_rows, own_values)
             for block in self._blocks:
-                self._observe_block(block, rows[:, slot], numbers[:, slot], state)
+                self._observe_block(block, own_rows, rewards, state)
         self._finish_update(state, rows.shape[1])
 
     def observe_one(self, row: int, value: float) -> None:
         """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
         state = self._begin_update()
         mean, cov = self.belief_means[0], self.belief_covs[0]
-        for block in self._blocks:
+        if self._monotone is None:
+            rewards = tuple([block.rewards_of(value) for block in self._blocks])
+        else:
+            rewards = self._monotone.rewards_of_one(mean, cov, row, value)
+        for block, own in zip(self._blocks, rewards, strict=True):
             moments = state.at(block.places) if isinstance(state, Tracked) else NO_MOMENTS
-            backend.loops.observe_and_rescore(mean, cov, block.arrays, row, block.rewards_of(value), moments)
+            backend.loops.observe_and_rescore(mean, cov, block.arrays, row, own, moments)
         self._finish_update(state, 1)
 
-    def _observe_block(self, block: ScoredBlock, rows: IntArray, values: FloatArray, state: Tracked | Stale) -> None:
+    def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
         """Update one block of all users' vectors by a reaction each, and everything that is scored by it."""
-        for channel in block.channels:
+        for number, channel in zip(block.numbers, block.channels, strict=True):
             evidence = Evidence(
                 channel.vectors[rows].astype(np.float64),
-                channel.reward.of(values),
+                np.ascontiguousarray(rewards[:, number]),
                 channel.noise_var[rows],
                 np.full(self.n_users, channel.link == "logit"),
             )
@@ -262,7 +304,7 @@ class ScoringEngine:
             if self._offsets is not None:
                 self._offsets = self._offsets * self._offsets.dtype.type(keep)
             self._drop_sums()
-            self._state = Stale()
+            self._state, self._tighter_bounds = Stale(), None
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""

@@ -17,7 +17,9 @@ from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.errors import FeedbackError, ModelError
 from igcf.model import Channel, Model
 from igcf.model.channel import activations, expectation
+from igcf.online import backend
 from igcf.online.absence import LinearAbsence, LogisticAbsence, Record
+from igcf.online.backend import Arrays
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 
@@ -112,6 +114,12 @@ class LoggedEvidence:
         self.expected = max(float(self._counted.activation(z).sum()), FEWEST_EXPECTED)
         """Sum of the rewards of a user of the population over all items: what a whole record is expected to hold."""
         self.blocks = tuple(_block(model, span, numbers) for span, numbers in model.blocks)
+        self._scored_spans = [model.channels[number].span for number in model.scored]
+        typical = {block.span.start: block.typical.cov for block in self.blocks}
+        self._typical_variances = [
+            backend.loops.variances_of(model.channels[number].vectors, typical[model.channels[number].start])
+            for number in model.scored
+        ]
 
     def weight(self, values: FloatArray) -> float:
         """Return the weight of an absent item: the share of a whole record that these reactions are taken for."""
@@ -147,6 +155,15 @@ class LoggedEvidence:
         result -= expected
         result *= share
         return result
+
+    def variance_bounds(self, belief: Belief) -> Arrays:
+        """Return what the variances of z of a belief do not exceed, one array of shape (items,) per scored channel.
+
+        They are those after a typical whole record, times how much wider the belief is at most.
+        """
+        factors = {block.span.start: block.typical.factor(belief.cov[block.span, block.span]) for block in self.blocks}
+        pairs = zip(self._scored_spans, self._typical_variances, strict=True)
+        return tuple(variances * np.float32(factors[span.start]) for span, variances in pairs)
 
 
 def neighbours_share(model: Model, record: Record) -> float:

@@ -11,6 +11,7 @@ from igcf.online.absence import LinearAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.evidence import logged_evidence, neighbours_share
 from igcf.online.learning import belief_from_history, beliefs_along, contributions, evidence, prior_belief
+from igcf.online.monotone import monotone_learning
 
 
 class Shown(NamedTuple):
@@ -43,7 +44,8 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
         prior, amounts = contributions(model, *shown, row)
         return Parts(prior, np.zeros(0), 0.0, amounts)
     start = logged_evidence(model).belief(record)
-    parts = (_linear_parts if model.is_linear else _path_parts)(model, record, start, shown, row)
+    is_linear = model.is_linear and monotone_learning(model) is None
+    parts = (_linear_parts if is_linear else _path_parts)(model, record, start, shown, row)
     return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
 
 

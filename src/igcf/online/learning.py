@@ -7,8 +7,11 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Evidence
+from igcf.online.backend import Evidence, Moments
 from igcf.online.belief import Belief
+from igcf.online.monotone import MonotoneLearning, monotone_learning
+
+NO_MOMENTS = Moments((), ())
 
 CHUNK = 1024
 """Reactions whose vectors are gathered at a time where each is looked at by itself."""
@@ -21,7 +24,10 @@ def prior_belief(model: Model) -> Belief:
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
     """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
-    return _after(belief, model, [row], [value])
+    monotone = monotone_learning(model)
+    if monotone is None:
+        return _after(belief, model, [row], [value])
+    return _in_turn(belief, monotone, [row], [value])
 
 
 def beliefs_along(
@@ -39,14 +45,26 @@ def belief_from_history(
     model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
 ) -> Belief:
     """Return the belief after a whole history, from `start` or the prior; equals learning it reaction by reaction."""
-    prior = prior_belief(model)
+    prior, monotone = prior_belief(model), monotone_learning(model)
     belief = start or prior
-    if forgetting == 1.0 or model.has_identity_links:
+    if monotone is not None and forgetting == 1.0:
+        return _in_turn(belief, monotone, rows, values)
+    if monotone is None and (forgetting == 1.0 or model.has_identity_links):
         kept = belief if start is None else belief.decayed(prior, forgetting ** len(rows))
         return _after(kept, model, rows, values, forgetting)
     for belief in beliefs_along(model, rows, values, forgetting, start):  # noqa: B007
         pass
     return belief
+
+
+def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values: list[float]) -> Belief:
+    """Return the belief after some reactions, each counted as what was known when it came allows."""
+    mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
+    for row, value in zip(rows, values, strict=True):
+        rewards = monotone.rewards_of_one(mean, cov, row, value)
+        for block, own in zip(monotone.blocks, rewards, strict=True):
+            backend.loops.observe_and_rescore(mean, cov, block, row, own, NO_MOMENTS)
+    return Belief(mean, cov)
 
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
@@ -61,7 +79,7 @@ def _evidence_by_block(
     model: Model, rows: list[int], values: list[float], forgetting: float = 1.0
 ) -> Iterator[tuple[int, Evidence]]:
     """Yield where each block of the user's vector begins, and what some reactions reveal about it, oldest first."""
-    items = np.array(rows)
+    items = np.array(rows, dtype=np.intp)
     for span, numbers in model.blocks:
         channels = [model.channels[number] for number in numbers]
         x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))
@@ -86,7 +104,7 @@ def contributions(
     prior = prior_belief(model)
     if not rows:
         return _expected(model, prior, item_row), np.zeros(0)
-    if not model.is_linear:
+    if not model.is_linear or monotone_learning(model) is not None:
         means = np.fromiter(_expected_along(model, rows, values, forgetting, item_row), np.float64, len(rows) + 1)
         return float(means[0]), np.diff(means)
     x = model.item_vectors[item_row].astype(np.float64)
@@ -109,7 +127,7 @@ def _expected_along(
     """Yield an item's expected reward in the population and after each reaction, holding one belief at a time."""
     prior = prior_belief(model)
     yield _expected(model, prior, item_row)
-    if forgetting < 1.0:
+    if forgetting < 1.0 or monotone_learning(model) is not None:
         for belief in beliefs_along(model, rows, values, forgetting):
             yield _expected(model, belief, item_row)
         return

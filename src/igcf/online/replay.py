@@ -72,6 +72,7 @@ def replay(
     slate: int = 1,
     rng: np.random.Generator,
     block: int = BLOCK,
+    only_reacted: bool = False,
 ) -> Shown:
     """Let `learner` meet users whose reactions are known, no item twice per user.
 
@@ -83,6 +84,7 @@ def replay(
         slate: items per round; all of them are observed.
         rng: random numbers of draws and ties.
         block: users in lock-step at a time.
+        only_reacted: only items that a user reacted to are available to them, so that every shown item gets a reaction.
     """
     phases = [truth] if isinstance(truth, np.ndarray) else list(truth)
     n_users, n_items = phases[0].shape
@@ -91,6 +93,8 @@ def replay(
     for start in range(0, n_users, block):
         users = np.arange(start, min(start + block, n_users))
         available = np.ones((len(users), n_items), dtype=np.bool_)
+        if only_reacted:
+            available = ~np.isnan(phases[0][users])
         learner.begin(len(users), rng=rng)
         for t in range(rounds):
             table = phases[t * len(phases) // rounds]

@@ -1,5 +1,6 @@
 """One user being met: recommend, observe, explain."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +15,17 @@ from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online.belief import Belief
+from igcf.online.chance import Chances, ChanceScale
 from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief, learn_record, logged_record, neighbours_share
+from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
-from igcf.online.learning import belief_from_history
-from igcf.online.policies import Policy, Ucb
+from igcf.online.learning import belief_from_history, prior_belief
+from igcf.online.own_bounds import Bound, OwnBounds
+from igcf.online.policies import Policy, named_policy
 from igcf.online.selection import selection_details
 
+SKIP_ROUNDS = 20
+"""Reactions and skips for which a skipped item is put aside."""
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
 
@@ -44,6 +49,12 @@ class Recommendation(NamedTuple):
     rank: int
     mean_rank: int
     """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item; of a reaction, where every one is a success."""
+    low: float = math.nan
+    """Lower end of the chance's 80 % interval."""
+    high: float = math.nan
+    """Upper end of the chance's 80 % interval."""
 
 
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
@@ -72,6 +83,11 @@ class Explanation:
     """Of the logged reactions."""
     absence: float = 0.0
     """What it adds that all other items are absent from the logged record."""
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item."""
+    low: float = math.nan
+    high: float = math.nan
+    """Ends of the chance's 80 % interval."""
 
 
 class Recommender:
@@ -79,18 +95,31 @@ class Recommender:
 
     Args:
         model: what pretraining learned.
-        policy: how items are chosen.
+        policy: how items are chosen; by default as the model says.
         forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
+        skip_rounds: number of reactions and skips for which a skipped item is put aside.
     """
 
-    def __init__(self, model: Model, policy: Policy | None = None, *, forgetting: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        policy: Policy | None = None,
+        *,
+        forgetting: float = 1.0,
+        seed: int = 0,
+        skip_rounds: int = SKIP_ROUNDS,
+    ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
+        if skip_rounds < 1:
+            raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
         self.model = model
-        self.policy: Policy = Ucb() if policy is None else policy
+        self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
         self.forgetting = forgetting
+        self.skip_rounds = skip_rounds
+        self.chance_scale = ChanceScale(model)
         self._engine = ScoringEngine(model)
         self._seed = seed
         self._opened = count()
@@ -133,6 +162,8 @@ class Session:
         self.model = recommender.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
+        self._skip_rounds = recommender.skip_rounds
+        self._chance_scale = recommender.chance_scale
         self._engine = engine
         self._seed = seed
         self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
@@ -143,7 +174,13 @@ class Session:
         if self._record is not None:
             self._unseen[0, self._record.rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
+        self._steps: list[int | None] = []
+        """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
+        self._n_skips = 0
+        self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
+        if self._record is not None and self.policy.needs_variances:
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to what is believed after the logged reactions and the history."""
@@ -196,7 +233,34 @@ class Session:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
-        return self._engine.means[0].astype(np.float64), np.sqrt(self._engine.variances[0].astype(np.float64))
+        means = self._engine.means[0].astype(np.float64)
+        for row, (least, most) in self._own_bounds().items():
+            means[row] = min(max(means[row], least[0]), most[0])
+        return means, np.sqrt(self._engine.variances[0].astype(np.float64))
+
+    def chances(self) -> Chances:
+        """Chance and interval of every item, in the order of `model.item_ids`."""
+        means, stds = self.moments()
+        chance, low, high = self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
+        for row, (least, most) in self._own_bounds().items():
+            chance[row] = min(max(chance[row], least[1]), most[1])
+        return Chances(chance, np.minimum(low, chance), np.maximum(high, chance))
+
+    def _own_bounds(self) -> dict[int, Bound]:
+        """Bounds of what is told of items that this user reacted to, where learning is not monotone in full."""
+        if not self._rows or self.model.usage.is_sound:
+            return {}
+        if self._bounds is None:
+            start = None if self._record is None else logged_evidence(self.model).belief(self._record)
+            self._bounds = OwnBounds(self._chance_scale, self._forgetting, start)
+        bounds, offset = self._bounds.of(self._rows, self._values), self.offset
+        if offset is None:
+            return bounds
+        shifts = {row: np.array([offset[row], 0.0]) for row in bounds}
+        return {row: (least + shifts[row], most + shifts[row]) for row, (least, most) in bounds.items()}
+
+    def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
+        return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
 
     def recommend(
         self,
@@ -218,7 +282,8 @@ class Session:
             policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
-        columns = (shown, scores, means, stds, range(1, k + 1), ranks)
+        chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return list(map(_made, zip(*columns, strict=True)))
 
     def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
@@ -256,23 +321,77 @@ class Session:
         self._engine.observe_one(row, number)
         self._rows.append(row)
         self._values.append(number)
+        self._steps.append(None)
         self._n_unseen -= int(self._unseen[0, row])
         self._unseen[0, row] = False
+        if self._n_skips:
+            self._refresh(self._step_before(self._skip_rounds))
+
+    def skip(self, item_id: str) -> None:
+        """Put an item aside for `skip_rounds` reactions and skips: "not now" says nothing about the user's taste."""
+        row = self.model.item_row(item_id)
+        self._steps.append(row)
+        self._n_skips += 1
+        self._refresh(row)
+        self._refresh(self._step_before(self._skip_rounds))
+
+    def undo(self) -> str:
+        """Take back the last reaction or skip, as if it had never been; return the item's id.
+
+        The belief is then computed from the reactions that are left, since none can be taken out of it.
+        """
+        if not (self._steps or self._rows):
+            raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
+        row = self._steps.pop() if self._steps else None
+        if row is not None:
+            self._n_skips -= 1
+        else:
+            row = self._rows.pop()
+            self._values.pop()
+            self._engine.set_belief(prior_belief(self.model), is_within_prior=True)
+            self._learn_past(None)
+            self._bounds = None
+        self._refresh(row)
+        self._refresh(self._step_before(self._skip_rounds - 1))
+        return self.model.item_ids[row]
+
+    def _step_before(self, n_steps: int) -> int | None:
+        """The item of the skip that came so many steps before the last step; None where that was none."""
+        return self._steps[-1 - n_steps] if n_steps < len(self._steps) else None
+
+    def _refresh(self, row: int | None) -> None:
+        """Show or hide an item according to the reactions and the latest skips."""
+        if row is not None:
+            is_logged = self._record is not None and row in self._record.rows
+            is_shown = not is_logged and row not in self._rows and row not in self._steps[-self._skip_rounds :]
+            self._n_unseen += int(is_shown) - int(self._unseen[0, row])
+            self._unseen[0, row] = is_shown
 
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into what the population says and what each reaction, or absence, added."""
         row = self.model.item_row(item_id)
         shown = Shown(self._rows, self._values, self._forgetting)
         parts = parts_of_mean(self.model, self._record, shown, row)
+        mean, amounts = parts.total, parts.shown
         std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
+        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
+        if row in self._rows and row in (bounds := self._own_bounds()):
+            least, most = bounds[row]
+            told = min(max(mean, float(least[0])), float(most[0]))
+            amounts[len(self._rows) - 1 - self._rows[::-1].index(row)] += told - mean
+            mean, chance = told, min(max(chance, float(least[1])), float(most[1]))
+            low, high = min(low, chance), max(high, chance)
         return Explanation(
             item_id,
             parts.prior,
-            _contributions(self.history, parts.shown),
-            parts.total,
+            _contributions(self.history, amounts),
+            mean,
             std,
             _contributions(self.logged, parts.logged),
             parts.absence,
+            chance,
+            low,
+            high,
         )
 
 

@@ -43,16 +43,24 @@ def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses
 
 
 def feedback_call(
-    user: str, item: str, value: float | None, event_id: str | None, recommendation_id: str | None
+    user: str, item: str, value: float | None, options: dict[str, str | None]
 ) -> Call[responses.FeedbackReceipt]:
-    """Report one reaction, under a new event id where none is given."""
-    body = _reaction({"item": item, "value": value, "event_id": event_id, "recommendation_id": recommendation_id})
+    """Report one reaction, under a new event id where none is given; one with a `kind` has no value."""
+    said = {"item": item} if options.get("kind") is not None else {"item": item, "value": value}
+    body = _reaction(said | options)
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
 
 
 def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
     """Report many reactions, each with user, item and value."""
     return Call("POST", "/v1/feedback", responses.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
+
+
+def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.HistoryReceipt]:
+    """Report what a user did elsewhere, each reaction with item and value."""
+    return Call(
+        "POST", f"/v1/users/{_part(user)}/history", responses.HistoryReceipt, {"reactions": [*map(dict, reactions)]}
+    )
 
 
 def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
@@ -137,13 +145,23 @@ class Client:
         self,
         user: str,
         item: str,
-        value: float | None,
+        value: float | None = None,
         *,
+        kind: str | None = None,
         event_id: str | None = None,
         recommendation_id: str | None = None,
     ) -> responses.FeedbackReceipt:
-        """Report a reaction; None: the item was shown and drew none."""
-        return self.send(feedback_call(user, item, value, event_id, recommendation_id))
+        """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
+        options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
+        return self.send(feedback_call(user, item, value, options))
+
+    def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
+        """Put an item aside: not now, which says nothing about the user's taste."""
+        return self.send(feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
+
+    def history(self, user: str, reactions: Iterable[dict[str, Any]]) -> responses.HistoryReceipt:
+        """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
+        return self.send(history_call(user, reactions))
 
     def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
@@ -225,13 +243,23 @@ class AsyncClient:
         self,
         user: str,
         item: str,
-        value: float | None,
+        value: float | None = None,
         *,
+        kind: str | None = None,
         event_id: str | None = None,
         recommendation_id: str | None = None,
     ) -> responses.FeedbackReceipt:
-        """Report a reaction; None: the item was shown and drew none."""
-        return await self.send(feedback_call(user, item, value, event_id, recommendation_id))
+        """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
+        options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
+        return await self.send(feedback_call(user, item, value, options))
+
+    async def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
+        """Put an item aside: not now, which says nothing about the user's taste."""
+        return await self.send(feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
+
+    async def history(self, user: str, reactions: Iterable[dict[str, Any]]) -> responses.HistoryReceipt:
+        """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
+        return await self.send(history_call(user, reactions))
 
     async def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions."""

@@ -1,6 +1,8 @@
 """What the service refuses, and the HTTP status that says so."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from igcf.errors import (
     ConfigError,
@@ -20,6 +22,15 @@ class RequestError(IgcfError):
 
 class UnknownEventError(IgcfError):
     """A reaction that is not in the log of this user."""
+
+
+class EventConflictError(IgcfError):
+    """An event id under which another reaction is stored."""
+
+    def __init__(self, message: str, stored: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.stored = stored
+        """The reaction that is stored."""
 
 
 class KeyRequiredError(IgcfError):
@@ -50,6 +61,7 @@ STATUS: dict[type[IgcfError], int] = {
     UnknownItemError: 404,
     UnknownEventError: 404,
     NoItemsLeftError: 409,
+    EventConflictError: 409,
     KeyRequiredError: 401,
     AdminRequiredError: 403,
     OverloadedError: 503,
@@ -62,7 +74,7 @@ def status_of(error: IgcfError) -> int:
     return next((STATUS[each] for each in type(error).__mro__ if each in STATUS), 400)
 
 
-def problem(error: Exception) -> dict[str, str]:
+def problem(error: Exception) -> dict[str, Any]:
     """The one shape of all errors; what ails the store is for the log, not for callers."""
     message = str(error)
     if isinstance(error, StoreError):
@@ -70,7 +82,10 @@ def problem(error: Exception) -> dict[str, str]:
         message = STORE_AWAY
     if len(message) > LONGEST_MESSAGE:  # it may quote what was sent
         message = message[:LONGEST_MESSAGE] + "..."
-    return {"error": type(error).__name__, "message": message}
+    told: dict[str, Any] = {"error": type(error).__name__, "message": message}
+    if isinstance(error, EventConflictError) and error.stored is not None:
+        told["stored"] = dict(error.stored)
+    return told
 
 
 def invalid(where: tuple[int | str, ...], message: str) -> RequestError:

@@ -24,7 +24,7 @@ class Metrics:
         self.latency = Histogram("igcf_request_seconds", "Time to answer.", ["route", "method"], buckets=BUCKETS, **own)
         self.shown = Counter("igcf_shown_items", "Items shown, by why: to please or to learn.", ["reason"], **own)
         self.feedback = Counter(
-            "igcf_feedback", "Reactions stored: satisfied, unsatisfied, none (shown, no reaction).", ["kind"], **own
+            "igcf_feedback", "Stored: satisfied, unsatisfied, none (shown, no reaction), skip, logged.", ["kind"], **own
         )
         self.duplicates = Counter("igcf_feedback_duplicates", "Reactions that were known already.", **own)
         self.sessions = Counter(

@@ -17,12 +17,16 @@ class ServiceSettings:
 
     store: str = "igcf.db"
     """A SQLite file or a database URL."""
-    policy: str = "ucb"
-    """How items are chosen when a request does not say."""
-    nu: float = 0.5
-    """Exploration of `ucb` when a request does not say."""
+    policy: str | None = None
+    """How items are chosen when a request does not say; None: as the model says."""
+    nu: float | None = None
+    """Exploration of `ucb` when a request does not say; None: as the model says."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
+    skip_rounds: int = 20
+    """Reactions and skips after which a skipped item may be shown again."""
+    skip_hours: float = 24.0
+    """Hours after which a skipped item may be shown again, if that comes first."""
     max_nu: float = CEILINGS["max_nu"]
     max_k: int = int(CEILINGS["max_k"])
     max_list: int = int(CEILINGS["max_list"])
@@ -65,10 +69,11 @@ class ServiceSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
-        named_policy(self.policy, nu=self.nu)
+        nu = 0.0 if self.nu is None else self.nu
+        named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (
             "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
-            "hot_users hot_megabytes audit_queue"
+            "hot_users hot_megabytes audit_queue skip_rounds"
         )
         for name in counts.split():
             if getattr(self, name) < 1:
@@ -79,9 +84,11 @@ class ServiceSettings:
         for name in ("body_timeout_s", "header_timeout_s", "send_timeout_s", "store_wait_s"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be a positive number of seconds, got {getattr(self, name)}")
+        if not self.skip_hours > 0:
+            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
-        if not 0 <= self.nu <= self.max_nu < float("inf"):
+        if not 0 <= nu <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
 
     def to_json(self) -> str:

@@ -10,6 +10,10 @@ from igcf.online import Greedy, ModelLearner, replay
 
 MOST_USERS = 200
 """Largest number of validation users: more would take longer and decide little."""
+MOST_DRAWN = 300
+"""Largest number of validation users that are drawn."""
+LEAST_REACTIONS = 60
+"""Smallest number of reactions of a user who is drawn, not chosen for being active."""
 FEWEST_USERS = 5
 """Smallest number of users that are worth holding out."""
 
@@ -21,8 +25,22 @@ def held_out_users(data: Interactions, share: float) -> IntArray:
     return np.sort(np.argsort(-counts, kind="stable")[: n if n >= FEWEST_USERS else 0])
 
 
-def validation_table(validation: Interactions, data: Interactions) -> Float32Array:
-    """Return the reactions of the 200 most active validation users, shape (users, items), NaN where there is none."""
+def drawn_users(data: Interactions, seed: int) -> IntArray:
+    """Return users drawn from those with 60 reactions, a quarter of them and at most 200; nobody if that is too few.
+
+    Chances calibrated on the most active users would not hold for the others.
+    """
+    counts = np.bincount(data.user_idx, minlength=data.n_users)
+    able = np.flatnonzero(counts >= LEAST_REACTIONS)
+    n = min(len(able) // 4, MOST_USERS)
+    return np.sort(np.random.default_rng(seed).permutation(able)[: n if n >= FEWEST_USERS else 0])
+
+
+def validation_table(validation: Interactions, data: Interactions, *, drawn: int | None = None) -> Float32Array:
+    """Return the reactions of some validation users, shape (users, items), NaN where there is none.
+
+    They are the 200 most active ones or, with `drawn`, the seed of a draw, 300 of all.
+    """
     if validation.item_ids != data.item_ids:
         raise DataError(
             f"the validation log has {validation.n_items} items, the training log {data.n_items}; "
@@ -30,6 +48,8 @@ def validation_table(validation: Interactions, data: Interactions) -> Float32Arr
         )
     counts = np.bincount(validation.user_idx, minlength=validation.n_users)
     users = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_USERS, int((counts > 0).sum()))])
+    if drawn is not None:
+        users = np.sort(np.random.default_rng(drawn).permutation(np.flatnonzero(counts))[:MOST_DRAWN])
     if len(users) == 0:
         raise DataError("the validation log holds no reaction; give at least one user or leave it out")
     return validation.only_users(users).dense()

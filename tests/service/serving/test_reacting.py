@@ -92,6 +92,8 @@ def test_a_transaction_that_is_tried_again_learns_once(context: ServiceContext) 
         assert first.session is not None
         again = learn(served, held, row, list, [event])  # the first attempt was rolled back
         assert again.session is None
+        assert first.content is not None
+        assert again.content is not None
         np.testing.assert_allclose(np.frombuffer(first.content), np.frombuffer(again.content), atol=1e-12)
         appended = context.store.append("ann", [event], lambda *_: again)
         held.commit(appended)

@@ -11,7 +11,19 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.types import Arrays, Block, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
+from igcf.online.backend.numpy_chance import Columns
+from igcf.online.backend.types import (
+    Arrays,
+    Block,
+    Bounds,
+    Classes,
+    Evidence,
+    MakeRng,
+    Mixture,
+    Moments,
+    Query,
+    Selection,
+)
 
 MOST_CHANNELS = 8
 """Channels that the native loops have room for."""
@@ -49,6 +61,42 @@ class NativeBackend(NumpyBackend):
     def update_belief(mean: FloatArray, cov: FloatArray, start: int, evidence: Evidence) -> None:
         """Update one user's belief by any number of reactions, one after the other, in place."""
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
+
+    @staticmethod
+    def counted_classes(
+        rules: Classes, means: FloatArray, covs: FloatArray, rows: IntArray, classes: IntArray
+    ) -> IntArray:
+        """As which class the reaction of each of many users counts."""
+        if len(rules.starts) > MOST_CHANNELS:
+            return NumpyBackend.counted_classes(rules, means, covs, rows, classes)
+        counted: IntArray = np.empty(len(rows), dtype=np.int64)
+        numbers = (np.ascontiguousarray(each, dtype=np.int64) for each in (rows, classes))
+        _native.counted_classes(rules, np.ascontiguousarray(means), np.ascontiguousarray(covs), *numbers, counted)
+        return counted
+
+    @staticmethod
+    def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
+        """As which class the reaction of one user counts."""
+        counted = NativeBackend.counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))
+        return int(counted[0])
+
+    @staticmethod
+    def chances_of_logits(
+        rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, shift: float, spread: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items from the means and variances of the logit."""
+        if len(rows) > MOST_SELECTED or z.dtype != np.float32:
+            return NumpyBackend.chances_of_logits(rows, z, variances, slope, shift, spread)
+        return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def chances_of_values(
+        rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
+    ) -> Columns:
+        """Chances, lows and highs of a few items whose reward is a value."""
+        if len(rows) > MOST_SELECTED:
+            return NumpyBackend.chances_of_values(rows, means, stds, noise, line)
+        return _native.chances_of_values(rows, means, stds, noise, line)  # type: ignore[no-any-return]
 
     @staticmethod
     def observe_and_rescore(

@@ -1,6 +1,6 @@
 """The inner loops of the online phase in NumPy, as one backend."""
 
-from igcf.online.backend import numpy_beliefs, numpy_items, numpy_selection
+from igcf.online.backend import numpy_beliefs, numpy_chance, numpy_classes, numpy_items, numpy_selection
 
 
 class NumpyBackend:
@@ -9,6 +9,10 @@ class NumpyBackend:
     name = "numpy"
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
     update_belief = staticmethod(numpy_beliefs.update_belief)
+    chances_of_logits = staticmethod(numpy_chance.chances_of_logits)
+    chances_of_values = staticmethod(numpy_chance.chances_of_values)
+    counted_class = staticmethod(numpy_classes.counted_class)
+    counted_classes = staticmethod(numpy_classes.counted_classes)
     observe_and_rescore = staticmethod(numpy_items.observe_and_rescore)
     rescore_users = staticmethod(numpy_items.rescore_users)
     variances_of = staticmethod(numpy_items.variances_of)

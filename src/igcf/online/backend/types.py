@@ -55,6 +55,38 @@ class Moments(NamedTuple):
     variances: Arrays
 
 
+class Classes(NamedTuple):
+    """The reactions that a model can tell apart, and what decides as which of them a reaction counts.
+
+    The last two rows of `rewards` are no reaction and nothing at all.
+    """
+
+    starts: IntArray
+    """First dimension of each channel's block, shape (channels,)."""
+    vectors: tuple[AnyFloatArray, ...]
+    """Item vectors per channel, each of shape (items, width), float32."""
+    noise: tuple[FloatArray, ...]
+    """Noise variances per channel, each of shape (items,)."""
+    is_logit: BoolArray
+    """Whether a channel has a logistic link, shape (channels,)."""
+    rewards: FloatArray
+    """Rewards of each class, worst first, shape (classes + 2, channels); NaN reveals nothing."""
+    is_failure: BoolArray
+    """Whether a class is below the threshold of success, shape (classes,)."""
+    weights: FloatArray
+    """Weights of the expected reward's terms, shape (terms,)."""
+    is_member: BoolArray
+    """Which channels a term multiplies, shape (terms, channels)."""
+    chance: IntArray
+    """Channel of liking, or channels of success and exposure, that a chance is read from; -1 for none; shape (2,)."""
+    prior_ratio: FloatArray
+    """Successes per exposure of each item in the population, shape (items,); empty where it is not needed."""
+    calibration: FloatArray
+    """Slope, shift, spread."""
+    is_full: bool
+    """Whether also failures and missing reactions are bound, not only the order of the classes."""
+
+
 class Query(NamedTuple):
     """Which items one user may get, and how many."""
 

@@ -83,10 +83,19 @@ class Feedback(Schema):
 
     item: Id
     value: Any = Field(
-        description="In the units of the log (stars, watch ratio, 0/1); null: shown, drew no reaction.",
+        default=None,
+        description="In the units of the log (stars, watch ratio, 0/1); null: shown, drew no reaction. "
+        "Left out with a `kind`, and where every reaction of the log counts alike.",
         json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
     )
-    event_id: PathId | None = Field(default=None, description="Makes a retry safe: the same id twice counts once.")
+    kind: Id | None = Field(
+        default=None,
+        description="Instead of a value: `skip`, not now, which is no evidence; or a kind that `GET /v1/model` lists.",
+    )
+    event_id: PathId | None = Field(
+        default=None,
+        description="Makes a retry safe: the same id twice counts once; with another reaction it is a 409.",
+    )
     recommendation_id: Id | None = Field(default=None, description="The answer in which the item was shown.")
 
 
@@ -94,6 +103,30 @@ class UserFeedback(Feedback):
     """A reaction in a batch."""
 
     user: PathId
+
+
+class LoggedReaction(Schema):
+    """A reaction of a log."""
+
+    item: Id
+    value: Any = Field(
+        default=None,
+        description="In the units of the log; left out with a `kind`, and where every reaction counts alike.",
+        json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
+    )
+    kind: Id | None = Field(default=None, description="Instead of a value: a kind that `GET /v1/model` lists.")
+    time: Number | None = Field(
+        default=None, ge=0, le=2**53, description="Seconds since 1970; now, where it is left out."
+    )
+    event_id: PathId | None = Field(
+        default=None, description="By default made of user, item, value and time, so that a repetition counts once."
+    )
+
+
+class History(Schema):
+    """What a user did elsewhere: of all items, they came to these."""
+
+    reactions: list[LoggedReaction] = Field(max_length=LIMITS.max_list)
 
 
 def _or_problem(value: Any, check: ValidatorFunctionWrapHandler) -> UserFeedback | RequestError:

@@ -8,8 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from igcf.service.http.requests import PolicyName
+from igcf.service.store.records import EvidenceKind
 
 Reason = Literal["please", "learn"]
+CHANCE = "Probability that the user is satisfied, if they react to the item."
+LOW = "Lower end of the chance's 80 % interval."
+HIGH = "Upper end of the chance's 80 % interval."
 
 
 class PolicyUsed(BaseModel):
@@ -26,6 +30,9 @@ class RecommendedItem(BaseModel):
     score: float = Field(description="What the policy ranked by.")
     mean: float = Field(description="Expected reward.")
     std: float = Field(description="How unsure that expectation is.")
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
     reason: Reason = Field(description="`learn`: the mean alone would not have put it in this answer.")
@@ -56,11 +63,32 @@ class FeedbackReceipt(BaseModel):
     event_id: str
 
 
+class StoredReaction(BaseModel):
+    """What is stored under an event id that was used again for something else."""
+
+    item: str
+    value: float | None
+    evidence: EvidenceKind
+    kind: str | None
+
+
 class Problem(BaseModel):
     """An error."""
 
     error: str
     message: str
+    stored: StoredReaction | None = Field(default=None, description="With a 409 for an event id that is in use.")
+
+
+class HistoryReceipt(BaseModel):
+    """What became of logged reactions; what is stored is durable."""
+
+    user: str
+    revision: int
+    stored: int
+    duplicates: int = Field(description="Stored before.")
+    conflicts: list[str] = Field(description="Event ids under which something else is stored; nothing was changed.")
+    unknown_items: int = Field(description="Stored reactions to items that the model in service does not know.")
 
 
 class BatchEntry(BaseModel):
@@ -101,6 +129,11 @@ class PastReaction(BaseModel):
     event_id: str
     item: str
     value: float | None
+    evidence: EvidenceKind = Field(
+        description="`shown`: the item was shown and drew this reaction; `logged`: of all items, the user came to this "
+        "one; `skip`: not now, which is no evidence."
+    )
+    kind: str | None = Field(description="The name under which it was given, such as `purchase`.")
     time: float = Field(description="Seconds since 1970.")
     title: str | None
 
@@ -119,7 +152,7 @@ class UserState(BaseModel):
     """What is known about a user; somebody unknown has revision 0 and the population's belief."""
 
     user: str
-    known: bool
+    known: bool = Field(description="Whether anything is stored about the user, logged or shown.")
     model: str
     revision: int
     drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
@@ -133,6 +166,9 @@ class BelievedItem(BaseModel):
     item: str
     mean: float
     std: float
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     popularity_rank: int
     title: str | None
     categories: list[str]
@@ -144,7 +180,7 @@ class PopularItem(BaseModel):
 
     item: str
     title: str | None
-    chance: float = Field(description="Probability that it satisfies the user, as believed now.")
+    chance: float = Field(description=CHANCE)
     seen: bool
 
 
@@ -172,12 +208,13 @@ class ContributionPart(BaseModel):
 
     item: str
     value: float | None
+    evidence: Literal["shown", "logged"]
     amount: float
     title: str | None
 
 
 class Explained(BaseModel):
-    """`prior` plus all amounts is `mean`."""
+    """`prior` plus all amounts plus `absence` is `mean`."""
 
     user: str
     item: str
@@ -187,7 +224,11 @@ class Explained(BaseModel):
     prior: float
     mean: float
     std: float
+    chance: float = Field(description=CHANCE)
+    low: float = Field(description=LOW)
+    high: float = Field(description=HIGH)
     contributions: list[ContributionPart]
+    absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 
 class CatalogueItem(BaseModel):
@@ -217,6 +258,7 @@ class RewardInfo(BaseModel):
     threshold: float = Field(description="A value of at least this is a success.")
     low: float
     high: float
+    implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
 
 
 class ModelInfo(BaseModel):
@@ -226,6 +268,9 @@ class ModelInfo(BaseModel):
     items: int
     dim: int
     reward: RewardInfo
+    satisfied: str = Field(description="What counts as a success, in words.")
+    kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
+    objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
     policy: PolicyUsed
     forgetting: float
     limits: dict[str, float]

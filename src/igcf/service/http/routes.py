@@ -36,11 +36,17 @@ def user_routes(context: ServiceContext) -> APIRouter:
         """The `k` best items that this user has not reacted to; an unknown user is a new one."""
         return await recommend_quickly(context, user, ask)
 
-    @router.post("/users/{user}/feedback", responses=problems(404))
+    @router.post("/users/{user}/feedback", responses=problems(404, 409))
     @as_json
     def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
         """Store one reaction and learn from it; durable when answered, and the same `event_id` twice counts once."""
         return reacting.react(context, user, reaction)
+
+    @router.post("/users/{user}/history", responses=problems())
+    @as_json
+    def post_history(user: User, history: requests.History) -> responses.HistoryReceipt:
+        """Store what a user did elsewhere, in a log, where absence counts too; durable when answered, each one once."""
+        return reacting.add_history(context, user, history)
 
     @router.post("/feedback", responses=problems())
     @as_json

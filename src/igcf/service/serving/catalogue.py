@@ -1,7 +1,5 @@
 """Answers about the items and the model in service."""
 
-from dataclasses import asdict
-
 from igcf.service.http.responses import CatalogueItem, CataloguePage, ModelInfo, RewardInfo
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.recommending import resolve_policy
@@ -29,12 +27,22 @@ def catalogue_item(served: ServedModel, item_id: str) -> CatalogueItem:
 def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelInfo:
     """Answer `GET /v1/model`."""
     served = current_model.served
+    reward = served.model.reward
     return ModelInfo(
         model=served.model_id,
         items=served.model.n_items,
         dim=served.model.dim,
-        reward=RewardInfo(**asdict(served.model.reward)),
-        policy=resolve_policy(settings, None, None)[0],
+        reward=RewardInfo(
+            kind=reward.kind,
+            threshold=reward.threshold,
+            low=reward.low,
+            high=reward.high,
+            implicit=reward.is_implicit,
+        ),
+        satisfied=served.satisfied,
+        kinds=served.model.kinds,
+        objective=served.model.objective,
+        policy=resolve_policy(settings, served.policy, None, None)[0],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
         metadata=served.model.metadata,

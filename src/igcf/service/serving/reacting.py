@@ -6,20 +6,69 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
-from igcf.errors import ConfigError, IgcfError
+from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import RequestError, UnknownEventError, problem
-from igcf.service.http.requests import Feedback, UserFeedback
-from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt
+from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
+from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
+from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
 from igcf.service.serving.learning import learn
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.store.records import NewEvent, Receipt
+from igcf.service.store.importing import logged_event_id
+from igcf.service.store.records import NewEvent, Receipt, StoredBelief
+
+SKIP = "skip"
+"""The kind of feedback that is no evidence."""
 
 
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
     served = context.current_model.served
-    return FeedbackReceipt(**vars(store_reactions(context, served, user_id, [checked_event(served, reaction)])[0]))
+    receipt = store_reactions(context, served, user_id, [checked_event(served, reaction)])[0]
+    refuse_conflict(receipt)
+    return FeedbackReceipt(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
+
+
+def refuse_conflict(receipt: Receipt) -> None:
+    """Refuse a reaction whose event id is that of another one."""
+    stored = receipt.conflict
+    if stored is not None:
+        said = stored.kind or ("no reaction" if stored.value is None else f"{stored.value:g}")
+        if stored.evidence == "skip":
+            said = "skip"
+        raise EventConflictError(
+            f"event {receipt.event_id!r} is stored with another reaction ({stored.item_id!r}: {said}); "
+            "send a new reaction under an event_id of its own",
+            {"item": stored.item_id, "value": stored.value, "evidence": stored.evidence, "kind": stored.kind},
+        )
+
+
+def add_history(context: ServiceContext, user_id: str, history: History) -> HistoryReceipt:
+    """Store logged reactions of one user; the belief follows when the user is next asked for."""
+    if len(history.reactions) > context.settings.max_list:
+        most = context.settings.max_list
+        raise ConfigError(f"the history has {len(history.reactions)} reactions; this server allows {most} at a time")
+    served = context.current_model.served
+    events = [logged_event(served, user_id, reaction) for reaction in history.reactions]
+    appended = context.store.append(user_id, events, lambda user, *_: StoredBelief(served.model_id, None, user.drift))
+    context.metrics.feedback.labels("logged").inc(len(appended.fresh))
+    conflicts = [receipt.event_id for receipt in appended.receipts if receipt.conflict is not None]
+    return HistoryReceipt(
+        user=user_id,
+        revision=appended.version[1],
+        stored=len(appended.fresh),
+        duplicates=len(events) - len(appended.fresh) - len(conflicts),
+        conflicts=conflicts,
+        unknown_items=sum(served.model.known_row(event.item_id) is None for event in appended.fresh),
+    )
+
+
+def logged_event(served: ServedModel, user_id: str, reaction: LoggedReaction) -> NewEvent:
+    """Check a logged reaction; an item that the model does not know is kept for a model that does."""
+    value = reaction_value(served, reaction)
+    if value is None:
+        raise FeedbackError(f"item {reaction.item!r} has no value; a logged reaction needs one")
+    event_id = reaction.event_id or logged_event_id(user_id, reaction.item, value, reaction.time)
+    return NewEvent(event_id, reaction.item, value, evidence="logged", kind=reaction.kind, time=reaction.time)
 
 
 def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | RequestError]) -> BatchReceipt:
@@ -39,7 +88,7 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     for user_id, placed in by_user.items():
         try:
             receipts = store_reactions(context, served, user_id, [event for _, event in placed])
-            found = [BatchEntry(**vars(receipt)) for receipt in receipts]
+            found = [_entry(receipt) for receipt in receipts]
         except IgcfError as error:
             found = [_failed(error)] * len(placed)
         for (place, _), result in zip(placed, found, strict=True):
@@ -50,6 +99,14 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=results)
 
 
+def _entry(receipt: Receipt) -> BatchEntry:
+    try:
+        refuse_conflict(receipt)
+    except EventConflictError as error:
+        return _failed(error)
+    return BatchEntry(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
+
+
 def _failed(error: IgcfError) -> BatchEntry:
     told = problem(error)
     return BatchEntry(error=told["error"], message=told["message"])
@@ -58,9 +115,20 @@ def _failed(error: IgcfError) -> BatchEntry:
 def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
-    number = served.model.reward.checked(reaction.value)
-    value = None if math.isnan(number) else number
-    return NewEvent(reaction.event_id or uuid.uuid4().hex, reaction.item, value, reaction.recommendation_id)
+    event_id = reaction.event_id or uuid.uuid4().hex
+    if reaction.kind == SKIP:
+        if reaction.value is not None:
+            raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")
+        return NewEvent(event_id, reaction.item, None, reaction.recommendation_id, evidence="skip")
+    value = reaction_value(served, reaction)
+    return NewEvent(event_id, reaction.item, value, reaction.recommendation_id, kind=reaction.kind)
+
+
+def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float | None:
+    """Find the value of a reaction: given, named by its kind, or, where every reaction counts alike, that of any."""
+    is_given = "value" in reaction.model_fields_set and (reaction.kind is None or reaction.value is not None)
+    number = served.model.reaction_value(reaction.value if is_given else ..., reaction.kind)
+    return None if math.isnan(number) else number
 
 
 def store_reactions(
@@ -71,11 +139,17 @@ def store_reactions(
         appended = context.store.append(user_id, events, partial(learn, served, held))
         held.commit(appended)
     for event in appended.fresh:
-        satisfied = event.value is not None and event.value >= served.model.reward.threshold
-        kind = "none" if event.value is None else "satisfied" if satisfied else "unsatisfied"
-        context.metrics.feedback.labels(kind).inc()
+        context.metrics.feedback.labels(_metric_kind(served, event)).inc()
     context.metrics.duplicates.inc(len(events) - len(appended.fresh))
     return appended.receipts
+
+
+def _metric_kind(served: ServedModel, event: NewEvent) -> str:
+    if event.evidence == "skip":
+        return "skip"
+    if event.value is None:
+        return "none"
+    return "satisfied" if event.value >= served.model.reward.threshold else "unsatisfied"
 
 
 def retract(context: ServiceContext, user_id: str, event_id: str) -> int:

@@ -1,11 +1,10 @@
 """Answers about one user that change nothing: state, beliefs, explanations."""
 
-import math
-from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
-from igcf.arrays import FloatArray
+from igcf.online.session import Contribution
 from igcf.service.http.responses import (
     Beliefs,
     BeliefSummary,
@@ -40,6 +39,8 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
                 event_id=event.event_id or "",
                 item=event.item_id or "",
                 value=event.value,
+                evidence=event.evidence,
+                kind=event.kind,
                 time=event.time,
                 title=served.title_of(event.item_id or ""),
             )
@@ -62,6 +63,7 @@ def beliefs(
     with users.open(served, user_id) as user:
         revision = user.revision
         means, stds = user.session.moments()
+        chances = user.session.chances()
         belief = user.session.belief
         seen = {item_id for item_id, _ in user.session.history}
     order = np.argsort(-means, kind="stable")[: top + (0 if with_seen else len(seen))]
@@ -77,6 +79,9 @@ def beliefs(
                 item=served.model.item_ids[row],
                 mean=float(means[row]),
                 std=float(stds[row]),
+                chance=float(chances.chance[row]),
+                low=float(chances.low[row]),
+                high=float(chances.high[row]),
                 popularity_rank=int(served.popularity[row]),
                 title=served.title(row),
                 categories=served.categories(row),
@@ -85,26 +90,16 @@ def beliefs(
             for row in rows
         ],
         popular=[
-            PopularItem(item=item_id, title=served.title(row), chance=chance, seen=item_id in seen)
-            for row, item_id, chance in _popular_chances(served, means, stds, popular)
+            PopularItem(
+                item=served.model.item_ids[row],
+                title=served.title(row),
+                chance=float(chances.chance[row]),
+                seen=served.model.item_ids[row] in seen,
+            )
+            for row in served.popular_rows[:popular].tolist()
         ],
         map=Ellipse(mean=centre, cov=cov),
     )
-
-
-def _popular_chances(
-    served: ServedModel, means: FloatArray, stds: FloatArray, count: int
-) -> Iterator[tuple[int, str, float]]:
-    """Yield row, id and chance of the population's favourites; a normal tail where the reward is a value."""
-    reward = served.model.reward
-    line = float(reward.of(reward.threshold))
-    for row in served.popular_rows[:count].tolist():
-        if reward.kind in ("satisfied", "exposed"):
-            chance = min(max(float(means[row]), 0.0), 1.0)
-        else:
-            spread = math.sqrt(stds[row] ** 2 + served.model.item_noise[row])
-            chance = 0.5 * math.erfc((line - means[row]) / spread / math.sqrt(2))
-        yield row, served.model.item_ids[row], chance
 
 
 def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id: str) -> Explained:
@@ -121,10 +116,22 @@ def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id
         prior=found.prior,
         mean=found.mean,
         std=found.std,
+        chance=found.chance,
+        low=found.low,
+        high=found.high,
         contributions=[
-            ContributionPart(
-                item=part.item_id, value=part.value, amount=part.amount, title=served.title_of(part.item_id)
-            )
-            for part in found.contributions
+            *(_part(served, part, "logged") for part in found.logged),
+            *(_part(served, part, "shown") for part in found.contributions),
         ],
+        absence=found.absence,
+    )
+
+
+def _part(served: ServedModel, part: Contribution, evidence: Literal["shown", "logged"]) -> ContributionPart:
+    return ContributionPart(
+        item=part.item_id,
+        value=part.value,
+        evidence=evidence,
+        amount=part.amount,
+        title=served.title_of(part.item_id),
     )

@@ -11,11 +11,13 @@ import numpy as np
 
 from igcf.arrays import BoolArray
 from igcf.errors import ConfigError
+from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import PolicyName, RecommendAsk
 from igcf.service.http.responses import PolicyUsed, Recommended, RecommendedItem
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import Answer
 from igcf.service.store.records import Version
@@ -24,7 +26,7 @@ QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
-LOGGED = ("item", "score", "mean", "std", "mean_rank", "reason", "propensity")
+LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
 """Fields of an item that the audit log keeps."""
 
 
@@ -38,7 +40,7 @@ async def recommend_quickly(context: ServiceContext, user_id: str, ask: Recommen
         version, behind = await context.versions.version(user_id), 0
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
-    is_sampled = (ask.policy or context.settings.policy) == "thompson"
+    is_sampled = (ask.policy or context.current_model.served.policy.name) == "thompson"
     if not is_sampled and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
     return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
@@ -53,17 +55,18 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     """
     check_limits(context.settings, ask)
     served = context.current_model.served  # once: the whole answer comes from this model
-    used, policy = resolve_policy(context.settings, ask.policy, ask.nu)
+    used, policy = resolve_policy(context.settings, served.policy, ask.policy, ask.nu)
     k = ask.k
     with context.users.open(served, user_id, version) as user:
         session = user.session
-        left = int(np.count_nonzero(session.available(k, ask.exclude, ask.candidates))) if ask.reserve else k
-        picks = session.recommend(min(k + ask.reserve, left), ask.exclude, ask.candidates, policy)
+        exclude = excluded(user, ask)
+        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates))) if ask.reserve else k
+        picks = session.recommend(min(k + ask.reserve, left), exclude, ask.candidates, policy)
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
         propensities = [1.0] * k
         if isinstance(policy, Thompson):
-            available = session.available(k, ask.exclude, ask.candidates)
+            available = session.available(k, exclude, ask.candidates)
             propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
     answer = Recommended(
         user=user_id,
@@ -81,6 +84,18 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     return answer
 
 
+def excluded(user: OpenUser, ask: RecommendAsk) -> Sequence[str]:
+    """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
+
+    Where too little is left without the skipped items, those skipped longest ago may be shown again.
+    """
+    if not user.aside:
+        return ask.exclude
+    left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates)))
+    aside = [item for item in user.aside if user.session.model.known_row(item) is not None]
+    return [*ask.exclude, *aside[max(0, len(aside) - (left - ask.k)) :]]
+
+
 def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
     """Refuse what this server allows less of than the document of the API does."""
     longest = max(len(ask.exclude), len(ask.candidates or ()))
@@ -89,14 +104,16 @@ def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
             raise ConfigError(f"{name} is {size}; this server allows {most}")
 
 
-def resolve_policy(settings: ServiceSettings, policy: PolicyName | None, nu: float | None) -> tuple[PolicyUsed, Policy]:
+def resolve_policy(
+    settings: ServiceSettings, own: PolicyChoice, policy: PolicyName | None, nu: float | None
+) -> tuple[PolicyUsed, Policy]:
     """Find the policy of a request, or the server's own: as it is told and as it works."""
-    name = policy or settings.policy
+    name = policy or own.name
     if nu is not None and name != "ucb":
         raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    nu = settings.nu if nu is None else nu
+    nu = own.nu if nu is None else nu
     used = PolicyUsed.model_validate({"name": name, "nu": nu} if name == "ucb" else {"name": name})
     return used, named_policy(name, nu=nu)
 
@@ -108,6 +125,9 @@ def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float |
         score=pick.score,
         mean=pick.mean,
         std=pick.std,
+        chance=pick.chance,
+        low=pick.low,
+        high=pick.high,
         rank=pick.rank,
         mean_rank=pick.mean_rank,
         reason="please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k

@@ -8,7 +8,8 @@ import numpy as np
 from igcf.arrays import IntArray
 from igcf.model import Model
 from igcf.model.files import load_model, model_id
-from igcf.online import Policy, Recommender, named_policy
+from igcf.model.usage import PolicyChoice
+from igcf.online import Recommender, named_policy
 from igcf.service.serving.catalogue_map import CatalogueMap
 from igcf.service.settings import ServiceSettings
 
@@ -16,11 +17,13 @@ from igcf.service.settings import ServiceSettings
 class ServedModel:
     """One model in service; immutable, so that an answer that took hold of it cannot mix two models."""
 
-    def __init__(self, model: Model, model_id: str, folder: str, policy: Policy, forgetting: float) -> None:
+    def __init__(self, model: Model, model_id: str, folder: str, policy: PolicyChoice, forgetting: float) -> None:
         self.model = model
         self.model_id = model_id
         self.folder = folder
-        self.recommender = Recommender(model, policy, forgetting=forgetting)
+        self.policy = policy
+        """How items are chosen when a request does not say."""
+        self.recommender = Recommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
         self.map = CatalogueMap.from_model(model)
         expected = model.expected(model.prior_mean)
         self.popular_rows: IntArray = np.argsort(-expected, kind="stable")
@@ -32,8 +35,17 @@ class ServedModel:
     @classmethod
     def from_folder(cls, folder: Path, settings: ServiceSettings) -> "ServedModel":
         """Load a model folder; a bad one is refused with one sentence."""
-        policy = named_policy(settings.policy, nu=settings.nu)
-        return cls(load_model(folder), model_id(folder), str(folder.resolve()), policy, settings.forgetting)
+        model = load_model(folder)
+        policy = model.policy.changed(settings.policy, settings.nu)
+        return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
+
+    @property
+    def satisfied(self) -> str:
+        """What counts as a success, in words."""
+        reward, told = self.model.reward, self.model.metadata.get("success")
+        if isinstance(told, dict) and "sentence" in told:
+            return str(told["sentence"])
+        return f"satisfied: {'every reaction' if reward.is_implicit else f'value >= {reward.threshold:g}'}"
 
     @cached_property
     def search_texts(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The users who are being served: sessions kept in memory, bounded, brought up to date from the store."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import HeldSession, load_session, usable
+from igcf.service.serving.learning import Aside, HeldSession, load_session, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import Version, user_hash
+from igcf.service.store.records import Version, in_force, user_hash
 from igcf.service.store.store import Store
 
 CATCH_UP = 16
@@ -27,12 +28,13 @@ class HotUser:
     session: Session | None = None
     born: str = ""
     revision: int = 0
+    aside: Aside = field(default_factory=dict)
 
     def take(self) -> HeldSession:
         """Take the session out of memory."""
         with self.lock:
             session, self.session = self.session, None
-            return HeldSession(session, (self.born, self.revision))
+            return HeldSession(session, (self.born, self.revision), self.aside)
 
     def put_back(self, held: HeldSession) -> None:
         """Put a session back, unless a newer one was loaded meanwhile."""
@@ -40,6 +42,7 @@ class HotUser:
         with self.lock:
             if held.session and (self.session is None or (self.born == born and self.revision < revision)):
                 self.session, self.born, self.revision = held.session, born, revision
+                self.aside = held.aside
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class OpenUser:
 
     session: Session
     revision: int
+    aside: tuple[str, ...] = ()
+    """Items that the user skipped lately, longest ago first; they are not to be shown now."""
 
 
 class UsersInMemory:
@@ -91,7 +96,7 @@ class UsersInMemory:
         hot = self._hot(served, user_id)
         with hot.lock:
             session = self._up_to_date(served, user_id, hot, born, revision)
-            yield OpenUser(session, hot.revision)
+            yield OpenUser(session, hot.revision, self._put_aside(hot) if hot.aside else ())
 
     @contextmanager
     def hold(self, served: ServedModel, user_id: str) -> Iterator[HeldSession]:
@@ -139,6 +144,12 @@ class UsersInMemory:
             self._nobody = served.model_id, newcomer
         return newcomer
 
+    def _put_aside(self, hot: HotUser) -> tuple[str, ...]:
+        """Select the skipped items that stay aside, and drop those that may be shown again."""
+        first, since = hot.revision - self._settings.skip_rounds, time.time() - 3600 * self._settings.skip_hours
+        hot.aside = {item: (at, when) for item, (at, when) in hot.aside.items() if at > first and when > since}
+        return tuple(sorted(hot.aside, key=hot.aside.__getitem__))
+
     def _hot(self, served: ServedModel, user_id: str) -> HotUser:
         settings, key = self._settings, (served.model_id, user_id)
         most = max(1, min(settings.hot_users, settings.hot_megabytes * 1_000_000 // served.bytes_per_user()))
@@ -156,12 +167,14 @@ class UsersInMemory:
             if hot.revision >= revision:
                 return hot.session
             news = self.store.events(user_id, after=hot.revision, until=revision)
-            if len(news) <= CATCH_UP and all(event.retracts is None for event in news):
+            if len(news) <= CATCH_UP and all(event.retracts is None and event.evidence != "logged" for event in news):
                 for item_id, value in usable(served.model, news):
                     hot.session.observe(item_id, value)
+                hot.aside |= skipped(news)
                 hot.revision = revision
                 return hot.session
         user = self.store.user(user_id)
-        session = load_session(served, user, self.store.events(user_id, until=user.revision))
-        hot.session, hot.born, hot.revision = session, user.born, user.revision
+        events = self.store.events(user_id, until=user.revision)
+        session = load_session(served, user, events)
+        hot.session, hot.born, hot.revision, hot.aside = session, user.born, user.revision, skipped(in_force(events))
         return session

@@ -1,7 +1,9 @@
-"""The feedback log as interactions to train on."""
+"""The store as a log to train on."""
 
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import sqlalchemy as sa
 
@@ -13,11 +15,47 @@ from igcf.service.store.tables import feedback
 if TYPE_CHECKING:
     from igcf.data import Interactions
 
+Evidence = Literal["logged", "reacted", "ignored"]
+"""`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
+drew none."""
 
-def interactions_from_store(url: str) -> "Interactions":
-    """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
-    from igcf.data import Interactions
 
+@dataclass(frozen=True)
+class StoreLog:
+    """What is in force in a store, as columns of equal length, in the order of time; skips are no evidence."""
+
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    values: tuple[float | None, ...]
+    """In the units of the log; None where an item drew no reaction."""
+    times: tuple[float, ...]
+    """Seconds since 1970."""
+    evidence: tuple[Evidence, ...]
+    name: str
+
+    @property
+    def sentence(self) -> str:
+        """One line about what is learned from and what is not."""
+        n = Counter(self.evidence)
+        return (
+            f"store: {n['logged']:,} logged reactions and {n['reacted']:,} reactions to shown items are learned from; "
+            f"{n['ignored']:,} shown without a reaction are not"
+        )
+
+    def interactions(self) -> "Interactions":
+        """Build the log to learn from: logged reactions and those to shown items; of one user and item the latest."""
+        from igcf.data import Interactions
+
+        columns = (self.users, self.items, self.values, self.times)
+        rows = [row for row in zip(*columns, strict=True) if row[2] is not None]
+        if not rows:
+            raise StoreError(f"the store {self.name} has no reactions to learn from")
+        users, items, values, times = zip(*rows, strict=True)
+        return Interactions.from_arrays(users, items, values, [int(each) for each in times], name="store")
+
+
+def read_store(url: str) -> StoreLog:
+    """Read everything in force in a store; one that does not exist is not created."""
     target = database_url(url)
     if target.drivername == "sqlite" and not Path(str(target.database)).is_file():
         raise StoreError(f"there is no store at {target.database}; `igcf serve` creates one")
@@ -26,11 +64,20 @@ def interactions_from_store(url: str) -> "Interactions":
         log = feedback.c
         taken_back = feedback.alias("taken_back")
         is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
-        query = sa.select(log.user_id, log.item_id, log.value, log.time).where(log.value.is_not(None), ~is_retracted)
+        query = sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).where(
+            log.retracts.is_(None), log.evidence != "skip", ~is_retracted
+        )
         rows = store.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
     finally:
         store.close()
-    if not rows:
-        raise StoreError(f"the store {store.database.name} has no reactions to learn from")
-    users_column, items_column, values, times = zip(*rows, strict=True)
-    return Interactions.from_arrays(users_column, items_column, values, [int(each) for each in times], name="store")
+    users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    evidence: tuple[Evidence, ...] = tuple(
+        "logged" if kind == "logged" else "ignored" if value is None else "reacted"
+        for kind, value in zip(kinds, values, strict=True)
+    )
+    return StoreLog(users, items, values, times, evidence, store.database.name)
+
+
+def interactions_from_store(url: str) -> "Interactions":
+    """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
+    return read_store(url).interactions()

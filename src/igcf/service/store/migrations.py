@@ -38,6 +38,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "CREATE INDEX users_by_drift ON users (drift)",
         "CREATE INDEX feedback_by_time ON feedback (time)",
     ),
+    (
+        "ALTER TABLE feedback ADD COLUMN evidence TEXT NOT NULL DEFAULT 'shown'",
+        "ALTER TABLE feedback ADD COLUMN kind TEXT",
+    ),
 )
 
 

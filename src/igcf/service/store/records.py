@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 NEUTRAL_DRIFT = 1.0
 """Drift of a user whose reactions surprise exactly as much as the model expects."""
+EvidenceKind = Literal["shown", "logged", "skip"]
+"""What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
+to this one; `skip`, not now, which is no evidence."""
 Version = tuple[str, int]
 """`born` and `revision` of a user; ("", 0) for somebody who never reacted."""
 
@@ -34,6 +37,9 @@ class Event:
     value: float | None
     time: float
     retracts: str | None = None
+    evidence: EvidenceKind = "shown"
+    kind: str | None = None
+    """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,31 @@ class NewEvent:
     item_id: str
     value: float | None
     recommendation_id: str | None = None
+    evidence: EvidenceKind = "shown"
+    kind: str | None = None
+    time: float | None = None
+    """When it happened, in seconds since 1970; None: now."""
+
+    @property
+    def payload(self) -> "Payload":
+        """What the reaction says."""
+        return Payload(self.item_id, self.value, self.evidence, self.kind)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a reaction says; two reactions with the same event id must say the same."""
+
+    item_id: str | None
+    value: float | None
+    evidence: EvidenceKind
+    kind: str | None
+
+    def agrees_with(self, other: "Payload") -> bool:
+        """Whether both say the same; a named kind is compared by its name, since its value is the model's."""
+        if self.kind is not None or other.kind is not None:
+            return (self.item_id, self.evidence, self.kind) == (other.item_id, other.evidence, other.kind)
+        return self == other
 
 
 @dataclass(frozen=True)
@@ -52,8 +83,8 @@ class StoredBelief:
 
     model: str
     """Id of the model that the belief belongs to."""
-    content: bytes
-    """The belief as `belief_bytes.encode_belief` writes it."""
+    content: bytes | None
+    """The belief as `belief_bytes.encode_belief` writes it; None where the next reader computes it from the log."""
     drift: float
     """Moving average of the user's surprise."""
 
@@ -65,6 +96,8 @@ class Receipt:
     revision: int
     duplicate: bool
     event_id: str
+    conflict: Payload | None = None
+    """What is stored under this event id, where that is something else; the reaction was then not stored."""
 
 
 Learned = TypeVar("Learned", bound=StoredBelief)

@@ -13,7 +13,9 @@ USER = sa.select(
     users.c.user_id, users.c.born, users.c.revision, users.c.belief_model, users.c.belief, users.c.drift
 ).where(users.c.user_id == sa.bindparam("user_id"))
 USER_LOCKED = USER.with_for_update()
-KNOWN = sa.select(feedback.c.event_id).where(
+KNOWN = sa.select(
+    feedback.c.event_id, feedback.c.item_id, feedback.c.value, feedback.c.evidence, feedback.c.kind
+).where(
     feedback.c.user_id == sa.bindparam("user_id"),
     feedback.c.event_id.in_(sa.bindparam("event_ids", expanding=True)),
 )
@@ -25,6 +27,8 @@ EVENTS = (
         feedback.c.value,
         feedback.c.time,
         feedback.c.retracts,
+        feedback.c.evidence,
+        feedback.c.kind,
     )
     .where(
         feedback.c.user_id == sa.bindparam("user_id"),

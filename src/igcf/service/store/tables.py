@@ -16,6 +16,8 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Column("recommendation_id", Text),
     Column("model", Text, nullable=False),
     Column("retracts", Text),
+    Column("evidence", Text, nullable=False),
+    Column("kind", Text),
 )
 users = Table(  # a cache: revision and belief can be computed from the log
     "users",

@@ -19,6 +19,7 @@ from igcf.service.store.records import (
     Learn,
     Learned,
     NewEvent,
+    Payload,
     Receipt,
     StoredBelief,
     UserRow,
@@ -53,15 +54,16 @@ def append_events(
     """Add the reactions that are not in the log yet, and save the belief that `learn` computes from them."""
     user = _lock_or_create_user(connection, user_id)
     asked = {"user_id": user_id, "event_ids": [event.event_id for event in events]}
-    known = {str(row[0]) for row in connection.execute(statements.KNOWN, asked)}
+    known = {str(row[0]): Payload(*row[1:]) for row in connection.execute(statements.KNOWN, asked)}
     fresh: list[NewEvent] = []
     receipts: list[Receipt] = []
     for event in events:
-        is_known = event.event_id in known
-        if not is_known:
-            known.add(event.event_id)
+        stored = known.get(event.event_id)
+        if stored is None:
+            known[event.event_id] = event.payload
             fresh.append(event)
-        receipts.append(Receipt(user.revision + len(fresh), is_known, event.event_id))
+        conflict = None if stored is None or stored.agrees_with(event.payload) else stored
+        receipts.append(Receipt(user.revision + len(fresh), stored is not None, event.event_id, conflict))
     if not fresh:
         _drop_if_new(connection, user)
         return Appended(user, receipts, fresh, None)
@@ -110,8 +112,9 @@ def _drop_if_new(connection: sa.Connection, user: UserRow) -> None:
 
 
 def _row(user: UserRow, revision: int, model: str, **columns: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("event_id", "item_id", "value", "recommendation_id", "retracts"))
-    return empty | {"user_id": user.user_id, "revision": revision, "time": time.time(), "model": model} | columns
+    empty = dict.fromkeys(("event_id", "item_id", "value", "recommendation_id", "retracts", "kind"))
+    row = empty | {"evidence": "shown", "user_id": user.user_id, "revision": revision, "model": model} | columns
+    return row | {"time": time.time() if row.get("time") is None else row["time"]}
 
 
 def _write(connection: sa.Connection, user: UserRow, rows: list[dict[str, Any]], belief: StoredBelief | None) -> None:

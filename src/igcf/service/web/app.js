@@ -7,7 +7,7 @@ import { setUpKeys } from "./keys.js";
 import { CatalogueMap, areaOf } from "./map.js";
 import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy, last } from "./panels.js";
 import { setUpTheme } from "./theme.js";
-import { isHit, isShare, plural, starValues, titleAndYear } from "./values.js";
+import { isHit, offer, plural, titleAndYear } from "./values.js";
 import { Visit } from "./visit.js";
 
 const MOST_ON_MAP = 4_000;
@@ -22,11 +22,17 @@ const catalogue = new Map();
 /** @type {string | null} */
 let catalogueModel = null;
 
-/** @param {number} n */
-const stars = (n) => visit.model && visit.react(starValues(visit.model.reward)[n - 1]);
-const like = () => stars(5);
-const dislike = () => stars(1);
-const skip = () => visit.react(null);
+/**
+ * React with one of the reactions that fit the log, the worst first; a negative place counts from the best.
+ * @param {number} place
+ */
+function choose(place) {
+  const choice = visit.model && offer(visit.model.reward).choices.at(place);
+  if (choice) visit.react(choice.value);
+}
+const like = () => choose(-1);
+const dislike = () => choose(0);
+const skip = () => visit.react(null, "skip");
 const undo = () => visit.undo();
 const help = () => byId("help-dialog").showModal();
 
@@ -67,7 +73,7 @@ function showCard() {
     const [title, year] = titleAndYear(card);
     const why = card.reason ? { please: "Shown to please.", learn: "Shown to learn." }[card.reason] : "";
     byId("announce").textContent = `${title} ${year}. ${why}`;
-    if (visit.failures && visit.model) drawReason(byId("why"), card, visit.model.reward);
+    if (visit.failures) drawReason(byId("why"), card);
   } else if (visit.failures) {
     deck.showEmpty("No card left", "The server cannot be reached. The next card comes when it is back.");
   } else if (visit.isEmpty) {
@@ -79,39 +85,40 @@ function showCard() {
 }
 
 function showFacts() {
-  const { rounds, model } = visit;
+  const { rounds, reactions, logged, model } = visit;
   const isReady = Boolean(visit.card && model);
   const buttons = /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".actions button, .stars button"));
   for (const button of buttons) button.disabled = !isReady;
   byId("undo").disabled = !rounds.length;
   if (!model) return;
-  const hits = rounds.filter((round) => isHit(round.value, model.reward)).length;
+  const hits = reactions.filter((round) => isHit(round.value, model.reward)).length;
   /** @type {(value: string | number, words: string) => HTMLElement} */
   const fact = (value, words) => el("span", null, el("b", null, value), ` ${words}`);
   byId("facts").replaceChildren(
-    fact(rounds.length, rounds.length === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
+    fact(reactions.length, reactions.length === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
+    ...(logged ? [fact(logged, "in your log")] : []),
     ...(visit.beliefs ? [fact(`${Math.round(100 * areaOf(onMap(visit.beliefs).cov))} %`, "of the map still possible")] : []));
   const waiting = new Set(visit.outbox.waiting(visit.user).map((letter) => letter.event_id));
   drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id));
 }
 
 function showView() {
-  const { beliefs, why, rounds, model, card } = visit;
+  const { beliefs, why, rounds, reactions, model, card } = visit;
   if (!model || !beliefs) return;
   const { reward } = model;
-  drawBets(byId("bets"), beliefs.top, reward, visit.asked, (item) => visit.ask(item));
-  byId("bets-unit").textContent = isShare(reward) ? "chance that you like it" : "expected value";
+  drawBets(byId("bets"), beliefs.top, visit.asked, (item) => visit.ask(item));
+  byId("bets-unit").textContent = "how likely you are to like it";
   if (why) drawWhy(byId("why"), why, card, reward);
   byId("why-back").hidden = !visit.asked;
   /** @type {[string, Mark][]} */
-  const marks = rounds.map(({ item, value }) => [item, value === null ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
+  const marks = rounds.map(({ item, value, evidence }) => [item, evidence === "skip" || (value === null && !reward.implicit) ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
   map.setBelief(onMap(beliefs), new Map(marks), visit.asked ?? card?.item);
   const area = `${Math.round(100 * areaOf(onMap(beliefs).cov))} %`;
   byId("map-share").textContent = `${area} of everybody’s area`;
   map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. The belief about you covers ${area} of the area that it covers for a stranger.`);
-  const sums = curves(rounds, beliefs.popular, reward);
+  const sums = curves(reactions, beliefs.popular, reward);
   drawCurve(byId("curve"), sums);
-  byId("curve-sum").textContent = rounds.length && sums.popular.length > 1 ? `${last(sums.ours)} against ${last(sums.popular).toFixed(1)}` : "";
+  byId("curve-sum").textContent = reactions.length && sums.popular.length > 1 ? `${last(sums.ours)} against ${last(sums.popular).toFixed(1)}` : "";
   showFacts();
 }
 
@@ -146,11 +153,13 @@ visit.addEventListener("begin", () => {
 visit.addEventListener("card", showCard);
 visit.addEventListener("undone", showCard);
 visit.addEventListener("view", showView);
-on(visit, "reacted", ({ value, isHit: hit }) => {
-  deck.throw(value === null ? "down" : hit ? "right" : "left");
+on(visit, "reacted", ({ card, evidence, isHit: hit }) => {
+  deck.throw(evidence === "skip" ? "down" : hit ? "right" : "left");
+  if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} is put aside; it may come back later.`, { ms: 3_000 });
   showFacts();
 });
 visit.addEventListener("ready", () => {
+  showChoices();
   showControls();
   showFacts();
   loadCatalogue();
@@ -175,8 +184,16 @@ function showControls() {
   byId("slate").value = String(slate);
 }
 
-byId("stars").append(...[1, 2, 3, 4, 5].map((n) => el("button", { type: "button", "aria-label": plural(n, "star"), onclick: () => stars(n) },
-  svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: STAR, "stroke-linejoin": "round" })))));
+/** The reactions between the worst and the best, in the form that fits the log. */
+function showChoices() {
+  if (!visit.model) return;
+  const { form, choices } = offer(visit.model.reward);
+  const star = () => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: STAR, "stroke-linejoin": "round" }));
+  byId("stars").className = form === "stars" ? "stars" : "stars amounts";
+  byId("stars").setAttribute("aria-label", form === "stars" ? "Rate with stars" : "Say how much");
+  byId("stars").replaceChildren(...(form === "like" ? [] : choices.map(({ label, mark }, place) => el("button",
+    { type: "button", "aria-label": form === "stars" ? label : `${label}: ${mark}`, title: label, onclick: () => choose(place) }, form === "stars" ? star() : mark))));
+}
 byId("like").addEventListener("click", like);
 byId("dislike").addEventListener("click", dislike);
 byId("skip").addEventListener("click", skip);
@@ -200,7 +217,7 @@ byId("load-dialog").addEventListener("close", async () => {
   if (byId("load-dialog").returnValue !== "load" || !name) return;
   await visit.load(name);
   if (visit.failures || visit.user !== name) return;
-  notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
+  notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length + visit.logged, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
 });
 byId("forget").addEventListener("click", () => {
   byId("forget-name").textContent = visit.user;
@@ -226,7 +243,7 @@ for (const button of document.querySelectorAll("[data-close]")) button.addEventL
 
 setUpKeys({
   ArrowRight: like, ArrowLeft: dislike, ArrowDown: skip, z: undo, "?": help,
-  1: () => stars(1), 2: () => stars(2), 3: () => stars(3), 4: () => stars(4), 5: () => stars(5),
+  1: () => choose(0), 2: () => choose(1), 3: () => choose(2), 4: () => choose(3), 5: () => choose(4),
 });
 setUpTheme(() => map.draw());
 visit.start();

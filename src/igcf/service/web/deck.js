@@ -2,7 +2,7 @@
 
 import { cover } from "./cover.js";
 import { el, isStill } from "./dom.js";
-import { titleAndYear } from "./values.js";
+import { chanceText, titleAndYear } from "./values.js";
 
 const FAR_PX = 90; // a swipe shorter than this falls back
 /** @type {Record<string, [string, string]>} */
@@ -43,6 +43,7 @@ export class Deck {
       el("div", { class: "words" },
         el("h2", { id: "card-title" }, title),
         year && el("p", { class: "year" }, year),
+        card.chance !== undefined && el("p", { class: "chance" }, `${chanceText({ chance: card.chance })} likely to like it`),
         card.categories?.length ? el("ul", { "aria-label": "Categories" }, card.categories.map((name) => el("li", null, name))) : null));
     this.#followFinger(this.element);
     this.place.append(this.element);

@@ -67,15 +67,15 @@ export class Outbox extends EventTarget {
   }
 
   /** @param {KeptLetter} letter */
-  async #send({ name, kind, user, event_id, item, value, recommendation_id }) {
+  async #send({ name, kind, user, event_id, item = "", value = null, evidence, recommendation_id }) {
     if (kind === "undo") {
       await api.retract(user, event_id).catch((error) => {
         if (error.status !== 404) throw error; // already taken back
       });
       return;
     }
-    localStorage.setItem(name, JSON.stringify({ kind, user, event_id, item, value, recommendation_id, tried: true }));
-    await api.react(user, { item: item ?? "", value: value ?? null, event_id, recommendation_id });
+    localStorage.setItem(name, JSON.stringify({ kind, user, event_id, item, value, evidence, recommendation_id, tried: true }));
+    await api.react(user, { item, ...(evidence === "skip" ? { kind: "skip" } : { value }), event_id, recommendation_id });
   }
 
   tell() {

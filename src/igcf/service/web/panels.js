@@ -3,21 +3,18 @@
 import { cover } from "./cover.js";
 import { badge } from "./deck.js";
 import { el, svg } from "./dom.js";
-import { isHit, isShare, plural, rewardRange, rewardText, starsOf, titleAndYear } from "./values.js";
+import { chanceText, choiceOf, isHit, plural, rewardText, sureness, titleAndYear } from "./values.js";
 
 const REASONS_SHOWN = 4;
-
-/** @typedef {{ mean: number, std: number }} Spread */
 
 /**
  * The top items; rows are kept and changed in place, so that bars move and the keyboard's focus stays.
  * @param {HTMLElement} list
  * @param {Api.BelievedItem[]} top
- * @param {Api.RewardInfo} reward
  * @param {string | null} asked
  * @param {(item: string | null) => void} ask
  */
-export function drawBets(list, top, reward, asked, ask) {
+export function drawBets(list, top, asked, ask) {
   while (list.children.length > top.length) list.lastElementChild?.remove();
   top.forEach((bet, i) => {
     const row = list.children[i] ?? list.appendChild(betRow());
@@ -28,13 +25,11 @@ export function drawBets(list, top, reward, asked, ask) {
     const [name, gauge, value] = /** @type {Iterable<HTMLElement>} */ (button.children);
     name.textContent = title;
     name.title = year ? `${title} (${year})` : title;
-    setGauge(gauge, bet, rewardRange(reward));
-    value.textContent = withSpread(bet, reward);
+    setGauge(gauge, bet);
+    value.textContent = chanceText(bet);
+    value.title = sureness(bet);
   });
 }
-
-/** @type {(about: Spread, reward: Api.RewardInfo) => string} */
-const withSpread = ({ mean, std }, reward) => `${rewardText(mean, reward).replace("\u00a0%", "")}\u00a0±\u00a0${rewardText(std, reward)}`;
 
 function betRow() {
   const gauge = svg("svg", { class: "gauge", "aria-hidden": "true" },
@@ -48,21 +43,21 @@ function betRow() {
 
 /**
  * @param {Element} gauge
- * @param {Spread} bet
- * @param {[number, number]} range
+ * @param {Chance} bet
  */
-function setGauge(gauge, { mean, std }, [low, high]) {
-  /** @param {number} value */
-  const at = (value) => `${(100 * Math.min(1, Math.max(0, (value - low) / (high - low || 1)))).toFixed(2)}%`;
+function setGauge(gauge, { chance, low, high }) {
+  /** @param {number} share */
+  const at = (share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
   const [, fill, range, dot] = gauge.children;
-  fill.setAttribute("width", at(mean));
-  range.setAttribute("x1", at(mean - std));
-  range.setAttribute("x2", at(mean + std));
-  dot.setAttribute("cx", at(mean));
+  fill.setAttribute("width", at(chance));
+  range.setAttribute("x1", at(low));
+  range.setAttribute("x2", at(high));
+  dot.setAttribute("cx", at(chance));
 }
 
 /**
- * Why an item is expected to please: the population, plus what each past reaction adds; it sums to the expectation.
+ * Why an item is expected to please: the population, plus what each past reaction adds; it sums to what is ranked by. What comes
+ * from a reaction that was no success is never shown as praise, even where it adds.
  * @param {HTMLElement} place
  * @param {Api.Explained} why
  * @param {Card | null} card
@@ -74,18 +69,22 @@ export function drawWhy(place, why, card, reward) {
   const rest = parts.slice(REASONS_SHOWN);
   /** @type {[string, number, string?][]} */
   const rows = [["What people think of it", why.prior, "base"]];
-  for (const part of parts.slice(0, REASONS_SHOWN)) rows.push([`${deed(part.value, reward)} ${part.title ?? part.item}`, part.amount]);
-  if (rest.length) rows.push([plural(rest.length, "more reaction"), rest.reduce((sum, part) => sum + part.amount, 0)]);
+  for (const part of parts.slice(0, REASONS_SHOWN)) {
+    const isPraise = part.amount > 0 && isHit(part.value, reward);
+    rows.push([deed(part, reward), part.amount, isPraise ? "plus" : part.amount < 0 ? "minus" : "base"]);
+  }
+  if (rest.length) rows.push([plural(rest.length, "more reaction"), rest.reduce((sum, part) => sum + part.amount, 0), "base"]);
+  if (why.absence) rows.push(["What your log does not contain", why.absence, "base"]);
   const widest = Math.max(...rows.map(([, amount]) => Math.abs(amount)), 1e-9);
   place.replaceChildren(
-    el("div", { class: "about" }, isCard ? badge(card?.reason) : null, el("span", null, reasonText(why, isCard ? card : null, reward))),
+    el("div", { class: "about" }, isCard ? badge(card?.reason) : null, el("span", null, reasonText(why, isCard ? card : null))),
     el("table", { "aria-label": `Where the expectation for ${why.title ?? why.item} comes from` },
       el("tbody", null,
         rows.map(([name, amount, kind]) => el("tr", null,
           el("th", { scope: "row", title: name }, name),
           el("td", null, push(amount / widest, kind)),
           el("td", { class: "number" }, rewardText(amount, reward, { sign: true })))),
-        el("tr", { class: "sum" }, el("th", { scope: "row" }, "Expected"), el("td"),
+        el("tr", { class: "sum" }, el("th", { scope: "row", title: "The expectation by which items are ranked; the chance above is its part for you, if you see it" }, "Ranked by"), el("td"),
           el("td", { class: "number" }, rewardText(why.mean, reward))))));
 }
 
@@ -93,33 +92,32 @@ export function drawWhy(place, why, card, reward) {
  * The reason that came with a card, for the time in which the server cannot say more.
  * @param {HTMLElement} place
  * @param {Card} card
- * @param {Api.RewardInfo} reward
  */
-export function drawReason(place, card, reward) {
-  place.replaceChildren(el("div", { class: "about" }, badge(card.reason),
-    el("span", null, card.mean === undefined || card.std === undefined ? "" : reasonText({ ...card, mean: card.mean, std: card.std }, card, reward))));
+export function drawReason(place, card) {
+  const { chance, low, high } = card;
+  const isTold = chance !== undefined && low !== undefined && high !== undefined;
+  place.replaceChildren(el("div", { class: "about" }, badge(card.reason), el("span", null, isTold ? reasonText({ ...card, chance, low, high }, card) : "")));
 }
 
 /**
- * @param {Spread & { item: string, title?: string | null }} why
+ * @param {Chance & { item: string, title?: string | null }} why
  * @param {Card | null} card
- * @param {Api.RewardInfo} reward
  */
-function reasonText(why, card, reward) {
-  const about = withSpread(why, reward);
-  const expected = isShare(reward) ? `a chance of ${about} that you like it` : `expected ${about}`;
-  if (!card) return `${why.title ?? why.item}: ${expected}.`;
-  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation (${expected}), but it is unsure, and your answer teaches it most.`;
-  if (card.reason === "please") return `One of its best guesses: ${expected}.`;
-  return `${expected[0].toUpperCase()}${expected.slice(1)}.`;
+function reasonText(why, card) {
+  const expected = `${chanceText(why)} likely to like it (${sureness(why)})`;
+  if (!card) return `${why.title ?? why.item}: you are ${expected}.`;
+  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation: you are ${expected}, and your answer teaches it most.`;
+  if (card.reason === "please") return `One of its best guesses: you are ${expected}.`;
+  return `You are ${expected}.`;
 }
 
 /**
- * @param {number | null} value
+ * @param {Api.ContributionPart} part
  * @param {Api.RewardInfo} reward
  */
-function deed(value, reward) {
-  return value === null ? "skipped" : `${starsOf(value, reward)}★`;
+function deed({ value, evidence, title, item }, reward) {
+  const said = value === null && !reward.implicit ? "no reaction:" : choiceOf(value, reward).mark;
+  return `${said} ${title ?? item}${evidence === "logged" ? " (in your log)" : ""}`;
 }
 
 /**
@@ -129,7 +127,7 @@ function deed(value, reward) {
 function push(share, kind) {
   const width = 50 * Math.min(1, Math.abs(share));
   return svg("svg", { class: "push", "aria-hidden": "true" },
-    svg("rect", { class: kind ?? (share < 0 ? "minus" : "plus"), x: `${share < 0 ? 50 - width : 50}%`, y: 2, width: `${width}%`, height: 8, rx: 2 }),
+    svg("rect", { class: kind ?? "base", x: `${share < 0 ? 50 - width : 50}%`, y: 2, width: `${width}%`, height: 8, rx: 2 }),
     svg("line", { class: "axis", x1: "50%", x2: "50%", y1: 0, y2: 12 }));
 }
 
@@ -190,13 +188,15 @@ export function drawCurve(place, { ours, popular }) {
  */
 export function drawPast(list, rounds, reward, categoriesOf, isWaiting) {
   list.replaceChildren(...rounds.slice(-40).reverse().map((round) => {
-    const hit = round.value === null ? "" : isHit(round.value, reward) ? "good" : "bad";
-    const done = round.value === null ? "skipped" : plural(starsOf(round.value, reward), "star");
+    const isAside = round.evidence === "skip", isSilent = round.value === null && !reward.implicit;
+    const choice = choiceOf(round.value, reward);
+    const hit = isAside || isSilent ? "" : isHit(round.value, reward) ? "good" : "bad";
+    const done = isAside ? "put aside" : isSilent ? "no reaction" : choice.label.toLowerCase();
     const state = isWaiting(round.event_id) ? "waiting" : "";
     const words = `${round.title ?? round.item}: ${done}${state ? ", waiting to be sent" : ""}`;
     return el("li", { class: `${hit} ${state}`, title: words },
       cover(round.item, round.categories ?? categoriesOf(round.item)),
-      el("span", { "aria-hidden": "true" }, round.value === null ? "–" : `${starsOf(round.value, reward)}★`),
+      el("span", { "aria-hidden": "true" }, isAside || isSilent ? "–" : choice.mark),
       el("b", { class: "visually-hidden" }, words));
   }));
 }

@@ -11,28 +11,71 @@ export function starValues({ low, high, threshold }) {
   return [low, low + step, low + 2 * step, threshold, best];
 }
 
+const MOST_GRADES = 5;
+const SKEWED = 20; // how much further the highest value lies above the threshold than the lowest below it
+
+/**
+ * The reactions that fit the values of the log, worst first: like or not where there is nothing between, stars for grades, amounts
+ * for counts. No value lies outside the log.
+ * @param {Api.RewardInfo} reward
+ * @returns {Offer}
+ */
+export function offer(reward) {
+  const { low, high, threshold, implicit } = reward;
+  const no = { label: "Not for me", mark: "✕" }, yes = { label: "I like it", mark: "♥" };
+  if (implicit) return { form: "like", choices: [{ ...no, value: null }, { ...yes, value: low }] };
+  if (high - low <= 1) return { form: "like", choices: [{ ...no, value: low }, { ...yes, value: high }] };
+  if (high - threshold > SKEWED * Math.max(threshold - low, 1)) return { form: "amount", choices: amounts(reward) };
+  const isWhole = [low, high, threshold].every(Number.isInteger);
+  const isFew = isWhole && high - low < MOST_GRADES;
+  const values = isFew ? Array.from({ length: high - low + 1 }, (_, i) => low + i) : starValues(reward).map((value) => Math.min(value, high));
+  return { form: "stars", choices: values.map((value, i) => ({ label: plural(i + 1, "star"), mark: `${i + 1}★`, value })) };
+}
+
+/**
+ * @param {Api.RewardInfo} reward
+ * @returns {Choice[]}
+ */
+function amounts({ low, high, threshold }) {
+  const isWhole = [low, threshold].every(Number.isInteger);
+  const middle = low >= 0 ? Math.sqrt(Math.max(low, 1e-9) * threshold) : (low + threshold) / 2;
+  const values = [low, isWhole ? Math.floor(middle) : middle, threshold, Math.min(high, 3 * Math.abs(threshold) || high)];
+  const words = ["A little", "Some", "A lot", "Very much"];
+  const all = values.map((value, i) => ({ label: words[i], mark: short(value), value }));
+  return all.filter((choice, i) => i === 0 || choice.value > all[i - 1].value);
+}
+
+/** @param {number} value */
+const short = (value) => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+
+/**
+ * The offered reaction nearest to a stored value.
+ * @param {number | null} value
+ * @param {Api.RewardInfo} reward
+ */
+export function choiceOf(value, reward) {
+  const { choices } = offer(reward);
+  /** @param {Choice} choice */
+  const far = (choice) => (value === null || choice.value === null ? (value === choice.value ? 0 : Infinity) : Math.abs(choice.value - value));
+  return choices.reduce((best, each) => (far(each) < far(best) ? each : best), choices[0]);
+}
+
+/** @param {{ chance: number }} about */
+export const chanceText = ({ chance }) => `${percent(chance)}\u00a0%`;
+/** @param {number} share */
+const percent = (share) => Math.round(100 * Math.min(1, Math.max(0, share)));
+
+/**
+ * How sure a chance is, in words.
+ * @param {Chance} about
+ */
+export function sureness({ low, high }) {
+  const how = high - low < 0.15 ? "quite sure" : high - low < 0.4 ? "fairly sure" : "not sure yet";
+  return `${how}: ${percent(low)} to ${percent(high)}\u00a0%`;
+}
+
 /** @type {(value: number | null, reward: Api.RewardInfo) => boolean} */
 export const isHit = (value, reward) => value !== null && value >= reward.threshold;
-
-/**
- * The stars nearest to a stored value.
- * @param {number} value
- * @param {Api.RewardInfo} reward
- */
-export function starsOf(value, reward) {
-  const values = starValues(reward);
-  return 1 + values.reduce((best, each, i) => (Math.abs(each - value) < Math.abs(values[best] - value) ? i : best), 0);
-}
-
-/**
- * The range of expected rewards to draw.
- * @param {Api.RewardInfo} reward
- * @returns {[number, number]}
- */
-export function rewardRange(reward) {
-  if (reward.kind === "satisfied" || reward.kind === "exposed") return [0, 1];
-  return reward.kind === "scaled" ? [Math.min(reward.low / (reward.high || 1), 0), 1] : [reward.low, reward.high];
-}
 
 /** @param {Api.RewardInfo} reward */
 export const isShare = (reward) => reward.kind === "satisfied" || reward.kind === "exposed";

@@ -27,6 +27,7 @@ export class Visit extends EventTarget {
   timer = 0;
   /** @type {Round[]} */
   rounds = [];
+  logged = 0; // reactions out of a log, from before this service met the user
   /** @type {Card[]} */
   slate = [];
   /** @type {Card[]} */
@@ -50,6 +51,11 @@ export class Visit extends EventTarget {
     addEventListener("online", () => this.retry());
   }
 
+  /** The rounds that say something: a skip does not. */
+  get reactions() {
+    return this.rounds.filter((round) => round.evidence !== "skip");
+  }
+
   /** Begin, or begin again with another user: the first card waits for nothing but itself. */
   async start() {
     this.card = this.#keptCard();
@@ -65,7 +71,9 @@ export class Visit extends EventTarget {
       const isOld = card && (card.model !== model.model || state.history.some((round) => round.item === card.item));
       if (isOld) this.card = null; // reacted to in another tab, or chosen by another model
       const here = new Set(this.rounds.map((round) => round.event_id));
-      this.rounds = [...state.history.filter((round) => !here.has(round.event_id)), ...this.rounds];
+      const stored = state.history.filter((round) => !here.has(round.event_id));
+      this.logged = stored.filter((round) => round.evidence === "logged").length;
+      this.rounds = [...stored.filter((round) => round.evidence !== "logged"), ...this.rounds];
       this.isKnown = state.known;
       this.#tell("ready");
       if (!this.card) this.next();
@@ -76,19 +84,20 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * React to the card on the stage; `value` is in the units of the log, null is a skip.
+   * React to the card on the stage; `value` is in the units of the log, null is no reaction. A skip says nothing: not now.
    * @param {number | null} value
+   * @param {"shown" | "skip"} [evidence]
    */
-  async react(value) {
+  async react(value, evidence = "shown") {
     const { card, user } = this;
     if (!card || this.isTurning || !this.model) return;
     this.isTurning = true;
     const event_id = randomName("page-", 20);
     const { item, recommendation_id } = card;
-    this.outbox.add({ kind: "react", user, event_id, item, value, recommendation_id });
-    this.rounds.push({ event_id, item, value, title: card.title, categories: card.categories, card });
+    this.outbox.add({ kind: "react", user, event_id, item, value, evidence, recommendation_id });
+    this.rounds.push({ event_id, item, value, evidence, title: card.title, categories: card.categories, card });
     this.card = null;
-    this.#tell("reacted", { card, value, isHit: isHit(value, this.model.reward) });
+    this.#tell("reacted", { card, evidence, isHit: isHit(value, this.model.reward) });
     const isLast = this.slate.length === 0;
     const synced = this.sync(isLast);
     if (isLast) await Promise.race([synced, wait(PATIENCE_MS)]);
@@ -198,7 +207,7 @@ export class Visit extends EventTarget {
     const item = this.asked ?? this.card?.item;
     const { user } = this;
     try {
-      const rounds = Math.min(this.rounds.length, LONGEST_BASELINE);
+      const rounds = Math.min(this.reactions.length, LONGEST_BASELINE);
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
       if (look !== this.look || user !== this.user) return;
       if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
@@ -249,7 +258,7 @@ export class Visit extends EventTarget {
       }
     }
     if (turn !== this.turn) return; // overtaken by a newer question
-    const known = new Set([this.card?.item, ...this.rounds.map((round) => round.item)]);
+    const known = new Set([this.card?.item, ...this.reactions.map((round) => round.item)]);
     /** @type {(cards: Api.RecommendedItem[]) => Card[]} */
     const fresh = (cards) => cards
       .filter((card) => !known.has(card.item))
@@ -294,6 +303,7 @@ export class Visit extends EventTarget {
     this.turn += 1;
     this.look += 1;
     this.rounds = this.#unsentRounds();
+    this.logged = 0;
     this.slate = [];
     this.reserve = [];
     this.card = this.beliefs = this.why = this.asked = null;
@@ -305,7 +315,7 @@ export class Visit extends EventTarget {
     const letters = this.outbox.waiting(this.user);
     const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
     const reactions = letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
-    return reactions.map((letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null }));
+    return reactions.map((letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" }));
   }
 
   /**

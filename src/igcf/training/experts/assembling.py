@@ -8,6 +8,7 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
+from igcf.model.usage import HIT, Usage
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic import LogisticExpert
 
@@ -19,6 +20,10 @@ ACTIVITY_VARIANCE = 3.0
 """Prior variance of the factor by which a user has more successes than the population."""
 LOGIT_ACTIVITY_VARIANCE = 1.0
 """Prior variance of the constant that a user adds to the logit of every exposure."""
+GENEROSITY_VARIANCE = 1.0
+"""Prior variance of the constant that a user adds to the logit of liking, where liking is ranked by."""
+GRADE_NOISE = 2.0
+"""Factor on the noise of every grading, where liking is ranked by: those of one reaction are not independent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +46,19 @@ def ensemble_model(
     likelihood_temperature: float,
     *,
     activity_variance: float = ACTIVITY_VARIANCE,
+    objective: float = HIT,
     metadata: dict[str, Any] | None = None,
 ) -> Model:
-    """Build the model whose score is (linear expectation + P(seen) * P(liked | seen)) / 2.
+    """Build the model whose score is (1 - w) (linear expectation + P(seen) P(liked | seen)) / 2 + w P(liked | seen).
 
     Each expert has a block of the user's vector. The further gradings are learned from, and not scored. How much a
     user sees and likes of everything is a dimension of its own: the linear expert's constant, with prior variance
-    `activity_variance`, and a 1 in the logistic expert; with 0 both are known.
+    `activity_variance`, and a 1 in the logistic expert; with 0 both are known. With an objective w above 0 so is how
+    much of what they see a user likes, and gradings count less; where liking cannot be told apart, w is 0.
     """
     linear, logistic, n = experts.linear, experts.logistic, data.n_items
+    if logistic is None or reward.threshold <= reward.low:
+        objective = HIT
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
     noise = likelihood_temperature * (linear.residuals + RESIDUAL_FLOOR)
     observed = [reward, replace(reward, kind="exposed"), *(replace(reward, threshold=grade) for grade in experts.above)]
@@ -66,12 +75,17 @@ def ensemble_model(
         liked = [replace(reward, kind="liked", threshold=grade) for grade in grades]
         for vectors, kind in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
             is_seen = np.full(n, 1.0 if kind.kind == "exposed" else 0.0)
-            parts = np.column_stack([vectors[:, -1], is_seen, vectors[:, :-1]]).astype(np.float32)
-            channels.append(Channel(parts, flat, kind, "logit", start))
-        width = logistic.vectors.shape[2] + 1
-        means.append(_constant_first(width - 1))
-        variances.append(np.r_[0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, np.ones(width - 2)])
-        terms = [Term(0.5, (0,)), Term(0.5, (first, first + 1))]
+            columns, own_noise = [vectors[:, -1], is_seen, vectors[:, :-1]], flat
+            if objective > HIT:
+                columns.append(1.0 - is_seen)
+                own_noise = flat if kind.kind == "exposed" else GRADE_NOISE * flat
+            channels.append(Channel(np.column_stack(columns).astype(np.float32), own_noise, kind, "logit", start))
+        own = [0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, *np.ones(logistic.vectors.shape[2] - 1)]
+        if objective > HIT:
+            own.append(GENEROSITY_VARIANCE if activity_variance else 0.0)
+        means.append(_constant_first(len(own) - 1))
+        variances.append(np.array(own))
+        terms = terms_of(objective, 0, first, first + 1)
     return Model(
         channels=channels,
         terms=terms,
@@ -83,7 +97,23 @@ def ensemble_model(
         reward=reward,
         metadata=metadata,
         appeared=data.first_appearances(),
+        usage=Usage(objective=objective),
     )
+
+
+def terms_of(objective: float, linear: int, seen: int, liked: int) -> list[Term]:
+    """Return the terms of an expected reward between hit and liking, from the numbers of three channels."""
+    hit = (1.0 - objective) / 2
+    terms = [Term(hit, (linear,)), Term(hit, (seen, liked)), Term(objective, (liked,))]
+    return [term for term in terms if term.weight > 0]
+
+
+def ranked_by(model: Model, objective: float) -> Model:
+    """Return a model of both experts with another objective; as it is where it has one expert only."""
+    logistic = [number for number, channel in enumerate(model.channels) if channel.link == "logit"]
+    if not logistic or objective == model.objective:
+        return model
+    return model.with_terms(terms_of(objective, 0, *logistic[:2]), replace(model.usage, objective=objective))
 
 
 def _constant_first(dim: int) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 from igcf.arrays import Float32Array
 from igcf.config import ExpertsConfig
 from igcf.model import Model
+from igcf.training.calibrating import observed_precision
 from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.fitting import LARGEST_LINEAR_DIM, Choice, Fits
 from igcf.training.selection import interactive_precision
@@ -47,6 +48,8 @@ def best_choice(fits: Fits, truth: Float32Array) -> tuple[Choice, float]:
     total = len(temperatures) + len(activities) + len(dims) + len(corrections) - 3
 
     def score(model: Model) -> float:
+        if model.usage.is_sound:
+            return observed_precision(model, truth)
         return interactive_precision(model, truth, config.validate_rounds)
 
     def best_of(choices: list[Choice]) -> Choice:

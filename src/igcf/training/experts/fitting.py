@@ -94,6 +94,7 @@ class Fits:
             Experts(linear, logistic, self.above, self.below),
             choice.likelihood_temperature,
             activity_variance=self._activity_variance,
+            objective=self.config.objective,
             metadata=metadata,
         )
 

@@ -56,7 +56,7 @@ def best_neighbours(
     return best, float(scores[penalty, mix])
 
 
-def drawn_users(log: Interactions, seed: int) -> Float32Array:
+def drawn_records(log: Interactions, seed: int) -> Float32Array:
     """Return the reactions of some users of a log, shape (users, items), NaN where there is none."""
     users = np.unique(log.user_idx)
     if len(users) > MOST_USERS:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Neighbours
 from igcf.training.experts.blocks import in_threads
 
@@ -109,7 +109,7 @@ def _most_correlated(counts: _Counts, items: IntArray, k: int) -> tuple[IntArray
     return sources, in_common
 
 
-def _common_of_neighbours(counts: _Counts, sources: IntArray, is_used: IntArray) -> FloatArray:
+def _common_of_neighbours(counts: _Counts, sources: IntArray, is_used: BoolArray) -> FloatArray:
     """Users in common of all pairs of an item's neighbours, shape (items, k, k); zero for places that are not used."""
     if counts.common is not None:
         pairs = counts.common[sources[:, :, None], sources[:, None, :]].astype(np.float64)

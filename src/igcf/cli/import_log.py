@@ -1,0 +1,78 @@
+"""`igcf import`: a whole log into the store of a service."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from igcf.cli.columns import LogFormat, column_options
+from igcf.cli.output import console, emit_json, note
+from igcf.progress import show_progress
+
+if TYPE_CHECKING:
+    from igcf.service.store.importing import Imported
+
+
+@click.command("import")
+@click.argument("log", metavar="LOG")
+@click.option("--store", required=True, help="SQLite file, or postgresql://USER:PASSWORD@HOST/DB.")
+@click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder of the model that is served.")
+@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@column_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def import_log(log: str, store: str, model: Path, data_dir: str | None, log_format: LogFormat, as_json: bool) -> None:
+    """Store the reactions of LOG as what its users did before they met the service.
+
+    LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. An import that was stopped
+    is simply repeated: a reaction that is stored already is not stored again.
+
+    \b
+    Examples:
+      igcf import ratings.csv --store igcf.db --model model/
+      igcf import ml-1m --store postgresql://igcf:secret@db/igcf --model model/
+      igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
+    """
+    started = time.perf_counter()
+    done, unknown = import_into(store, model, log, data_dir, log_format)
+    seconds = time.perf_counter() - started
+    if as_json:
+        figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
+        emit_json({"store": store, **figures, "unknown_items": unknown, "seconds": seconds})
+
+
+def import_into(
+    store: str, model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
+) -> "tuple[Imported, int]":
+    """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
+    from igcf.data import load_dataset
+    from igcf.model.files import load_model, model_id
+    from igcf.service.store.importing import import_interactions
+    from igcf.service.store.store import Store
+
+    items = set(load_model(model).item_ids)
+    columns, separator = (None, None) if log_format is None else log_format
+    data = load_dataset(log, data_dir, columns=columns, separator=separator)
+    if data.layout is not None:
+        note(data.layout.sentence)
+    opened = Store(store)
+    try:
+        started = time.perf_counter()
+        with show_progress() as report:
+            done = import_interactions(
+                opened.database, data, model_id(model), lambda count: report("reactions stored", count, len(data))
+            )
+        seconds = time.perf_counter() - started
+        name = opened.database.name
+    finally:
+        opened.close()
+    unknown = sum(item_id not in items for item_id in data.item_ids)
+    console.print(
+        f"{escape(data.name)}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "
+        f"{escape(name)}; {seconds:.1f} s, {done.reactions / max(seconds, 1e-9):,.0f} reactions a second",
+        highlight=False,
+    )
+    if unknown:
+        console.print(f"{unknown:,} items are not in the model; their reactions wait for one that knows them")
+    return done, unknown

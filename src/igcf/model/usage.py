@@ -1,0 +1,71 @@
+"""How a model is used: what it ranks by, how it explores, and how its chances are calibrated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from igcf.errors import ModelError
+
+HIT, LIKING = 0.0, 1.0
+"""Objectives: the item is seen and liked (the paper's protocol); it is liked, if it is seen."""
+SOUND_FROM = 0.5
+"""From this objective on, learning is monotone in full (docs/maths.md, section Monotone learning)."""
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """A policy by name, with the exploration `nu` of `ucb`."""
+
+    name: str = "ucb"
+    nu: float = 0.5
+
+    def changed(self, name: str | None, nu: float | None) -> "PolicyChoice":
+        """Return the choice with what the caller says instead; None leaves it as it is."""
+        return PolicyChoice(self.name if name is None else name, self.nu if nu is None else nu)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Numbers that turn what a belief says of z, the logit of liking an item, into a chance that comes true."""
+
+    slope: float = 1.0
+    """Factor on the mean of z."""
+    shift: float = 0.0
+    """Added after that."""
+    spread: float = 1.0
+    """Factor on the standard deviation of z."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers under which a better expectation would be a smaller chance."""
+        if not (all(map(isfinite, (self.slope, self.shift, self.spread))) and self.slope > 0 and self.spread >= 0):
+            raise ModelError(f"a calibration needs finite numbers, slope > 0 and spread >= 0, got {self}")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What training decided about the use of a model; a model that says nothing of it is used as the paper does."""
+
+    objective: float = HIT
+    """Weight of `liked, if seen` in what is ranked by, against `seen and liked`: 0 is hit, 1 is liking."""
+    policy: PolicyChoice = field(default_factory=PolicyChoice)
+    calibration: Calibration = field(default_factory=Calibration)
+    is_ordered: bool = False
+    """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether learning is monotone in full: failures and missing reactions are bound too."""
+        return self.objective >= SOUND_FROM
+
+    def __post_init__(self) -> None:
+        """Refuse an objective that is no weight."""
+        if not 0.0 <= self.objective <= 1.0:
+            raise ModelError(f"objective must lie between 0 (hit) and 1 (liking), got {self.objective}")
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
+        """Build it from what `asdict` gave; what is missing has its default."""
+        policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
+        objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
+        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered)

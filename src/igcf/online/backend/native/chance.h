@@ -1,0 +1,94 @@
+/* Chances of the few items that are shown, as lists; igcf.online.chance does the same for many items. */
+#ifndef IGCF_CHANCE_H
+#define IGCF_CHANCE_H
+#include "belief.h"
+#include "buffers.h"
+
+static const double WIDTH = 1.2815515655446004, EIGHTH_OF_PI = 0.39269908169872414; /* igcf.online.chance.WIDTH */
+
+struct chance {
+    double chance, low, high;
+};
+
+/* The chance with the interval whose logits are middle -+ half, widened to contain it. */
+INLINE struct chance chance_around(double chance, double middle, double half) {
+    double low = sigmoid(middle - half), high = sigmoid(middle + half);
+    return (struct chance){chance, low < chance ? low : chance, high > chance ? high : chance};
+}
+
+/* Three lists of chances: [chance], [low], [high]. */
+static PyObject* as_lists(const struct chance* chances, Py_ssize_t k) {
+    PyObject* columns[3] = {PyList_New(k), PyList_New(k), PyList_New(k)};
+    int is_good = columns[0] && columns[1] && columns[2];
+    for (Py_ssize_t i = 0; is_good && i < k; i++) {
+        double numbers[3] = {chances[i].chance, chances[i].low, chances[i].high};
+        for (int column = 0; is_good && column < 3; column++) {
+            PyObject* number = PyFloat_FromDouble(numbers[column]);
+            is_good = number && PyList_SetItem(columns[column], i, number) == 0;
+        }
+    }
+    PyObject* found = is_good ? PyTuple_Pack(3, columns[0], columns[1], columns[2]) : NULL;
+    for (int column = 0; column < 3; column++) Py_XDECREF(columns[column]);
+    return found;
+}
+
+/* The rows of a list, checked; -1 with an error set where it is too long or names no item. */
+static Py_ssize_t open_rows(PyObject* list, Py_ssize_t n, Py_ssize_t* rows) {
+    Py_ssize_t k = PyList_Size(list);
+    if (k > MOST_SELECTED) do_not_fit("rows and room");
+    for (Py_ssize_t i = 0; i < k && k <= MOST_SELECTED; i++) {
+        rows[i] = PyLong_AsSsize_t(PyList_GetItem(list, i));
+        if (PyErr_Occurred()) return -1;
+        if (rows[i] < 0 || rows[i] >= n) {
+            do_not_fit("rows and items");
+            return -1;
+        }
+    }
+    return PyErr_Occurred() ? -1 : k;
+}
+
+/* (rows, z, variances, slope, shift, spread): the logit is z. */
+static PyObject* py_chances_of_logits(PyObject* module, PyObject* args) {
+    PyObject *rows_, *z_, *variances_;
+    double slope, shift, spread;
+    if (!PyArg_ParseTuple(args, "OOOddd", &rows_, &z_, &variances_, &slope, &shift, &spread)) return NULL;
+    struct arrays arrays = {.count = 0};
+    struct chance found[MOST_SELECTED];
+    Py_ssize_t rows[MOST_SELECTED], k = -1, n = 0;
+    const float *z = open_array(&arrays, z_, FLOAT32, ANY_LENGTH, READ, "z"), *variances = NULL;
+    if (z) n = length_of(last_of(&arrays));
+    if (z && (variances = open_array(&arrays, variances_, FLOAT32, n, READ, "variances"))) k = open_rows(rows_, n, rows);
+    for (Py_ssize_t i = 0; i < k; i++) {
+        double mean = z[rows[i]], variance = variances[rows[i]], wide = slope * spread;
+        double middle = slope * mean + shift;
+        double chance = sigmoid(middle / sqrt(1.0 + EIGHTH_OF_PI * wide * wide * variance));
+        found[i] = chance_around(chance, middle, wide * WIDTH * sqrt(variance));
+    }
+    close_arrays(&arrays);
+    return k < 0 ? NULL : as_lists(found, k);
+}
+
+/* (rows, means, stds, noise, line): the reward is a value, which satisfies from `line` on. */
+static PyObject* py_chances_of_values(PyObject* module, PyObject* args) {
+    PyObject *rows_, *means_, *stds_, *noise_;
+    double line;
+    if (!PyArg_ParseTuple(args, "OOOOd", &rows_, &means_, &stds_, &noise_, &line)) return NULL;
+    struct arrays arrays = {.count = 0};
+    struct chance found[MOST_SELECTED];
+    Py_ssize_t rows[MOST_SELECTED], k = -1;
+    const double* noise = open_array(&arrays, noise_, FLOAT64, ANY_LENGTH, READ, "noise");
+    if (noise) k = open_rows(rows_, length_of(last_of(&arrays)), rows);
+    if (k >= 0 && (PyList_Size(means_) != k || PyList_Size(stds_) != k)) k = do_not_fit("means and rows") - 1;
+    for (Py_ssize_t i = 0; i < k; i++) {
+        double own = noise[rows[i]], mean = PyFloat_AsDouble(PyList_GetItem(means_, i));
+        double std = PyFloat_AsDouble(PyList_GetItem(stds_, i)), inside = 1.0 / sqrt(2.0 * own);
+        double chance = 0.5 * (1.0 + erf((mean - line) / sqrt(2.0 * (std * std + own))));
+        double low = 0.5 * (1.0 + erf((mean - WIDTH * std - line) * inside));
+        double high = 0.5 * (1.0 + erf((mean + WIDTH * std - line) * inside));
+        found[i] = (struct chance){chance, low < chance ? low : chance, high > chance ? high : chance};
+    }
+    close_arrays(&arrays);
+    return k < 0 || PyErr_Occurred() ? NULL : as_lists(found, k);
+}
+
+#endif

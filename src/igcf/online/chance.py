@@ -1,0 +1,146 @@
+"""The chance that an item satisfies the user, if they react to it (docs/maths.md, section Chance)."""
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from igcf.arrays import FloatArray, IntArray
+from igcf.model import Model
+from igcf.model.channel import sigmoid
+from igcf.online import backend
+from igcf.online.backend.numpy_chance import WIDTH, Columns, chances_around, logit_chances
+from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
+from igcf.online.belief import Belief
+
+if TYPE_CHECKING:
+    from igcf.online.engine import ScoringEngine
+
+Form = Literal["liked", "ratio", "probability", "value"]
+CLIPPED = 0.005
+"""Smallest and, from 1, largest probability whose logit is taken."""
+
+
+class Chances(NamedTuple):
+    """Chances of some items and the ends of their 80 % intervals, arrays of equal length; low <= chance <= high."""
+
+    chance: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class ChanceScale:
+    """How the chances of a model follow from a belief, depending on what the model can tell.
+
+    - `liked`: a logistic channel says whether an item is liked, if seen: z ~ N(m, v) is the logit.
+    - `ratio`: linear channels of success and exposure: the expected successes per exposure.
+    - `probability`: the expected reward itself is a probability; also where every reaction is a success, so that the
+      chance is that of a reaction.
+    - `value`: the reward is a value with Gaussian noise: the probability that it reaches the threshold.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.form: Form
+        self.channels: tuple[int, ...] = ()
+        """Numbers of the channels that the chance is read from; none where it is the expected reward."""
+        reward, calibration = model.reward, model.calibration
+        self._numbers = calibration.slope, calibration.shift, calibration.spread
+        self._noise, self._line = model.item_noise, float(reward.of(reward.threshold))
+        is_every_reaction_a_success = reward.threshold <= reward.low
+        liked, success, exposed = (self._channel(*kind) for kind in KINDS)
+        if reward.kind in ("raw", "scaled"):
+            self.form = "value"
+        elif liked is not None and not is_every_reaction_a_success:
+            self.form, self.channels = "liked", (liked,)
+        elif success is not None and exposed is not None and not is_every_reaction_a_success:
+            self.form, self.channels = "ratio", (success, exposed)
+            self.prior_ratio = self._prior_ratio()
+        else:
+            self.form = "probability"
+
+    def _channel(self, link: str, kind: str) -> int | None:
+        """The first channel of this link and kind at the model's own threshold."""
+        found = (
+            number
+            for number, channel in enumerate(self.model.channels)
+            if (channel.link, channel.reward.kind) == (link, kind)
+            and (kind == "exposed" or channel.reward.threshold == self.model.reward.threshold)
+        )
+        return next(found, None)
+
+    def _prior_ratio(self) -> FloatArray:
+        """Successes per exposure of every item in the population."""
+        success, exposed = (
+            self.model.channels[number].vectors @ self.model.prior_mean[self.model.channels[number].span]
+            for number in self.channels
+        )
+        return np.clip((success + 1e-9) / np.where(np.abs(exposed + 2e-9) > 1e-12, exposed + 2e-9, 1.0), 0.02, 0.98)
+
+    def of_shown(self, engine: "ScoringEngine", rows: list[int], means: list[float], stds: list[float]) -> Columns:
+        """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
+        if self.form == "value":
+            return backend.loops.chances_of_values(rows, means, stds, self._noise, self._line)
+        if self.form == "liked" and (moments := engine.tracked_z(self.channels[0])):
+            return backend.loops.chances_of_logits(rows, *moments, *self._numbers)
+        chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
+        return chance.tolist(), low.tolist(), high.tolist()
+
+    def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
+        """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
+        if self.form == "liked":
+            return self.from_logit(*engine.z_moments_at(self.channels[0], rows))
+        if self.form == "ratio":
+            return self._from_ratio(engine.belief_means[0], engine.belief_covs[0], rows)
+        return self.from_expectation(rows, means, stds**2)
+
+    def of_belief(self, belief: Belief, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
+        """Compute the same from a belief alone, in double precision."""
+        if self.form == "liked":
+            channel = self.model.channels[self.channels[0]]
+            own = Belief(belief.mean[channel.span], belief.cov[channel.span, channel.span])
+            z, std = own.moments(channel.vectors[rows])
+            return self.from_logit(z, std**2)
+        if self.form == "ratio":
+            return self._from_ratio(belief.mean, belief.cov, rows)
+        return self.from_expectation(rows, means, stds**2)
+
+    def from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike) -> Chances:
+        """Chances from the mean and variance of the logit, before calibration."""
+        return Chances(*logit_chances(m, v, *self._numbers))
+
+    def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
+        """Chances where they follow from the expected rewards: a mean probability needs no further averaging."""
+        if self.form == "value":
+            return self._from_value(rows, means, variances)
+        p = np.clip(np.asarray(means, dtype=np.float64), CLIPPED, 1.0 - CLIPPED)
+        return self._from_probability(p, np.asarray(variances, dtype=np.float64))
+
+    def _from_probability(self, p: FloatArray, variances: FloatArray) -> Chances:
+        slope, shift, spread = self._numbers
+        middle = slope * np.log(p / (1.0 - p)) + shift
+        half = slope * spread * WIDTH * np.sqrt(variances) / (p * (1.0 - p))
+        return Chances(*chances_around(sigmoid(middle), middle, half))
+
+    def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
+        """Expected successes per exposure, drawn toward the population's own ratio."""
+        exposure = np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR
+        success = np.maximum(z_success, 0.0) + EXPOSURE_FLOOR * self.prior_ratio[rows]
+        return np.asarray(np.clip(success / exposure, CLIPPED, 1.0 - CLIPPED))
+
+    def _from_ratio(self, mean: FloatArray, cov: FloatArray, rows: IntArray) -> Chances:
+        success, exposed = (self.model.channels[number] for number in self.channels)
+        xs, xe = success.vectors[rows].astype(np.float64), exposed.vectors[rows].astype(np.float64)
+        own_mean, own_cov = mean[success.span], cov[success.span, success.span]
+        z_exposed = xe @ own_mean
+        r = self.ratio(xs @ own_mean, z_exposed, rows)
+        x = (xs - r[:, None] * xe) / (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
+        return self._from_probability(r, np.maximum(np.einsum("kd,de,ke->k", x, own_cov, x), 0.0))
+
+    def _from_value(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
+        stds = np.sqrt(variances)
+        columns = backend.loops.chances_of_values(rows.tolist(), means.tolist(), stds.tolist(), self._noise, self._line)
+        return Chances(*map(np.array, columns))
+
+
+KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))

@@ -1,0 +1,256 @@
+"""How a trained model is to be used: its policy and the calibration of its chances, decided on validation users.
+
+Users are played as in the protocol `observed`: only items to which they really reacted are available, so that every
+shown item gets its true reaction. Where every reaction is a success that would tell nothing, so all are available.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.model import Model
+from igcf.model.channel import sigmoid
+from igcf.model.usage import Calibration, PolicyChoice
+from igcf.online import Greedy, ModelLearner, Ucb, replay
+from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
+from igcf.online.chance import CLIPPED, ChanceScale
+
+ROUNDS = 40
+LEAST_REACTIONS = (60, 20, 8)
+"""Numbers of reactions that the users of a choice have, the first that enough of them reach."""
+ENOUGH_USERS = 5
+LOOKS = (0, 5, 10, 20, 30)
+"""Rounds before which the number of successes among the best available items is predicted."""
+COUNTED = 10
+"""Items of such a prediction."""
+DRAWS = 300
+LEVEL = 0.8
+SPREADS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
+NUS = (0.0, 0.1, 0.3)
+MARGIN = 2.5
+"""Standard errors by which a policy that explores must be better than one that does not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The logits of each user's best available items before a round, and how many of these items satisfied."""
+
+    mean: FloatArray
+    """Means, shape (users, items)."""
+    cov: FloatArray
+    """Covariances, shape (users, items, items)."""
+    count: IntArray
+    """Successes, shape (users,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What a model said of the items that it showed, and what came of them; arrays of shape (users, rounds)."""
+
+    mean: FloatArray
+    """Mean of the logit that the chance is read from, before calibration."""
+    variance: FloatArray
+    """Its variance, where the chance depends on it; zero where the mean is one of a probability."""
+    is_success: BoolArray
+    looks: tuple[Look, ...]
+
+
+class LogitRecorder:
+    """Learner that records what another one believes of what it shows."""
+
+    def __init__(self, learner: ModelLearner, truth: Float32Array) -> None:
+        self.learner, self._scale = learner, ChanceScale(learner.model)
+        self._is_satisfying = truth >= learner.model.reward.threshold
+        self._n_begun = 0
+        self.shown: list[tuple[FloatArray, FloatArray]] = []
+        self.looks: dict[int, list[Look]] = {}
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Begin with the next block of users."""
+        self.learner.begin(n_users, rng=rng)
+        self._users = np.arange(self._n_begun, self._n_begun + n_users)
+        self._n_begun += n_users
+        self._round = 0
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """Select items after recording what is believed of them."""
+        if self._round in LOOKS and self._scale.form in ("liked", "ratio"):
+            n = min(COUNTED, int(available.sum(axis=1).min()))
+            means = np.where(available, self.learner.engine.means, -np.inf)
+            best = np.argsort(-means, axis=1, kind="stable")[:, :n]
+            mean, cov = logit_moments(self._scale, self.learner, best)
+            count = self._is_satisfying[self._users[:, None], best].sum(axis=1)
+            self.looks.setdefault(self._round, []).append(Look(mean, cov, count))
+        self._round += 1
+        rows = self.learner.select(available, k)
+        mean, cov = logit_moments(self._scale, self.learner, rows[:, :1])
+        self.shown.append((mean[:, 0], cov[:, 0, 0] if self._scale.form == "liked" else np.zeros(len(cov))))
+        return rows
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """Pass the reactions on to the watched learner."""
+        self.learner.observe(rows, values)
+
+
+def logit_moments(scale: ChanceScale, learner: ModelLearner, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Means (users, k) and covariances (users, k, k) of the logits that the chances of some items are read from."""
+    model, engine = scale.model, learner.engine
+    if scale.form == "probability":
+        p = np.clip(np.take_along_axis(engine.means, rows, axis=1).astype(np.float64), CLIPPED, 1.0 - CLIPPED)
+        return np.log(p / (1.0 - p)), np.zeros((*rows.shape, rows.shape[1]))
+    first = model.channels[scale.channels[0]]
+    own_means, own_covs = engine.belief_means[:, first.span], engine.belief_covs[:, first.span, first.span]
+    x = first.vectors[rows].astype(np.float64)
+    mean = np.einsum("ukd,ud->uk", x, own_means)
+    if scale.form == "ratio":
+        exposed = model.channels[scale.channels[1]].vectors[rows].astype(np.float64)
+        z_exposed = np.einsum("ukd,ud->uk", exposed, own_means)
+        r = scale.ratio(mean, z_exposed, rows)
+        mean = np.log(r / (1.0 - r))
+        slope = 1.0 / ((np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR) * r * (1.0 - r))
+        x = slope[..., None] * (x - r[..., None] * exposed)
+    return mean, x @ own_covs @ x.transpose(0, 2, 1)
+
+
+def users_to_play(truth: Float32Array) -> tuple[Float32Array, int]:
+    """Select the users with enough reactions, and the rounds that all of them can be played; 0 where nobody can be."""
+    counts = (~np.isnan(truth)).sum(axis=1)
+    for least in LEAST_REACTIONS:
+        own = truth[counts >= least]
+        if len(own) >= ENOUGH_USERS:
+            return own, min(ROUNDS, int(counts[counts >= least].min()) // 2)
+    return truth[:0], 0
+
+
+def play_observed(learner: ModelLearner, truth: Float32Array, rounds: int, *, is_observed: bool = True) -> Played:
+    """Play users for some rounds and record what was believed; all items are available unless `is_observed`."""
+    recorder = LogitRecorder(learner, truth)
+    shown = replay(recorder, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
+    per_block = [recorder.shown[start : start + rounds] for start in range(0, len(recorder.shown), rounds)]
+    mean, variance = (
+        np.concatenate([np.stack([each[part] for each in block], axis=1) for block in per_block]) for part in (0, 1)
+    )
+    looks = tuple(
+        Look(*(np.concatenate([getattr(look, name) for look in parts]) for name in ("mean", "cov", "count")))
+        for parts in recorder.looks.values()
+    )
+    return Played(mean, variance, learner.model.reward.is_satisfied(shown.values[:, :, 0]), looks)
+
+
+def calibrated(model: Model, truth: Float32Array) -> Calibration:
+    """Return the calibration of a model's chances on validation users; the neutral one where nothing can be told."""
+    form = ChanceScale(model).form
+    own, rounds = users_to_play(truth)
+    if form == "value" or rounds == 0:
+        return Calibration()
+    is_observed = model.reward.threshold > model.reward.low
+    rounds = rounds if is_observed else min(ROUNDS, max(model.n_items // 4, 1))
+    return fit_calibration(play_observed(ModelLearner(model, _policy(model)), own, rounds, is_observed=is_observed))
+
+
+def fit_calibration(played: Played) -> Calibration:
+    """Fit slope and shift by maximum likelihood for each spread; take the spread whose 80 % intervals of counts hold.
+
+    The likelihood is that of the reactions to shown items, so that it knows how a best item is chosen: by being
+    overrated.
+    """
+    best: tuple[float, Calibration] | None = None
+    for spread in SPREADS if played.looks else (1.0,):
+        found = _slope_and_shift(played, spread)
+        if not played.looks:
+            return found
+        rng = np.random.default_rng(0)
+        miss = abs(coverage(np.concatenate([places(look, found, rng=rng) for look in played.looks])) - LEVEL)
+        if best is None or miss <= best[0]:
+            best = miss, found
+    return Calibration() if best is None else best[1]
+
+
+def _slope_and_shift(played: Played, spread: float) -> Calibration:
+    from scipy.optimize import minimize
+
+    y = played.is_success
+
+    def loss(numbers: FloatArray) -> float:
+        p = np.clip(
+            chance_of(played, Calibration(max(float(numbers[0]), 0.05), float(numbers[1]), spread)), 1e-9, 1 - 1e-9
+        )
+        return float(-np.log(np.where(y, p, 1.0 - p)).mean() + 1e-4 * ((numbers[0] - 1.0) ** 2 + numbers[1] ** 2))
+
+    slope, shift = minimize(loss, [1.0, 0.0], method="Nelder-Mead").x
+    return Calibration(max(float(slope), 0.05), float(shift), spread)
+
+
+def chance_of(played: Played, calibration: Calibration) -> FloatArray:
+    """Return the chances of the shown items, shape (users, rounds)."""
+    scale = np.sqrt(1.0 + np.pi / 8.0 * (calibration.slope * calibration.spread) ** 2 * played.variance)
+    return sigmoid((calibration.slope * played.mean + calibration.shift) / scale)
+
+
+def places(look: Look, calibration: Calibration, *, rng: np.random.Generator) -> FloatArray:
+    """Return where each user's number of successes lies in its predicted distribution, 0 to 1, randomised.
+
+    The distribution is that of draws of the user's vector, which all items share, and of every item's success.
+    """
+    size, axes = np.linalg.eigh(look.cov)
+    root = axes * np.sqrt(np.maximum(size, 0.0))[:, None, :]
+    noise = rng.standard_normal((len(look.mean), DRAWS, look.mean.shape[1]))
+    z = look.mean[:, None] + calibration.spread * np.einsum("ukl,udl->udk", root, noise)
+    p = sigmoid(calibration.slope * z + calibration.shift)
+    drawn = (rng.random(p.shape) < p).sum(axis=2)
+    is_same = (drawn == look.count[:, None]).mean(axis=1)
+    return np.asarray((drawn < look.count[:, None]).mean(axis=1) + rng.random(len(is_same)) * is_same)
+
+
+def coverage(places: FloatArray, level: float = LEVEL) -> float:
+    """Return the share of counts within the central interval of this probability."""
+    return float((np.abs(places - 0.5) <= level / 2).mean())
+
+
+def observed_precision(model: Model, truth: Float32Array) -> float:
+    """Return the mean number of successes in the manner of `observed`; 0 where no user has enough reactions."""
+    own, rounds = users_to_play(truth)
+    return float(successes(model, own, rounds, 0.0, is_observed=True).mean()) if rounds else 0.0
+
+
+def successes(model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
+    """Return each user's number of successes under mean + nu * standard deviation."""
+    learner = ModelLearner(model, Ucb(nu) if nu else Greedy())
+    shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
+    return np.asarray(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).astype(np.float64))
+
+
+def chosen_policy(model: Model, truth: Float32Array, rounds: int) -> PolicyChoice:
+    """Return the exploration that is best on validation users, in the manner of the objective: none unless it pays.
+
+    `rounds` are those of a play in which everything is available, as for the objective hit.
+    """
+    is_observed = model.usage.is_sound
+    own = truth
+    if is_observed:
+        own, rounds = users_to_play(truth)
+    rounds = min(rounds, max(model.n_items // 4, 1))
+    if rounds == 0 or len(own) < ENOUGH_USERS:
+        return PolicyChoice("ucb", 0.0)
+    found = {nu: successes(model, own, rounds, nu, is_observed=is_observed) for nu in NUS}
+    best = 0.0
+    for nu in NUS[1:]:
+        gain = found[nu] - found[0.0]
+        error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
+        if gain.mean() > MARGIN * error and found[nu].mean() > found[best].mean():
+            best = nu
+    return PolicyChoice("ucb", best)
+
+
+def for_use(model: Model, truth: Float32Array | None, rounds: int) -> Model:
+    """Return the model with the policy and the calibration that validation users decide; neutral ones without them."""
+    usage = replace(model.usage, policy=PolicyChoice("ucb", 0.0), is_ordered=True)
+    if truth is None:
+        return model.used_as(usage)
+    usage = replace(usage, policy=chosen_policy(model, truth, rounds))
+    return model.used_as(replace(usage, calibration=calibrated(model.used_as(usage), truth)))
+
+
+def _policy(model: Model) -> Greedy | Ucb:
+    return Ucb(model.policy.nu) if model.policy.nu else Greedy()

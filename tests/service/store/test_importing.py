@@ -1,0 +1,150 @@
+"""Whole logs in the store: every reaction once, whatever happens in between."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from igcf.data import Interactions
+from igcf.service.store import NewEvent, Store, read_store
+from igcf.service.store.importing import import_interactions, logged_event_id
+from igcf.service.store.records import StoredBelief
+from igcf.service.store.tables import feedback, users
+
+
+def log(n_users: int = 40, n_items: int = 30, *, seed: int = 0) -> Interactions:
+    rng = np.random.default_rng(seed)
+    pairs = rng.permutation(n_users * n_items)[: n_users * n_items // 2]
+    values = rng.choice([0.5, 3.7, 5.0], len(pairs))
+    return Interactions.from_arrays(
+        [f"u{pair // n_items}" for pair in pairs], [f"item-{pair % n_items}" for pair in pairs], values,
+        rng.integers(1_000, 2_000_000_000, len(pairs)),
+    )  # fmt: skip
+
+
+def rows(store: Store) -> list[tuple[str, str, float, float]]:
+    query = sa.select(feedback.c.user_id, feedback.c.item_id, feedback.c.value, feedback.c.time)
+    return sorted(tuple(row) for row in store.database.read(lambda connection: connection.execute(query).all()))
+
+
+def expected(data: Interactions) -> list[tuple[str, str, float, float]]:
+    assert data.timestamps is not None
+    columns = (data.user_idx, data.item_idx, data.values, data.timestamps)
+    return sorted(
+        (data.user_ids[u], data.item_ids[i], float(str(v)), float(t)) for u, i, v, t in zip(*columns, strict=True)
+    )
+
+
+def test_a_log_is_stored_as_it_is_and_a_repetition_stores_nothing(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("igcf.service.store.importing.BATCH", 100)
+    store, data = Store(store_url), log()
+    seen: list[int] = []
+    first = import_interactions(store.database, data, "m", seen.append)
+    assert (first.users, first.reactions, first.stored) == (40, 600, 600)
+    assert seen[-1] == 600
+    assert len(seen) >= 5
+    assert rows(store) == expected(data)
+    assert import_interactions(store.database, data, "m").stored == 0
+    assert rows(store) == expected(data)
+    for user_id in data.user_ids:
+        events = store.events(user_id)
+        assert [event.revision for event in events] == list(range(1, len(events) + 1))
+        assert store.version(user_id)[1] == len(events)
+        assert {event.evidence for event in events} == {"logged"}
+    store.close()
+
+
+def test_an_import_comes_after_what_is_stored_and_removes_the_saved_belief(store_url: str) -> None:
+    store, data = Store(store_url), log()
+    event = NewEvent("e", "item-1", 5.0)
+    store.append("u1", [event], lambda *_: StoredBelief("m", b"belief", 2.0))
+    import_interactions(store.database, data, "m")
+    row = store.user("u1")
+    assert (row.belief, row.drift) == (None, 2.0)
+    assert [event.evidence for event in store.events("u1")][:2] == ["shown", "logged"]
+    assert store.version("u1")[1] == len(store.events("u1"))
+    store.forget("u1")
+    assert import_interactions(store.database, data, "m").stored == int((data.user_idx == 1).sum())
+    store.close()
+
+
+def test_the_id_of_a_logged_reaction_is_the_same_from_a_file_and_from_a_request() -> None:
+    value = float(np.float32(3.7))
+    assert logged_event_id("ann", "i", value, 12.0) == logged_event_id("ann", "i", 3.7, 12)
+    different = {
+        logged_event_id(*said)
+        for said in (("a", "b", 1.0, None), ("a", "b", 1.0, 0.0), ("a", "b", 2.0, None), ("b", "a", 1.0, None))
+    }
+    assert len(different) == 4
+
+
+def test_the_store_tells_logged_from_shown_and_from_ignored_when_it_is_learned_from(store_url: str) -> None:
+    store = Store(store_url)
+    learned = StoredBelief("m", None, 1.0)
+    events = [
+        NewEvent("a", "i1", 4.0, evidence="logged", time=10.0),
+        NewEvent("b", "i1", 2.0, time=20.0),
+        NewEvent("c", "i2", None),
+        NewEvent("d", "i3", None, evidence="skip"),
+        NewEvent("e", "i4", 5.0),
+        NewEvent("f", "i5", 3.0, evidence="logged"),
+    ]
+    store.append("ann", events, lambda *_: learned)
+    store.retract("ann", "e", "m")
+    found = read_store(store_url)
+    assert sorted(zip(found.items, found.evidence, strict=True)) == [
+        ("i1", "logged"),
+        ("i1", "reacted"),
+        ("i2", "ignored"),
+        ("i5", "logged"),
+    ]
+    assert found.sentence.startswith("store: 2 logged reactions and 1 reactions to shown items are learned from; 1 ")
+    data = found.interactions()
+    items = [data.item_ids[row] for row in data.item_idx]
+    assert dict(zip(items, data.values.tolist(), strict=True)) == {"i1": 2.0, "i5": 3.0}  # the latest, once
+    store.close()
+
+
+def test_an_import_that_is_killed_and_repeated_stores_every_reaction_once(
+    store_url: str, model_folder: Path, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    pairs = rng.choice(1_000 * 400, 100_000, replace=False)
+    lines = (f"{pair // 400},item-{pair % 400},{1 + pair % 5},{1_000 + pair}" for pair in pairs)
+    file = tmp_path / "log.csv"
+    file.write_text("user,item,value,timestamp\n" + "\n".join(lines))
+    command = [sys.executable, "-m", "igcf", "import", str(file), "--store", store_url, "--model", str(model_folder)]
+    store = Store(store_url)
+
+    def count(table: sa.Table) -> int:
+        query = sa.select(sa.func.count()).select_from(table)
+        return store.database.read(lambda connection: connection.execute(query).scalar_one())
+
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 60
+    while count(feedback) == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    half = count(feedback)
+    assert 0 < half < 100_000, "killed in the middle"
+    again = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    told = json.loads(again.stdout)
+    assert (told["reactions"], told["stored"]) == (100_000, 100_000 - half)
+    assert told["unknown_items"] == 200
+    assert count(feedback) == 100_000
+    assert count(users) == 1_000
+    distinct = sa.select(sa.func.count()).select_from(
+        sa.select(feedback.c.user_id, feedback.c.item_id).distinct().subquery()
+    )
+    assert store.database.read(lambda connection: connection.execute(distinct).scalar_one()) == 100_000
+    store.close()
