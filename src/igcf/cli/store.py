@@ -14,7 +14,14 @@ _STORE = click.option(
 
 @click.group()
 def store() -> None:
-    """Copy, put back and check the store of a service."""
+    """Copy, put back and check the store of a service.
+
+    \b
+    Examples:
+      igcf store backup copy.db --store igcf.db
+      igcf store restore copy.db --store new.db
+      igcf store check --store postgresql://igcf@db/igcf
+    """
 
 
 @store.command()
