@@ -1,4 +1,8 @@
-from igcf.tables import Table, as_latex, as_markdown, markdown_table, short_number
+from io import StringIO
+
+from rich.console import Console
+
+from igcf.tables import Table, as_latex, as_markdown, fitted, markdown_table, print_fitted, short_number
 
 TABLE = Table("Hits & misses", ("method", "P@10"), (("my_way", "50 %"), ("chance", "1 ± 2")), best=frozenset({(0, 1)}))
 
@@ -26,3 +30,25 @@ def test_latex_escapes_what_it_would_stumble_over() -> None:
 
 def test_numbers_keep_three_digits() -> None:
     assert [short_number(value) for value in (1234.5, 99.99, 0.012345)] == ["1,234", "100", "0.0123"]
+
+
+def test_a_table_wider_than_the_terminal_is_divided_and_no_cell_shortened() -> None:
+    header = ("method", *(f"P@{t}" for t in range(10, 22)))
+    rows = tuple((f"method-{row}", *(f"{row + t:.4f} ± 0.1234" for t in range(12))) for row in range(10))
+    table = Table("wide", header, rows, frozenset({(3, 1), (4, 12)}))
+    parts = fitted(table, 80)
+    assert [part.title for part in parts] == ["wide", *[""] * (len(parts) - 1)]
+    assert [name for part in parts for name in part.header[1:]] == list(header[1:])
+    assert all(row[0] == f"method-{number}" for part in parts for number, row in enumerate(part.rows))
+    assert (3, 1) in parts[0].best
+    assert sum(len(part.best) for part in parts) == 2
+    console = Console(width=80, file=StringIO(), force_terminal=False)
+    print_fitted(table, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, printed.splitlines())) <= 80
+    assert all(cell in printed for row in rows for cell in row)
+
+
+def test_the_columns_that_tell_what_a_row_is_about_are_repeated() -> None:
+    table = Table("", ("method", "against", "p", "q"), (("a", "b", "0.1", "0.2"),), n_keys=2)
+    assert [part.header for part in fitted(table, 25)] == [("method", "against", "p"), ("method", "against", "q")]

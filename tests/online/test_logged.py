@@ -120,6 +120,10 @@ class Recorded:
         self.vectors, self.read = vectors, 0
 
     def __getitem__(self, rows: Any) -> Any:
+        return self.take(rows)
+
+    def take(self, rows: Any, axis: int = 0) -> Any:
+        assert axis == 0
         self.read += len(rows)
         return self.vectors[rows]
 

@@ -173,6 +173,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     success = success_in(data, satisfied)
     if protocol == "observed":
         chosen = None if methods == DEFAULT_METHODS else names
+        for line in told(data, success):
+            note(line)
         evaluate_observed(data, chosen, success.threshold, rounds, split, common)
         return
     setup = setup_for(

@@ -39,25 +39,22 @@ def csv_frame(path: Path, columns: Columns, *, separator: str | None = None) -> 
 
     As text an id such as `007` keeps its zeros, and a bad value can be shown as it stands.
     """
-    sample, separator, has_header = text_sample(path, separator, columns)
+    sample, separator, has_header = text_sample(path, separator)
     layout = replace(find_layout(sample, columns, str(path)), separator=separator, has_header=has_header)
     wanted = [name for name in sample.columns if name in layout.wanted()]
     return text_table(path, str(path), separator=separator, wanted=wanted, has_header=has_header), layout
 
 
-def text_sample(
-    path: Path, separator: str | None = None, columns: Columns | None = None
-) -> tuple[pl.DataFrame, str, bool]:
+def text_sample(path: Path, separator: str | None = None) -> tuple[pl.DataFrame, str, bool]:
     """Return the first rows of a text file, its separator, and whether it has a header; without, columns are 1, 2 ...
 
-    There is none where the first row holds a number and no common name of a column, and none that the caller names.
+    There is none where the first row holds a number and no common name of a column.
     """
     check_readable(path)
     lines = _first_lines(path)
     found = separator or _separator(lines) or ENDINGS.get(_ending(path)) or ","
     rows = [_cells(line, found) for line in lines]
-    asked = [] if columns is None else [columns.user, columns.item, columns.value, columns.timestamp, columns.kind]
-    has_header = any(is_known_name(cell) or cell in asked for cell in rows[0]) or not any(map(_is_number, rows[0]))
+    has_header = any(is_known_name(cell) for cell in rows[0]) or not any(map(_is_number, rows[0]))
     names = rows[0] if has_header else [str(place) for place in range(1, len(rows[0]) + 1)]
     other = next((sign for sign in SEPARATORS if sign in lines[0] and sign != found), None)
     if len(names) == 1 and other is not None:
@@ -150,21 +147,23 @@ def text_table(
     if separator == "::":
         content = content if isinstance(content, bytes) else _content(content)
         content, separator = content.replace(DOUBLE_COLON, UNIT_SEPARATOR), UNIT_SEPARATOR.decode()
-    places = None if wanted is None else list(wanted) if has_header else [int(name) - 1 for name in wanted]
+    places = None if wanted is None or has_header else sorted(int(name) - 1 for name in wanted)
     try:
         frame = pl.read_csv(
             BytesIO(content) if isinstance(content, bytes) else content,
             separator=separator,
             has_header=has_header,
             quote_char='"' if has_quotes else None,
-            columns=places,
+            columns=places if wanted is None or not has_header else list(wanted),
             infer_schema=False,
         )
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         expected = "" if names is None else f"; expected {', '.join(names)} in each row"
         raise DataError(f"{source} cannot be read as CSV: {first_line(error)}{expected}") from error
     if names is None:
-        return frame if has_header else frame.rename(lambda name: name.removeprefix("column_"))
+        if not has_header:
+            frame.columns = [str(place + 1) for place in (range(frame.width) if places is None else places)]
+        return frame
     if len(frame.columns) < 3:
         raise DataError(f"{source} has {len(frame.columns)} columns; expected {', '.join(names)}")
     return frame.rename(dict(zip(frame.columns, names, strict=False)))

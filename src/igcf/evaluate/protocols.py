@@ -68,6 +68,9 @@ class Setup:
     @property
     def sentence(self) -> str:
         """One line for people: how long, with whom, and how they were chosen."""
+        if self.protocol == "known-users":
+            users = f"at most {self.n_users} known users of at least {self.min_reactions} reactions"
+            return f"experiment: {self.sessions[0].slate} items ranked once for {users}"
         lengths = " and ".join(
             f"{each.rounds} rounds" + (f" of {each.slate} items" if each.slate > 1 else "") for each in self.sessions
         )

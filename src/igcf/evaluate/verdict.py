@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from igcf.evaluate import known_users
 from igcf.evaluate.protocols import primary_metric
 from igcf.evaluate.results import Results, user_scores
 from igcf.evaluate.significance import compare, corrected
@@ -52,14 +53,18 @@ class Verdict:
 def verdict(results: Results) -> Verdict:
     """Compare the best method with all others, user by user."""
     session = results.sessions[0]
-    curve = primary_metric(session)
+    curve, t = primary_metric(session), session.rounds
+    what = "satisfied items" if curve == "precision" else f"nDCG of {session.slate} items"
+    unit = f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
+    if results.setup.protocol == "known-users":
+        curve, largest = known_users.COMPARED[0]
+        t = min(largest, session.slate)
+        unit = f"{curve}@{t}"
     rows = {method: results.rows_of(method, session) for method in results.methods}
-    scores = {method: user_scores(own, curve, session.rounds) for method, own in rows.items()}
+    scores = {method: user_scores(own, curve, t) for method, own in rows.items()}
     means = {method: float(np.mean(list(each.values()))) for method, each in scores.items()}
     ranked = sorted(means, key=lambda method: -means[method])
     winner = ranked[0]
-    what = "satisfied items" if curve == "precision" else f"nDCG of {session.slate} items"
-    unit = f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
     found = []
     for other in ranked[1:]:
         users = sorted(scores[winner].keys() & scores[other].keys())

@@ -80,7 +80,7 @@ class LinearAbsence:
             rewards = channel.reward.of(record.values)
             told = np.flatnonzero(rewards)
             items = record.rows[told]
-            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors[items]
+            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors.take(items, axis=0)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
 
     def _precision(self, record: Record) -> FloatArray:
@@ -214,10 +214,8 @@ class _OwnTerms:
         parts, weights = [], []
         self._information = np.zeros(len(block.prior_mean))
         for channel in block.channels:
-            x, noise = channel.vectors[record.rows], channel.noise_var[record.rows]
-            rewards = channel.reward.of(record.values)
-            told = np.flatnonzero(rewards)
-            self._information += (rewards[told] / noise[told]) @ x[told]
+            x, noise = channel.vectors.take(record.rows, axis=0), channel.noise_var[record.rows]
+            self._information += (channel.reward.of(record.values) / noise).astype(np.float32) @ x
             weight = 1.0 - record.weight if channel in block.absent else 1.0
             if weight:
                 parts.append(x)
@@ -227,17 +225,22 @@ class _OwnTerms:
                 parts.append(channel.vectors[record.later])
                 weights.append(-record.weight / channel.noise_var[record.later])
         self.is_curved = bool(parts)
-        self._x = np.concatenate(parts).astype(np.float64) if parts else np.zeros((0, len(block.prior_mean)))
-        self._weights = np.concatenate(weights) if weights else np.zeros(0)
+        self._x = np.concatenate(parts) if parts else np.zeros((0, len(block.prior_mean)), dtype=np.float32)
+        self._weights = np.concatenate(weights).astype(np.float32) if weights else np.zeros(0, dtype=np.float32)
 
     def gradient(self, user: FloatArray) -> FloatArray:
         """Return the gradient at a user's vector, shape (d,)."""
-        return np.asarray(self._information - (self._weights * sigmoid(self._x @ user)) @ self._x)
+        return np.asarray(self._information - (self._weights * self._probabilities(user)) @ self._x)
 
     def curvature(self, user: FloatArray) -> FloatArray:
         """Return minus the second derivative at a user's vector, shape (d, d)."""
-        p = sigmoid(self._x @ user)
-        return np.asarray((self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x)
+        p = self._probabilities(user)
+        square = (self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x
+        return np.asarray(square, dtype=np.float64)
+
+    def _probabilities(self, user: FloatArray) -> AnyFloatArray:
+        """The probability of success of every term, in single precision like the sums over all items."""
+        return sigmoid(np.asarray(self._x @ user.astype(np.float32)))
 
 
 def _shortened(step: FloatArray, frame: FloatArray) -> FloatArray:

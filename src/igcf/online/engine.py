@@ -72,7 +72,7 @@ class ScoringEngine:
         self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
         z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
         self._state: State = AtPrior(Moments(z, variances))
-        self._is_within_prior = True
+        self._is_within_prior: bool | None = True
         self._tighter_bounds: Arrays | None = None
         self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
@@ -150,7 +150,7 @@ class ScoringEngine:
         After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
         """
         query = Query(available, k, nu, make_rng)
-        if isinstance(self._state, Stale) and self._is_within_prior:
+        if isinstance(self._state, Stale) and self._has_bounds():
             covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
             z = tuple(each[0] for each in self._z())
             bounds = self._tighter_bounds or self._prior_moments.variances
@@ -183,13 +183,19 @@ class ScoringEngine:
         if self.n_users == 1:
             self.belief_means = np.array(belief.mean[None], order="C")
             self.belief_covs = np.array(belief.cov[None], order="C")
-            self._is_within_prior = belief.is_within(self.prior) if is_within_prior is None else is_within_prior
+            self._is_within_prior = is_within_prior
         else:
             self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
         self._state = Stale()
         self._tighter_bounds = None
         self.set_offset(offset, user)
+
+    def _has_bounds(self) -> bool:
+        """Whether the belief that was set is no wider than the prior, which is found out when it is first needed."""
+        if self._is_within_prior is None:
+            self._is_within_prior = self.belief().is_within(self.prior)
+        return self._is_within_prior
 
     def bound_variances(self, bounds: Arrays) -> None:
         """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.

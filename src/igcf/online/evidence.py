@@ -65,15 +65,14 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
     if not reactions:
         return None
     rows = model.item_rows([item_id for item_id, _ in reactions])
-    for item_id, value in reactions:
-        if value is None:
-            raise FeedbackError(
-                f"logged reaction to item {item_id!r} has no value; leave it out of the log, which says the same, "
-                "or give it as shown"
-            )
-    values = model.reward.checked_all([value for _, value in reactions])
+    values = [value for _, value in reactions]
+    if None in values:
+        raise FeedbackError(
+            f"logged reaction to item {reactions[values.index(None)][0]!r} has no value; leave it out of the log, "
+            "which says the same, or give it as shown"
+        )
     later = NO_ROWS if until is None or model.appeared is None else np.flatnonzero(model.appeared > until)
-    return logged_evidence(model).record(rows, values, later)
+    return logged_evidence(model).record(rows, model.reward.checked_all(values), later)
 
 
 def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Belief:
@@ -128,8 +127,10 @@ class LoggedEvidence:
 
     def record(self, rows: Sequence[int] | IntArray, values: npt.ArrayLike, later: Sequence[int] | IntArray) -> Record:
         """Return a record without repetitions: the last value of an item counts."""
-        of_item = dict(zip(np.asarray(rows).tolist(), np.asarray(values, dtype=np.float64).tolist(), strict=True))
-        items, numbers = np.array(list(of_item), dtype=np.int64), np.array(list(of_item.values()), dtype=np.float64)
+        items, numbers = np.array(rows, dtype=np.int64), np.array(values, dtype=np.float64)
+        if len(set(items.tolist())) < len(items):
+            of_item = dict(zip(items.tolist(), numbers.tolist(), strict=True))
+            items, numbers = np.array(list(of_item)), np.array(list(of_item.values()))
         own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS
         return Record(items, numbers, self.weight(numbers), own_later)
 

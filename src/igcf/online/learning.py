@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, covariance_root
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend import Evidence, Moments
@@ -112,11 +112,10 @@ def contributions(
     # M^-1 r = (r - X shift) / noise, where `shift` is how far the mean has moved: O(n d^2), and nothing of size n^2.
     # With S0 = L L' also a singular S0 will do: shift = L (1 + L' X' X L / noise)^-1 L' X' r / noise.
     surprise = rewards - X @ prior.mean
-    width, axes = np.linalg.eigh(prior.cov)
-    root = axes * np.sqrt(np.maximum(width, 0.0))
+    root = covariance_root(prior.cov)
     Z = X @ root
     weighted = Z.T / noise
-    shift = root @ np.linalg.solve(np.eye(len(width)) + weighted @ Z, weighted @ surprise)
+    shift = root @ np.linalg.solve(np.eye(Z.shape[1]) + weighted @ Z, weighted @ surprise)
     amounts = (X @ (prior.cov @ x) * ((surprise - X @ shift) / noise)).reshape(len(rows), -1).sum(axis=1)
     return float(x @ prior.mean), amounts
 

@@ -81,11 +81,11 @@ class ServiceSettings:
         for name, ceiling in CEILINGS.items():
             if getattr(self, name) > ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
+        if not self.skip_hours > 0:
+            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
         for name in ("body_timeout_s", "header_timeout_s", "send_timeout_s", "store_wait_s"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be a positive number of seconds, got {getattr(self, name)}")
-        if not self.skip_hours > 0:
-            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= nu <= self.max_nu < float("inf"):

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.errors import FeedbackError
 from igcf.model import Model, Reward
 from igcf.online import Belief, Recommender, Session
+from igcf.service.client import Client
 from igcf.service.context import ServiceContext
+from igcf.service.errors import EventConflictError
 from igcf.service.http.application import create_app
 from igcf.service.http.requests import RecommendAsk
 from igcf.service.serving.reading import user_state
@@ -262,3 +265,20 @@ def test_where_every_reaction_is_a_success_one_needs_no_value(open_service: Open
     told = client.get("/v1/model").json()
     assert told["reward"]["implicit"] is True
     assert told["satisfied"] == "satisfied: every reaction"
+
+
+def test_the_client_reports_history_skips_and_conflicts(client: TestClient) -> None:
+    with Client("http://testserver") as caller:
+        caller._http.close()
+        caller._http = client
+        told = caller.history("ann", [{"item": "item-1", "value": 5.0, "time": 10.0}, {"item": "item-2", "value": 1.0}])
+        assert (told.stored, told.revision) == (2, 2)
+        assert caller.skip("ann", "item-3").revision == 3
+        assert caller.feedback("ann", "item-4", 4.0, event_id="e").revision == 4
+        with pytest.raises(EventConflictError, match="stored with another reaction"):
+            caller.feedback("ann", "item-5", 4.0, event_id="e")
+        with pytest.raises(FeedbackError, match="'purchase' is not known"):
+            caller.feedback("ann", "item-5", kind="purchase")
+        state = caller.user("ann")
+        assert [each.evidence for each in state.history] == ["logged", "logged", "skip", "shown"]
+        assert 0 <= caller.explain("ann", "item-9").chance <= 1

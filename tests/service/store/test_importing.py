@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from igcf.service.store import NewEvent, Store, read_store
 from igcf.service.store.importing import import_interactions, logged_event_id
 from igcf.service.store.records import StoredBelief
 from igcf.service.store.tables import feedback, users
+from tests.service.processes import Server
 
 
 def log(n_users: int = 40, n_items: int = 30, *, seed: int = 0) -> Interactions:
@@ -148,3 +150,20 @@ def test_an_import_that_is_killed_and_repeated_stores_every_reaction_once(
     )
     assert store.database.read(lambda connection: connection.execute(distinct).scalar_one()) == 100_000
     store.close()
+
+
+@pytest.mark.slow
+def test_a_server_may_import_a_log_at_its_first_start(tmp_path: Path, model_folder: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("user,item,value\nann,item-1,5\nann,item-2,1\nbob,item-3,4\n")
+    for _ in range(2):
+        server = Server(model_folder, str(tmp_path / "store.db"), "--import", str(file)).wait_until_ready()
+        try:
+            state = httpx.get(f"{server.url}/v1/users/ann").json()
+        finally:
+            server.stop()
+        assert state["known"] is True
+        assert [(each["item"], each["evidence"]) for each in state["history"]] == [
+            ("item-1", "logged"),
+            ("item-2", "logged"),
+        ]

@@ -1,0 +1,21 @@
+from igcf.evaluate import evaluate
+from igcf.evaluate.verdict import verdict
+from tests.evaluate.worlds import log, setup
+
+
+def test_the_verdict_names_the_winner_its_lead_and_whether_it_is_chance() -> None:
+    results = evaluate(log(), setup(), ("random", "pop", "pca-gp"))
+    found = verdict(results)
+    last = str(results.sessions[0].rounds)
+    reached = {row.method: row.precision[last] for row in results.rows}
+    first, second = sorted(reached, key=lambda name: -reached[name])[:2]
+    assert (found.winner, found.runner_up) == (first, second)
+    assert abs(found.difference - (reached[first] - reached[second])) < 1e-9
+    assert found.sentence.startswith(f"{first} won: {reached[first]:.3f} satisfied items in {last} rounds")
+    assert ("is more than chance" if found.p_value < 0.05 else "may be chance") in found.sentence
+
+
+def test_against_nobody_nothing_is_won() -> None:
+    found = verdict(evaluate(log(), setup(), ("pop",)))
+    assert found.runner_up is None
+    assert "no other method to compare with" in found.sentence
