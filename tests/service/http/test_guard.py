@@ -241,7 +241,8 @@ def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     answer = client.post("/v1/users/ann/recommendations", json={"k": 3, "nu": 10}).json()
     for item, value in zip(answer["items"], (5, 1, None), strict=True):
         client.post("/v1/users/ann/feedback", json={"item": item["item"], "value": value, "event_id": item["item"]})
-    client.post("/v1/users/ann/feedback", json={"item": "item-1", "value": 5, "event_id": answer["items"][0]["item"]})
+    first = answer["items"][0]["item"]
+    client.post("/v1/users/ann/feedback", json={"item": first, "value": 5, "event_id": first})
     client.post("/v1/users/ann/recommendations")
     text = client.get("/metrics").text
     assert 'igcf_feedback_total{kind="satisfied"} 1.0' in text
