@@ -70,7 +70,14 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pretraining_shows_its_progress_unless_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     log = synthetic_catalogue(n_users=60, n_items=30)
-    quick: dict[str, Any] = {"iterations": 2, "logistic_dim": 2, "linear_dim": 2, "holdout": 0.0}
+    quick: dict[str, Any] = {
+        "iterations": 2,
+        "logistic_dim": 2,
+        "linear_dim": 2,
+        "holdout": 0.0,
+        "calibrated": False,
+        "neighbours": False,
+    }
     shown = {}
     for progress in (True, False):
         terminal = Terminal()
@@ -87,4 +94,6 @@ def test_a_function_is_called_after_every_step_instead() -> None:
     assert [(step.what, step.epoch, step.epochs) for step in steps] == [
         ("logistic expert", 1, 2),
         ("logistic expert", 2, 2),
+        ("calibrating the chance", 0, 1),
+        ("neighbours of items", 0, 1),
     ]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from igcf.baselines import method_named
-from igcf.baselines.igcf import FIT
+from igcf.baselines.igcf import FIT, OF_THE_PROTOCOL
 from igcf.config import RENAMED, ExpertsConfig
 from igcf.errors import ConfigError
 from igcf.model import Model, Term
@@ -74,9 +74,8 @@ def test_a_model_saved_under_old_names_of_settings_is_played_alike(tmp_path: Pat
 def test_the_defaults_are_those_of_the_experts() -> None:
     settings = METHOD.settings()
     assert {name: settings[name] for name in FIT} == FIT
-    assert ExpertsConfig(**FIT) == ExpertsConfig(
-        objective=0.0, calibrated=False
-    )  # the protocols count hits, and nobody is told a chance
+    # the protocols count hits of new users: nobody is told a chance, and nobody has a record
+    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(objective=0.0, calibrated=False, neighbours=False)
 
 
 def test_without_meta_nothing_is_known_about_the_population() -> None:
