@@ -29,7 +29,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run_on_a_log_of_ones_own(tmp_path: Path) -> None:
-    """Validate, pretrain, recommend and import as shown; `serve` and `curl` have tests of their own in tests/service."""
+    """Validate, pretrain, recommend and import as shown; `serve` and `curl` are tested in tests/service."""
     from igcf.data import synthetic_catalogue
 
     log = synthetic_catalogue(n_users=150, n_items=60)

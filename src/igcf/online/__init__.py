@@ -1,13 +1,15 @@
 """The online phase: beliefs, scoring, policies, sessions; never torch."""
 
+from igcf.online.answers import Contribution, Explanation, Recommendation
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, belief_from_logged
 from igcf.online.learning import learned, prior_belief
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy
+from igcf.online.recommender import Recommender
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
 from igcf.online.selection import top_k
-from igcf.online.session import Contribution, Explanation, Recommendation, Recommender, Session
+from igcf.online.session import Session
 
 __all__ = [
     "POLICIES",

@@ -1,152 +1,30 @@
 """One user being met: recommend, observe, explain."""
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from types import EllipsisType
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
-from igcf.model import Model
+from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation
 from igcf.online.belief import Belief
-from igcf.online.chance import Chances, ChanceScale
+from igcf.online.chance import Chances
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.own_bounds import Bound, OwnBounds
-from igcf.online.policies import Policy, named_policy
+from igcf.online.policies import Policy
 from igcf.online.selection import selection_details
 
-SKIP_ROUNDS = 20
-"""Reactions and skips for which a skipped item is put aside."""
-Reaction = tuple[str, float | None]
-"""An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
-
-
-class Past(NamedTuple):
-    """What is known of a user before a session: reactions of both kinds, and what they led to where that is known."""
-
-    history: Sequence[Reaction]
-    logged: Sequence[Reaction]
-    until: int | None
-    belief: Belief | LoggedBelief | None
-
-
-class Recommendation(NamedTuple):
-    """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by."""
-
-    item_id: str
-    score: float
-    mean: float
-    std: float
-    rank: int
-    mean_rank: int
-    """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
-    chance: float = math.nan
-    """Probability that the user is satisfied if they react to the item; of a reaction, where every one is a success."""
-    low: float = math.nan
-    """Lower end of the chance's 80 % interval."""
-    high: float = math.nan
-    """Upper end of the chance's 80 % interval."""
-
+if TYPE_CHECKING:
+    from igcf.online.recommender import Recommender
 
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one past reaction adds to the expected reward of an item."""
-
-    item_id: str
-    value: float | None
-    amount: float
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Where an expected reward comes from: `prior` plus all contributions plus `absence` is exactly `mean`."""
-
-    item_id: str
-    prior: float
-    contributions: tuple[Contribution, ...]
-    """Of the shown reactions, oldest first."""
-    mean: float
-    std: float
-    logged: tuple[Contribution, ...] = ()
-    """Of the logged reactions."""
-    absence: float = 0.0
-    """What it adds that all other items are absent from the logged record."""
-    chance: float = math.nan
-    """Probability that the user is satisfied if they react to the item."""
-    low: float = math.nan
-    high: float = math.nan
-    """Ends of the chance's 80 % interval."""
-
-
-class Recommender:
-    """A model and a policy, ready to meet users; holds nothing about any of them.
-
-    Args:
-        model: what pretraining learned.
-        policy: how items are chosen; by default as the model says.
-        forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
-            changing taste by falling back toward the population.
-        seed: makes draws and ties repeatable, in the order in which sessions are opened.
-        skip_rounds: number of reactions and skips for which a skipped item is put aside.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        policy: Policy | None = None,
-        *,
-        forgetting: float = 1.0,
-        seed: int = 0,
-        skip_rounds: int = SKIP_ROUNDS,
-    ) -> None:
-        if not 0 < forgetting <= 1:
-            raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
-        if skip_rounds < 1:
-            raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
-        self.model = model
-        self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
-        self.forgetting = forgetting
-        self.skip_rounds = skip_rounds
-        self.chance_scale = ChanceScale(model)
-        self._engine = ScoringEngine(model)
-        self._seed = seed
-        self._opened = count()
-
-    def session(
-        self,
-        history: Iterable[Reaction] = (),
-        *,
-        logged: Iterable[Reaction] = (),
-        until: int | None = None,
-        belief: Belief | LoggedBelief | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> "Session":
-        """Meet a user, new or with a past; nothing that the user reacted to is recommended.
-
-        Args:
-            history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
-            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. A log has one
-                reaction per item: of several the last counts. They come before the history.
-            until: time at which the logged record ends, in the units of the training log; items that appeared later
-                are not absent. It says nothing where the model does not know when its items appeared.
-            belief: what these reactions led to where it is known already; it is then not computed again. A plain
-                `Belief` leaves the offset of logged reactions to be computed.
-            rng: makes draws and ties repeatable for this session.
-        """
-        past = Past(list(history), list(logged), until, belief)
-        return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
 
 
 class Session:
@@ -154,7 +32,7 @@ class Session:
 
     def __init__(
         self,
-        recommender: Recommender,
+        recommender: "Recommender",
         engine: ScoringEngine,
         past: Past,
         seed: np.random.Generator | tuple[int, int],

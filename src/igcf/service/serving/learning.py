@@ -11,7 +11,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import FeedbackError
 from igcf.model import Model
 from igcf.online import Belief, Session, learned, prior_belief
-from igcf.online.session import Reaction
+from igcf.online.answers import Reaction
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.belief_bytes import decode_belief, encode_belief
 from igcf.service.store.importing import time_unit

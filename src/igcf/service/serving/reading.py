@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from igcf.online.session import Contribution
+from igcf.online.answers import Contribution
 from igcf.service.http.responses import (
     Beliefs,
     BeliefSummary,

@@ -1,0 +1,69 @@
+"""What goes into a session and what comes out of it: reactions, recommendations, explanations."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from igcf.online.belief import Belief
+from igcf.online.evidence import LoggedBelief
+
+Reaction = tuple[str, float | None]
+"""An item id and a value in the units of the log; None: the item was shown and drew no reaction."""
+
+
+class Past(NamedTuple):
+    """What is known of a user before a session: reactions of both kinds, and what they led to where that is known."""
+
+    history: Sequence[Reaction]
+    logged: Sequence[Reaction]
+    until: int | None
+    belief: Belief | LoggedBelief | None
+
+
+class Recommendation(NamedTuple):
+    """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by."""
+
+    item_id: str
+    score: float
+    mean: float
+    std: float
+    rank: int
+    mean_rank: int
+    """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item; of a reaction, where every one is a success."""
+    low: float = math.nan
+    """Lower end of the chance's 80 % interval."""
+    high: float = math.nan
+    """Upper end of the chance's 80 % interval."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one past reaction adds to the expected reward of an item."""
+
+    item_id: str
+    value: float | None
+    amount: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where an expected reward comes from: `prior` plus all contributions plus `absence` is exactly `mean`."""
+
+    item_id: str
+    prior: float
+    contributions: tuple[Contribution, ...]
+    """Of the shown reactions, oldest first."""
+    mean: float
+    std: float
+    logged: tuple[Contribution, ...] = ()
+    """Of the logged reactions."""
+    absence: float = 0.0
+    """What it adds that all other items are absent from the logged record."""
+    chance: float = math.nan
+    """Probability that the user is satisfied if they react to the item."""
+    low: float = math.nan
+    high: float = math.nan
+    """Ends of the chance's 80 % interval."""

@@ -1,0 +1,78 @@
+"""A model and a policy, ready to meet users."""
+
+from collections.abc import Iterable
+from itertools import count
+
+import numpy as np
+
+from igcf.errors import ConfigError
+from igcf.model import Model
+from igcf.online.answers import Past, Reaction
+from igcf.online.belief import Belief
+from igcf.online.chance import ChanceScale
+from igcf.online.engine import ScoringEngine
+from igcf.online.evidence import LoggedBelief
+from igcf.online.policies import Policy, named_policy
+from igcf.online.session import Session
+
+SKIP_ROUNDS = 20
+"""Reactions and skips for which a skipped item is put aside."""
+
+
+class Recommender:
+    """A model and a policy, ready to meet users; holds nothing about any of them.
+
+    Args:
+        model: what pretraining learned.
+        policy: how items are chosen; by default as the model says.
+        forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
+            changing taste by falling back toward the population.
+        seed: makes draws and ties repeatable, in the order in which sessions are opened.
+        skip_rounds: number of reactions and skips for which a skipped item is put aside.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        policy: Policy | None = None,
+        *,
+        forgetting: float = 1.0,
+        seed: int = 0,
+        skip_rounds: int = SKIP_ROUNDS,
+    ) -> None:
+        if not 0 < forgetting <= 1:
+            raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
+        if skip_rounds < 1:
+            raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
+        self.model = model
+        self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
+        self.forgetting = forgetting
+        self.skip_rounds = skip_rounds
+        self.chance_scale = ChanceScale(model)
+        self._engine = ScoringEngine(model)
+        self._seed = seed
+        self._opened = count()
+
+    def session(
+        self,
+        history: Iterable[Reaction] = (),
+        *,
+        logged: Iterable[Reaction] = (),
+        until: int | None = None,
+        belief: Belief | LoggedBelief | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> "Session":
+        """Meet a user, new or with a past; nothing that the user reacted to is recommended.
+
+        Args:
+            history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
+            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. A log has one
+                reaction per item: of several the last counts. They come before the history.
+            until: time at which the logged record ends, in the units of the training log; items that appeared later
+                are not absent. It says nothing where the model does not know when its items appeared.
+            belief: what these reactions led to where it is known already; it is then not computed again. A plain
+                `Belief` leaves the offset of logged reactions to be computed.
+            rng: makes draws and ties repeatable for this session.
+        """
+        past = Past(list(history), list(logged), until, belief)
+        return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
