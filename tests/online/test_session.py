@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -144,3 +146,10 @@ def test_forgetting_lets_a_changed_taste_win_sooner() -> None:
             session.observe("a", value)
         beliefs[forgetting] = session.belief.mean[0]
     assert beliefs[0.9] < 0.5 < beliefs[1.0]
+
+
+@pytest.mark.parametrize("argument", ["history", "logged"])
+@pytest.mark.parametrize("given", [["a"], {"a": 1.0}, [("a", 1.0, 2.0)]])
+def test_reactions_that_are_no_pairs_are_refused(argument: str, given: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"{argument} takes \(item_id, value\) pairs, got "):
+        Recommender(random_model()).session(**{argument: given})

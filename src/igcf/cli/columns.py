@@ -51,7 +51,7 @@ def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
         from igcf.data.columns import Columns
 
         names = {name: others.pop(name) for name in ("user", "item", "value", "timestamp", "kind", "implicit")}
-        columns = Columns(**names, kinds=parse_kinds(kinds))
+        columns = Columns(**names, kinds=checked_table(parse_kinds(kinds)))
         return command(*args, log_format=LogFormat(columns, SEPARATOR_NAMES.get(separator or "", separator)), **others)
 
     return with_options(OPTIONS)(with_format)
@@ -83,6 +83,15 @@ def parse_kinds(text: str | None) -> dict[str, float]:
         return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}
     except ValueError as error:
         raise ConfigError(f"--kinds {text}: expected view=1,like=4,... or a file of such lines") from error
+
+
+def checked_table(kinds: dict[str, float]) -> dict[str, float]:
+    """Return a table of kinds that a model would take, or refuse it before anything is read."""
+    if not kinds:
+        return kinds
+    from igcf.model.checks import checked_kinds
+
+    return checked_kinds(kinds)
 
 
 def _lines(content: str) -> Iterator[tuple[str, str]]:

@@ -55,7 +55,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     own = model.policy.changed(policy, nu)
     rule = named_policy(own.name, nu=own.nu, delta=delta)
     recommender = Recommender(model, rule, forgetting=forgetting, seed=seed)
-    session = recommender.session(read_history(history) if history else ())
+    session = recommender.session(read_history(history, model) if history else ())
     if as_json or history:
         picks = session.recommend(k)
         if as_json:
@@ -66,12 +66,18 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     talk(session)
 
 
-def read_history(path: Path) -> list[tuple[str, float | None]]:
-    """Read reactions from a CSV file with the columns item and value; an empty value means shown without a reaction."""
+def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
+    """Read reactions from a CSV file with the columns item and value; an empty value means shown without a reaction.
+
+    Where every reaction is a success there need be no values.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
-            missing = {"item", "value"} - set(rows.fieldnames or ())
+            found = set(rows.fieldnames or ())
+            if model.reward.is_implicit and "item" in found and "value" not in found:
+                return [(row["item"], model.reaction_value()) for row in rows]
+            missing = {"item", "value"} - found
             if missing:
                 raise DataError(
                     f"{path} has no column {sorted(missing)[0]!r}; found {', '.join(rows.fieldnames or ['nothing'])}"

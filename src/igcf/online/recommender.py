@@ -74,5 +74,14 @@ class Recommender:
                 `Belief` leaves the offset of logged reactions to be computed.
             rng: makes draws and ties repeatable for this session.
         """
-        past = Past(list(history), list(logged), until, belief)
+        past = Past(_reactions("history", history), _reactions("logged", logged), until, belief)
         return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
+
+
+def _reactions(argument: str, given: Iterable[Reaction]) -> list[Reaction]:
+    """Return reactions as a list, or refuse what are no pairs."""
+    reactions = list(given)
+    if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
+        wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
+        raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
+    return reactions

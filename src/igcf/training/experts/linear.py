@@ -14,6 +14,8 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from igcf.arrays import FloatArray
 
+FLAT = 1e-12
+"""Distance from 0 or 1 below which a column of zeros and ones is constant."""
 QUIET_USER = 5.0
 """Added to a user's number of successes before it becomes a weight, so that no weight is zero."""
 
@@ -54,6 +56,8 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.
         return np.asarray(Z.T @ scaled - means * scaled.sum())
 
     dim = min(dim, min(Z.shape) - 1)
+    if dim < 1 or ((means < FLAT) | (means > 1.0 - FLAT)).all():  # one user, or all alike: nothing varies
+        return LinearExpert(means, np.zeros((Z.shape[1], 1)), np.zeros(Z.shape[1]))
     start = np.random.default_rng(seed).standard_normal(min(Z.shape))
     centred = LinearOperator(Z.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
     _, size, axes = svds(centred, k=dim, v0=start)
