@@ -80,7 +80,8 @@ def random_model(n_items: int = 3706, dim: int = 64) -> Model:
 def request(method: str, path: str, body: object = None) -> bytes:
     """One HTTP/1.1 request that keeps the connection."""
     content = b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(content)}"
     return head.encode() + b"\r\n\r\n" + content
 
 

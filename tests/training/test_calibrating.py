@@ -18,7 +18,13 @@ from igcf.training.calibrating import Played, chance_of, fit_calibration, play_o
 from igcf.training.experts import fit_experts
 
 SMALL = ExpertsConfig(
-    satisfied=4.0, iterations=4, logistic_dim=6, linear_dim=6, activity=0.0, likelihood_temperature=1.0
+    satisfied=4.0,
+    iterations=4,
+    logistic_dim=6,
+    linear_dim=6,
+    activity=0.0,
+    likelihood_temperature=1.0,
+    objective=0.9,
 )
 
 

@@ -248,7 +248,7 @@ def test_without_an_activity_offset_both_constants_are_known() -> None:
     config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)
     variances = np.diag(fit_experts(log, replace(config, objective=0.0)).prior_cov)
     np.testing.assert_array_equal(variances, [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1])
-    generosity = np.diag(fit_experts(log, config).prior_cov)[-1]
+    generosity = np.diag(fit_experts(log, replace(config, objective=0.9)).prior_cov)[-1]
     assert generosity == 0
 
 

@@ -21,7 +21,7 @@ class Checkpointer:
     @property
     def is_pending(self) -> bool:
         """Whether deleted content may still be in the log."""
-        return self._asked.is_set()
+        return self._thread is not None or self._asked.is_set()
 
     def ask(self) -> None:
         """Have the log emptied; returns at once."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sqlite3
 import threading
 import time
 import uuid
@@ -230,8 +231,21 @@ class Database:
     def _prepare_sqlite(self, connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
         busy = f"busy_timeout={int(self._wait_s * 1000)}"
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", busy):
+        for pragma in ("synchronous=FULL", "secure_delete=ON", busy):
             connection.execute(f"PRAGMA {pragma}")
+        self._use_wal(connection)
+
+    def _use_wal(self, connection: Any) -> None:
+        """Switch to a write-ahead log; SQLite does not wait by itself while another process switches a blank file."""
+        until = time.monotonic() + self._wait_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     def _prepare_postgres(self, connection: Any, _: Any) -> None:
         wait, whole = int(self._wait_s * 1000), int(STATEMENT * self._wait_s * 1000)
