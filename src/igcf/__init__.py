@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from igcf.config import PretrainConfig as PretrainConfig
     from igcf.data import Interactions as Interactions
     from igcf.data import load_dataset as load_dataset
+    from igcf.item import Item as Item
     from igcf.model import Model as Model
     from igcf.online import Greedy as Greedy
     from igcf.online import InfoUcb as InfoUcb
@@ -27,6 +28,7 @@ _HOME = {
     "Greedy": "igcf.online",
     "InfoUcb": "igcf.online",
     "Interactions": "igcf.data",
+    "Item": "igcf.item",
     "Model": "igcf.model",
     "PretrainConfig": "igcf.config",
     "Recommender": "igcf.online",
