@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
+    from igcf.catalogue import Rules as Rules
     from igcf.config import ExpertsConfig as ExpertsConfig
     from igcf.config import PretrainConfig as PretrainConfig
     from igcf.data import Interactions as Interactions
@@ -32,6 +33,7 @@ _HOME = {
     "Model": "igcf.model",
     "PretrainConfig": "igcf.config",
     "Recommender": "igcf.online",
+    "Rules": "igcf.catalogue",
     "Session": "igcf.online",
     "Thompson": "igcf.online",
     "Ucb": "igcf.online",

@@ -112,6 +112,17 @@ class Catalogue:
                     rows.setdefault(name, []).append(row)
         return {name: np.array(own, dtype=np.int64) for name, own in rows.items()}
 
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Row of each item by its id."""
+        return {item_id: row for row, item_id in enumerate(self.item_ids)}
+
+    def labels_of(self, row: int) -> tuple[str, ...]:
+        """Return categories and tags of an item, each once."""
+        own = () if self.categories is None else self.categories[row]
+        tags = self.attributes.tags
+        return own if tags is None or not tags[row] else tuple(dict.fromkeys((*own, *tags[row])))
+
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what `compute` makes of this catalogue, which is kept under `key`; the oldest makes room."""
         found = self._compiled.get(key)
