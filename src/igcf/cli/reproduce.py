@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.evaluate import common_options, print_all, run_experiment, write_report
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
 from igcf.cli.output import console, emit_json
 from igcf.errors import DataError
 
