@@ -4,7 +4,7 @@ BIN := .venv/bin
 NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check check-web serve test-realdata sanitize clean system
+.PHONY: setup demo test check check-web serve test-realdata sanitize results clean system
 
 setup: .venv/.ready
 
@@ -63,6 +63,11 @@ sanitize: setup
 	PYTHONPATH=build/sanitize/lib PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
+
+# Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
+results: setup
+	$(BIN)/igcf reproduce --all --out results
+	cp results/tables.md docs/tables.md
 
 clean:
 	rm -rf .venv node_modules .coverage demo build dist
