@@ -4,7 +4,7 @@ BIN := .venv/bin
 NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check check-web serve test-realdata sanitize results clean system
+.PHONY: setup demo test torture check check-web serve test-realdata sanitize results clean system
 
 setup: .venv/.ready
 
@@ -48,6 +48,11 @@ system:
 test: setup system
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
+# Kills, faults and interleavings for so many minutes; further runs go on where the last one ended.
+MINUTES ?= 30
+torture: setup system
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.torture --minutes $(MINUTES) --out torture
+
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
 
@@ -70,4 +75,4 @@ results: setup
 	cp results/tables.md docs/tables.md
 
 clean:
-	rm -rf .venv node_modules .coverage demo build dist
+	rm -rf .venv node_modules .coverage demo torture build dist
