@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Route, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from tests.service.processes import Server
 from tests.web.conftest import ARGS, CHROMIUM
@@ -14,7 +14,6 @@ from tools.client_types import client_types
 from tools.http_document import openapi
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
-SHOP = Path(__file__).parents[2] / "examples" / "shop" / "site"
 NODE = shutil.which("node")
 
 
@@ -40,22 +39,14 @@ def test_the_tests_of_the_package_pass_in_node(server: Server) -> None:
 
 
 @pytest.mark.slow
-def test_the_shop_recommends_and_learns_in_a_browser_also_while_offline(server: Server) -> None:
-    """The page of examples/shop comes from another origin than the service, as in a real shop."""
-
-    def files(route: Route) -> None:
-        path = route.request.url.split("?")[0].removeprefix("http://shop.test/") or "index.html"
-        folder = CLIENT / "src" if path.startswith("igcf/") else SHOP
-        route.fulfill(path=folder / path.removeprefix("igcf/"))
-
+def test_the_shop_recommends_and_learns_in_a_browser_also_while_offline(server: Server, shop: str) -> None:
+    """The page of examples/shop comes from another origin than the service."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS.split())
-        context = browser.new_context()
-        page = context.new_page()
+        page = browser.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.route("http://shop.test/**", files)
-        page.goto(f"http://shop.test/?api={server.url}&user=browser-shopper")
+        page.goto(f"{shop}/?api={server.url}&user=browser-shopper")
         page.wait_for_selector("#shelf li")
         assert page.locator("#shelf li").count() == 6
         page.get_by_role("button", name="I want it").first.click()
