@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test check check-web check-links serve docs generated results dist smoke test-realdata sanitize clean system
+.PHONY: setup demo test check check-web serve docs generated results dist smoke test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -41,6 +41,7 @@ docs: .venv/.docs
 	@echo "wrote build/site/index.html"
 
 .venv/.docs: .venv/.serve
+	$(INSTALL) --upgrade pip
 	$(INSTALL) -e '.[evaluate,service]' --group docs
 	touch $@
 
@@ -102,6 +103,11 @@ dist: setup
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
+
+# Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
+results: setup
+	$(BIN)/igcf reproduce --all --out results
+	cp results/tables.md docs/tables.md
 
 clean:
 	rm -rf .venv node_modules clients/js/node_modules .coverage demo build dist

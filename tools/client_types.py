@@ -1,4 +1,4 @@
-"""Types of the JavaScript client from the OpenAPI document: `python -m tools.client_types > clients/js/src/api.d.ts`."""
+"""Types of the JavaScript client: `python -m tools.client_types > clients/js/src/api.d.ts`."""
 
 import sys
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tools.http_document import openapi
 from tools.page_types import HEAD, page_types
 
-CLIENT_HEAD = """// Bodies and answers of the HTTP API, written by `python -m tools.client_types` from the OpenAPI document.
+CLIENT_HEAD = """// Bodies and answers of the HTTP API, written by `python -m tools.client_types`.
 
 """
 

@@ -1,4 +1,4 @@
-// Bodies and answers of the HTTP API, written by `python -m tools.client_types` from the OpenAPI document.
+// Bodies and answers of the HTTP API, written by `python -m tools.client_types`.
 
 export interface BatchEntry {
   revision?: number | null;
