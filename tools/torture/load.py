@@ -10,7 +10,7 @@ from tools.torture import calls
 from tools.torture.ledger import Ledger, Reaction
 from tools.torture.worlds import N_ITEMS
 
-OWN_USERS, SHARED_USERS = 2, 2
+OWN_USERS, SHARED_USERS = 1, 2
 PAUSE_S = 0.002
 
 
@@ -28,7 +28,9 @@ class Client(threading.Thread):
     def run(self) -> None:
         """Send requests; whatever goes wrong is for the ledger."""
         try:
-            while not self.stopping.wait(PAUSE_S * self._rng.random()):
+            n_lost = 0
+            while not self.stopping.wait(PAUSE_S * self._rng.random() * (50 if self._ledger.n_lost > n_lost else 1)):
+                n_lost = self._ledger.n_lost
                 self._act(self._rng.choice(self._ports))
         except Exception as error:
             self._ledger.complain(f"a client failed: {type(error).__name__}: {error}")

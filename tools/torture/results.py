@@ -12,6 +12,8 @@ import numpy as np
 from igcf.tables import Table, as_markdown
 
 FILE = "trials.jsonl"
+WHOLE = "the whole store at the end of a round"
+"""The last trial of a round: invariants of the store, integrity of its file."""
 LONGEST = 2_000
 """Characters of a problem that are kept."""
 

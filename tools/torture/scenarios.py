@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.service.postgres import Cluster
+from tools.torture.cuts import cut_connections
 from tools.torture.kills import kill_forked, kill_served
+from tools.torture.operations import OPERATIONS
 from tools.torture.places import place
 from tools.torture.results import Trial
 from tools.torture.servers import Launcher
+from tools.torture.writes import every_write, random_writes
 
 
 class Tools:
@@ -72,9 +75,29 @@ def _serve_postgres(tools: Tools, seed: int) -> Iterator[Trial]:
         yield from kill_served(here)
 
 
+def _every_write(_: Tools, seed: int) -> Iterator[Trial]:
+    operation = list(OPERATIONS)[seed % len(OPERATIONS)]
+    with place(seed) as here:
+        yield from every_write(here, [operation])
+
+
+def _random_writes(_: Tools, seed: int) -> Iterator[Trial]:
+    with place(seed) as here:
+        yield from random_writes(here)
+
+
+def _cut_connections(tools: Tools, seed: int) -> Iterator[Trial]:
+    operation = list(OPERATIONS)[seed % len(OPERATIONS)]
+    with place(seed, tools.cluster) as here:
+        yield from cut_connections(here, tools.launcher, operation)
+
+
 SCENARIOS = {
     "kill-sqlite": Scenario(_kill_sqlite, 900),
     "kill-postgres": Scenario(_kill_postgres, 180),
     "serve-sqlite": Scenario(_serve_sqlite, 100),
     "serve-postgres": Scenario(_serve_postgres, 40),
+    "every-write": Scenario(_every_write, 700),
+    "random-writes": Scenario(_random_writes, 100),
+    "cut-connections": Scenario(_cut_connections, 300),
 }
