@@ -50,7 +50,7 @@ class ServiceContext:
             store=store,
             current_model=CurrentModel(served, store.generation()[0] if generation is None else generation),
             users=UsersInMemory(store, settings, metrics.count_session),
-            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
         )
