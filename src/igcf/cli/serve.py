@@ -33,6 +33,7 @@ from igcf.threads import prefer_one_thread
 @click.option("--forgetting", default=1.0, show_default=True, help="Weight that old reactions keep; 1 never forgets.")
 @click.option("--skip-rounds", default=20, show_default=True, help="Reactions for which a skipped item is put aside.")
 @click.option("--skip-hours", default=24.0, show_default=True, help="Hours for which it is, if they are over first.")
+@click.option("--rules", type=click.Path(path_type=Path), help="JSON file of rules that every answer keeps to.")
 @click.option(
     "--models-root",
     type=click.Path(path_type=Path),

@@ -7,7 +7,7 @@ from typing import Any
 from igcf.errors import ConfigError
 from igcf.online.policies import named_policy
 
-CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000}
+CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000, "max_items": 10_000}
 """What the OpenAPI document promises at most; settings may lower it."""
 
 
@@ -65,6 +65,12 @@ class ServiceSettings:
     """Names under which the server may be called (`Host`), without ports; empty: any."""
     models_root: str | None = None
     """Folder below which `POST /v1/model` may load models; None: the parent of the first model's folder."""
+    rules: str | None = None
+    """JSON file of rules that every answer keeps to, beside those of its request."""
+    max_items: int = int(CEILINGS["max_items"])
+    """Items in one batch."""
+    max_items_body: int = 20_000_000
+    """Bytes of a request body that describes items."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -73,7 +79,7 @@ class ServiceSettings:
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (
             "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
-            "hot_users hot_megabytes audit_queue skip_rounds"
+            "hot_users hot_megabytes audit_queue skip_rounds max_items max_items_body"
         )
         for name in counts.split():
             if getattr(self, name) < 1:
