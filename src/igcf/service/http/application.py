@@ -19,6 +19,7 @@ from igcf.service.http.authentication import Keys
 from igcf.service.http.guard import Guard, RouteTable, headers_of
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.page import page_routes
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
 from igcf.service.http.routes import admin_routes, catalogue_routes, user_routes
 from igcf.service.http.serialising import json_response
@@ -41,7 +42,8 @@ def create_app(context: ServiceContext) -> FastAPI:
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routers = [user_routes(context), catalogue_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), page_api_routes(context), catalogue_routes(context)]
+    routers += [admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)
