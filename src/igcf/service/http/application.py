@@ -21,6 +21,7 @@ from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.many_routes import many_routes
 from igcf.service.http.page import page_routes
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
 from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
@@ -49,7 +50,8 @@ def create_app(context: ServiceContext) -> FastAPI:
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routers = [user_routes(context), item_routes(context), many_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
+    routers += [admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)
