@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test check check-web serve docs generated results dist smoke test-realdata sanitize clean system
+.PHONY: setup demo test torture check check-web serve docs generated results dist smoke test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -79,6 +79,11 @@ system:
 test: setup system
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
+# Kills, faults and interleavings for so many minutes; further runs go on where the last one ended.
+MINUTES ?= 30
+torture: setup system
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.torture --minutes $(MINUTES) --out torture
+
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
 
@@ -110,4 +115,4 @@ results: setup
 	cp results/tables.md docs/tables.md
 
 clean:
-	rm -rf .venv node_modules clients/js/node_modules .coverage demo build dist
+	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist

@@ -34,6 +34,7 @@ def check_shapes(model: "Model") -> None:
         "neighbours": ((n if model.neighbours is None else len(model.neighbours.means),), (n,)),
         "appeared": ((n,) if model.appeared is None else model.appeared.shape, (n,)),
         "categories": ((n if model.categories is None else len(model.categories),), (n,)),
+        "attributes": ((n if model.attributes is None else model.attributes.n_items,), (n,)),
     }
     for number, channel in enumerate(model.channels):
         where = f" of channel {number}" if len(model.channels) > 1 else ""

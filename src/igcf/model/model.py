@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.attributes import Attributes
 from igcf.errors import FeedbackError, ModelError, UnknownItemError
+from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.neighbours import Neighbours
@@ -63,6 +65,7 @@ class Model:
         neighbours: Neighbours | None = None,
         appeared: npt.ArrayLike | None = None,
         usage: Usage | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -83,6 +86,7 @@ class Model:
             neighbours: how items predict each other, for users whose record is known.
             appeared: time of each item's first reaction in the log, (items,), in the units of the log.
             usage: objective, policy and calibration; without it those of the paper.
+            attributes: what else is known of the items: tags, numbers, texts, when they may be shown.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -97,6 +101,7 @@ class Model:
         self.neighbours = neighbours
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         self.usage = Usage() if usage is None else usage
+        self.attributes = attributes
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -166,6 +171,11 @@ class Model:
         starts = sorted({channel.start for channel in self.channels})
         numbers = [tuple(n for n, channel in enumerate(self.channels) if channel.start == start) for start in starts]
         return tuple((self.channels[own[0]].span, own) for own in numbers)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The items as the model describes them."""
+        return Catalogue(self.item_ids, self.titles, self.categories, self.attributes)
 
     @cached_property
     def _row(self) -> dict[str, int]:
@@ -267,6 +277,7 @@ class Model:
             metadata=self.metadata,
             neighbours=self.neighbours,
             appeared=self.appeared,
+            attributes=self.attributes,
             usage=self.usage,
         )
 
@@ -291,6 +302,7 @@ class Model:
             metadata=self.metadata,
             neighbours=self.neighbours,
             appeared=self.appeared,
+            attributes=self.attributes,
             usage=usage,
         )
 
