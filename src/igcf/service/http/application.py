@@ -18,10 +18,12 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import invalid, problem, status_of
 from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import Guard, RouteTable, headers_of
+from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
+from igcf.service.http.many_routes import many_routes
 from igcf.service.http.page import page_routes
 from igcf.service.http.responses import Ready
-from igcf.service.http.routes import admin_routes, catalogue_routes, user_routes
+from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.statistics import readiness
@@ -60,7 +62,7 @@ def create_app(context: ServiceContext) -> FastAPI:
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routers = [user_routes(context), catalogue_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), item_routes(context), many_routes(context), admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)
@@ -73,7 +75,7 @@ def create_app(context: ServiceContext) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
             expose_headers=["x-request-id", "retry-after", "www-authenticate"],
         )

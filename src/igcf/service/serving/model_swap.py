@@ -43,7 +43,7 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that looks for models and deleted users that other servers have announced, and for what else changes."""
+    """A thread that looks for what other servers announced: models, changed items, deleted users, and `others`."""
 
     def __init__(self, context: ServiceContext, others: Mapping[str, Callable[[], None]] | None = None) -> None:
         """Start to look; `others` are further things to look at, each with what to say when that fails."""
@@ -62,6 +62,7 @@ class Follower:
         told: dict[str, str] = {}
         while not self._stop.wait(LOOK_EVERY_S):
             self._try("cannot follow to the announced model", self._follow, told)
+            self._try("cannot look for changed items", self._look, told)
             self._try("cannot look for deleted users", self._forget, told)
             self._try("cannot count", self._context.observe, told)
             for message, look in self._others.items():
@@ -81,6 +82,9 @@ class Follower:
     def _follow(self) -> None:
         follow(self._context)
 
+    def _look(self) -> None:
+        self._context.items.look()
+
     def _forget(self) -> None:
         deletions = self._context.store.deletions()
         self._context.users.forget_hashed(set(deletions))
@@ -88,7 +92,7 @@ class Follower:
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
-    context.current_model.replace(served, generation)
+    context.items.install(served, lambda: context.current_model.replace(served, generation))
     context.users.keep_only(served)
     log.info("model in service", extra={"model": served.model_id, "generation": generation})
 

@@ -66,7 +66,11 @@ def beliefs(
         chances = user.session.chances()
         belief = user.session.belief
         seen = {item_id for item_id, _ in (*user.session.logged, *user.session.history)}
-    order = np.argsort(-means, kind="stable")[: top + (0 if with_seen else len(seen))]
+    available = served.available()
+    order = np.argsort(-means, kind="stable")
+    if available is not None:  # what cannot be shown is not put before anybody
+        order = order[available[order]]
+    order = order[: top + (0 if with_seen else len(seen))]
     rows = [row for row in order.tolist() if with_seen or served.model.item_ids[row] not in seen][:top]
     centre, cov = served.map.ellipse(belief, served.model.prior_mean)
     return Beliefs(
