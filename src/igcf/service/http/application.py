@@ -1,5 +1,6 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
+READY_EVERY_S = 5.0
+"""How often a process looks whether it is ready, for its gauge, also where nobody asks."""
+
 
 def create_app(context: ServiceContext) -> FastAPI:
     """Build the HTTP API and the page over `context`, which is closed when the application shuts down."""
@@ -41,10 +45,19 @@ def create_app(context: ServiceContext) -> FastAPI:
         finally:
             context.metrics.keys_stale.set(keys.is_stale)
 
+    looked = -READY_EVERY_S
+
+    def look() -> None:
+        nonlocal looked
+        if time.monotonic() - looked >= READY_EVERY_S:
+            looked = time.monotonic()
+            readiness(context)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        follower = Follower(context, {"the API keys cannot be read again, the old ones stay": read_keys})
+        others = {"the API keys cannot be read again, the old ones stay": read_keys, "cannot look for health": look}
+        follower = Follower(context, others)
         yield
         await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(context.close)
