@@ -5,11 +5,8 @@ from pathlib import Path
 import click
 
 from igcf.cli.output import console, emit_json
+from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import StoreError
-
-_STORE = click.option(
-    "--store", envvar="IGCF_STORE", default="igcf.db", show_default=True, help="SQLite file or postgresql://... URL."
-)
 
 
 @click.group()
@@ -25,35 +22,38 @@ def store() -> None:
 
 
 @store.command()
-@_STORE
+@STORE
+@CONFIG
 @click.argument("out", type=click.Path(path_type=Path))
-def backup(store: str, out: Path) -> None:
+def backup(store: str | None, config: Path | None, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
     from igcf.service.store.maintenance import backup_store
 
-    backup_store(store, out)
-    console.print(f"Copied {store} to {out}")
+    backup_store(store_url(store, config), out)
+    console.print(f"Copied the store to {out}")
 
 
 @store.command()
-@_STORE
+@STORE
+@CONFIG
 @click.argument("copy", type=click.Path(path_type=Path))
-def restore(store: str, copy: Path) -> None:
+def restore(store: str | None, config: Path | None, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
     from igcf.service.store.maintenance import restore_store
 
-    restore_store(copy, store)
-    console.print(f"Restored {store} from {copy}")
+    restore_store(copy, store_url(store, config))
+    console.print(f"Restored the store from {copy}")
 
 
 @store.command()
-@_STORE
+@STORE
+@CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-def check(store: str, as_json: bool) -> None:
+def check(store: str | None, config: Path | None, as_json: bool) -> None:
     """Check that a store is sound: its file, the numbering of every user's log, and what was taken back."""
     from igcf.service.store.maintenance import check_store
 
-    problems = check_store(store)
+    problems = check_store(store_url(store, config))
     if as_json:
         emit_json({"problems": problems})
     if problems:

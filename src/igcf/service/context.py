@@ -1,6 +1,6 @@
 """What a running service consists of, put together once and closed once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.catalogue import Rules, read_rules
@@ -46,7 +46,7 @@ class ServiceContext:
         """
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models_root is None:
-            settings = replace(settings, models_root=str(Path(served.folder).parent))
+            settings = settings.changed(models_root=str(Path(served.folder).parent))
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
         if store.database.checkpointer is not None:
             store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log

@@ -54,6 +54,8 @@ class AuditLog:
         """Answers that have left the list."""
         self._met: dict[tuple[str, float], int] = dict.fromkeys(store.deletions().items(), 0)
         """Deletions that have been met, and how many answers had been taken by then: those may be older than it."""
+        self._is_unsure = False
+        """Whether the last attempt to write may have been committed, though nobody was told."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stop = threading.Event()
@@ -118,13 +120,6 @@ class AuditLog:
 
     def _write(self, batch: list[Answer]) -> None:
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
-        times: Counter[str] = Counter()
-        explored: Counter[str] = Counter()
-        for answer in batch:
-            for item in answer.items:
-                times[item["item"]] += 1
-                explored[item["item"]] += item["reason"] == "learn"
-        counts = [{"item_id": item, "times": n, "explored": explored[item]} for item, n in sorted(times.items())]
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
@@ -132,16 +127,39 @@ class AuditLog:
             connection.execute(sa.delete(forgotten).where(forgotten.c.time < time.time() - FORGET_GRACE_S))
             gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
             self.meet(gone.items())
+            there = _written_before(connection, batch) if self._is_unsure else set()
+            self._is_unsure = True
             rows = [
                 vars(answer) | {"items": json.dumps(answer.items)}
                 for place, answer in enumerate(batch, start=self._written)
-                if not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
+                if answer.recommendation_id not in there
+                and not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
             ]
             if rows:
                 connection.execute(sa.insert(recommendations), rows)
-            connection.execute(_COUNT, counts)
+            counts = _counts(answer for answer in batch if answer.recommendation_id not in there)
+            if counts:
+                connection.execute(_COUNT, counts)
 
         self._store.database.write(work)
+        self._is_unsure = False
+
+
+def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
+    """Find the answers that an attempt wrote whose commit was carried out, but not heard of."""
+    ids = [answer.recommendation_id for answer in batch]
+    found = sa.select(recommendations.c.recommendation_id).where(recommendations.c.recommendation_id.in_(ids))
+    return set(connection.execute(found).scalars())
+
+
+def _counts(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    times: Counter[str] = Counter()
+    explored: Counter[str] = Counter()
+    for answer in answers:
+        for item in answer.items:
+            times[item["item"]] += 1
+            explored[item["item"]] += item["reason"] == "learn"
+    return [{"item_id": item, "times": n, "explored": explored[item]} for item, n in sorted(times.items())]
 
 
 _COUNT = sa.text(
