@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ SKIP_ROUNDS = 20
 
 
 def check(
-    ledger: Ledger, store: Store, ports: Sequence[int], models: Sequence[Path], users: Iterable[str] | None = None
+    ledger: Ledger, store: Store, ports: Sequence[int], models: Sequence[Path], *, is_whole: bool = False
 ) -> list[str]:
     """Compare, repeat what nobody was told about, compare again; returns what is wrong.
 
@@ -31,9 +31,10 @@ def check(
         store: the store of the servers.
         ports: servers that are up.
         models: folders of the models that may be in service.
-        users: whom to look at; by default everybody.
+        is_whole: look at everybody, not only at those to whom something was sent since the last check.
     """
-    users = list(ledger.users() if users is None else users)
+    touched = ledger.take_touched()
+    users = ledger.users() if is_whole else touched
     rng, problems = random.Random(0), [*ledger.problems]
     ledger.problems.clear()
     for user in users:

@@ -21,7 +21,7 @@ class Client(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._ledger, self._ports, self._rng = ledger, ports, rng
         self._own = [f"{name}-{number}" for number in range(OWN_USERS)]
-        self._shared = [f"{name.rsplit('c', 1)[0]}all-{number}" for number in range(SHARED_USERS)]
+        self._shared = [f"all-{number}" for number in range(SHARED_USERS)]
         self._n = 0
         self.stopping = threading.Event()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.service.postgres import Cluster
 from tools.torture.cuts import cut_connections
+from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked, kill_served
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import place
@@ -92,6 +93,10 @@ def _cut_connections(tools: Tools, seed: int) -> Iterator[Trial]:
         yield from cut_connections(here, tools.launcher, operation)
 
 
+def _interleave(_: Tools, seed: int) -> Iterator[Trial]:
+    yield from interleavings(seed)
+
+
 SCENARIOS = {
     "kill-sqlite": Scenario(_kill_sqlite, 900),
     "kill-postgres": Scenario(_kill_postgres, 180),
@@ -100,4 +105,5 @@ SCENARIOS = {
     "every-write": Scenario(_every_write, 700),
     "random-writes": Scenario(_random_writes, 100),
     "cut-connections": Scenario(_cut_connections, 300),
+    "interleave": Scenario(_interleave, 100_000),
 }

@@ -58,7 +58,7 @@ class ServiceContext:
             store=store,
             current_model=current,
             users=UsersInMemory(store, settings, metrics.count_session),
-            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
             items=LiveItems(ItemStore(store.database), current),
