@@ -35,6 +35,7 @@ NEED_LOGGED = ("item-knn", "ease", "als")
     ),
     default="cold-start",
     show_default=True,
+    help="Who is tested and what is counted (docs/protocols.md).",
 )
 @click.option(
     "--methods",
