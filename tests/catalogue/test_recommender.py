@@ -9,7 +9,7 @@ from tests.model.test_adding import genre_model
 
 COMEDY = {"id": "funny", "categories": ["comedy"]}
 HORROR = {"id": "scary", "categories": ["horror"]}
-EAGER = igcf.Exposure(share=0.5, most=4, optimism=50.0)
+EAGER = igcf.Exposure(share=0.5, price=1.0, most=4, optimism=50.0)
 NEVER = igcf.Exposure(share=0.0)
 
 
@@ -121,6 +121,19 @@ def test_without_a_share_nothing_is_tried() -> None:
     recommender.session().recommend(5)
     assert recommender.new_items is not None
     assert not recommender.new_items.trials.any()
+
+
+def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
+    """The balance holds 1 % of what the others promise; every trial that fails takes what was given up for it."""
+    exposure = igcf.Exposure(share=1.0, price=0.01, most=1_000, optimism=50.0)
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
+    recommender.add_items([COMEDY, HORROR])
+    session, n_shown = recommender.session(), 60
+    for _ in range(n_shown):
+        pick = session.recommend(1)[0]
+        session.observe(pick.item_id, 1.0 if pick.item_id in ("funny", "scary") else 5.0)
+    assert recommender.new_items is not None
+    assert recommender.new_items.trials.sum() < 0.05 * n_shown
 
 
 def test_a_new_item_is_less_certain_than_the_others() -> None:

@@ -21,11 +21,14 @@ from igcf.online.belief import Belief
 class Exposure:
     """How much new items are tried, beyond being shown where they are expected to please most."""
 
-    share: float = 0.05
+    share: float = 0.2
     """Largest share of the items shown to a user that are trials."""
-    most: int = 50
+    price: float = 0.01
+    """Largest share of what the other items would have brought that new items may cost, all users together: trials are
+    paid for by this and by what new items bring."""
+    most: int = 30
     """Largest number of trials of an item: it is judged then."""
-    optimism: float = 1.0
+    optimism: float = 3.0
     """A trial must promise, at this many standard deviations of what is unknown of the item, as much as the item that
     would be shown instead."""
     settled: int = 200
@@ -33,8 +36,9 @@ class Exposure:
 
     def __post_init__(self) -> None:
         """Refuse what is no share or no number."""
-        if not 0 <= self.share <= 1:
-            raise ConfigError(f"share must lie between 0 and 1, got {self.share}")
+        for name in ("share", "price"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
         if self.most < 0 or self.settled < 1 or not 0 <= self.optimism < float("inf"):
             raise ConfigError(f"most and optimism must not be negative, settled at least 1, got {self}")
 
@@ -63,6 +67,8 @@ class NewItems:
         self._class_vectors: tuple[Float32Array, ...] = tuple(self.priors.means[n].copy() for n in model.scored)
         self._told: list[dict[Hashable, Told]] = [{} for _ in self.rows]
         self.trials: IntArray = np.zeros(len(self.rows), dtype=np.int64)
+        self.balance = 0.0
+        """What may be spent on trials, in expected rewards."""
         self._version = 0
         self._stale: set[int] = set()
         self._changed_at: IntArray = np.zeros(len(self.rows), dtype=np.int64)
@@ -114,7 +120,10 @@ class NewItems:
         with self._lock:
             place = self._place[row]
             if not self.is_settled(row) or key in self._told[place]:
-                self._told[place][key] = self._learning.contribution(self.priors, place, belief, value)
+                told = self._learning.contribution(self.priors, place, belief, value)
+                if key not in self._told[place] and not np.isnan(told.rewards[0]):
+                    self.balance += float(told.rewards[0]) - self._model.expected_of(belief.mean, row)
+                self._told[place][key] = told
                 self._stale.add(place)
 
     def retract(self, keys: Iterable[Hashable]) -> None:
@@ -214,10 +223,13 @@ class NewItems:
         square = np.einsum("unk,nk->un", expected**2, shares)
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
-    def trial(
+    def choose(
         self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
     ) -> IntArray:
-        """Return the row of the item that each user is to try instead of the last one shown, (users,); -1: none.
+        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k).
+
+        What is shown instead of an item that is known enters the balance: the difference of both expectations now, and
+        of the reward from its expectation when it comes.
 
         Args:
             users: means of the users' vectors, (users, d).
@@ -226,19 +238,35 @@ class NewItems:
             shown: rows of the items that would be shown, best first, (users, k).
             may_try: whose budget allows a trial, (users,).
         """
-        result = np.full(len(users), -1, dtype=np.int64)
-        chosen = np.flatnonzero(may_try)
-        if not len(chosen) or not (self.trials < self.exposure.most).any():
-            return result
-        instead = means[chosen, shown[chosen, -1]]
-        promise = means[np.ix_(chosen, self.rows)] + self.exposure.optimism * self.uncertainty(users[chosen])
-        promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
-        for number, user in enumerate(chosen.tolist()):
-            own = np.where(
-                (self.trials < self.exposure.most) & ~np.isin(self.rows, shown[user]), promise[number], -np.inf
-            )
-            item = int(own.argmax())
-            if own[item] >= instead[number]:
-                result[user] = self.rows[item]
-                self.trials[item] += 1
+        result = np.array(shown)
+        is_new = np.isin(result, self.rows)
+        known = self._next_known(means, available, result)
+        expected = np.take_along_axis(means, result, axis=1)
+        with self._lock:
+            instead = np.where(is_new, known[:, None], expected)
+            self.balance += self.exposure.price * float(instead.sum()) + float((expected - instead).sum())
+            chosen = np.flatnonzero(may_try & ~is_new[:, -1])
+            if not len(chosen) or self.balance <= 0 or not (self.trials < self.exposure.most).any():
+                return result
+            own_means = means[np.ix_(chosen, self.rows)]
+            promise = own_means + self.exposure.optimism * self.uncertainty(users[chosen])
+            promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
+            for number, user in enumerate(chosen.tolist()):
+                is_open = (self.trials < self.exposure.most) & ~np.isin(self.rows, result[user])
+                item = int(np.where(is_open, promise[number], -np.inf).argmax())
+                cost = float(instead[user, -1]) - float(own_means[number, item])
+                if is_open[item] and promise[number, item] >= instead[user, -1] and cost <= self.balance:
+                    result[user, -1] = self.rows[item]
+                    self.trials[item] += 1
+                    self.balance -= cost
+        return result
+
+    def _next_known(self, means: AnyFloatArray, available: BoolArray, shown: IntArray) -> FloatArray:
+        """The largest expectation among the known items that are available and not shown, (users,)."""
+        result = np.zeros(len(shown))
+        for user in np.flatnonzero(np.isin(shown, self.rows).any(axis=1)).tolist():
+            others = available[user].copy()
+            others[shown[user]] = False
+            others[self.rows] = False
+            result[user] = np.max(means[user], where=others, initial=0.0)
         return result

@@ -218,9 +218,9 @@ class LiveLearner:
         rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
         if self.is_learning:
             may_try = self._tried + 1 <= items.exposure.share * self._round
-            tried = items.trial(engine.belief_means, engine.means, available, rows, may_try)
-            rows[tried >= 0, -1] = tried[tried >= 0]
-            self._tried += tried >= 0
+            chosen = items.choose(engine.belief_means, engine.means, available, rows, may_try)
+            self._tried += chosen[:, -1] != rows[:, -1]
+            rows = chosen
         return rows
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:

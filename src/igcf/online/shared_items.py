@@ -43,10 +43,10 @@ class SharedItems(Protocol):
         """Return the standard deviation that is due to the items themselves, (rows,); 0 for all other items."""
         ...
 
-    def trial(
+    def choose(
         self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
     ) -> IntArray:
-        """Return the row of the item that each user is to try instead of the last one shown, (users,); -1: none."""
+        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k)."""
         ...
 
 
@@ -79,14 +79,15 @@ class SharedItemsOfSession:
         rows, scores, means, stds, ranks = (list(each) for each in selection)
         self._n_shown += len(rows)
         user = engine.belief_means[:1]
-        if may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown:
-            tried = self.items.trial(user, engine.means, available, np.array([rows]), np.array([True]))
-            if tried[0] >= 0:
-                self._n_tried += 1
-                variances = engine.variances_at(tried)
-                own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
-                for column, new in zip((rows, scores, means, stds, ranks), own, strict=True):
-                    column[-1] = new[0]
+        is_allowed = may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown
+        chosen = self.items.choose(user, engine.means, available, np.array([rows]), np.array([is_allowed]))[0]
+        if chosen[-1] != rows[-1]:
+            self._n_tried += 1
+            tried = chosen[-1:]
+            variances = engine.variances_at(tried)
+            own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
+            for column, new in zip((rows, scores, means, stds, ranks), own, strict=True):
+                column[-1] = new[0]
         added = self.items.uncertainty_at(user[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)
