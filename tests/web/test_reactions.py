@@ -135,7 +135,7 @@ def test_a_user_with_a_log_is_known_and_the_log_is_told_apart(visit: Visit, serv
     reactions = [{"item": item, "value": 5} for item in items]
     assert server.call("POST", "/v1/users/logged/history", {"reactions": reactions})["stored"] == 6
     visitor = visit()
-    visitor.page.click("#load-user")
+    visitor.lab().page.click("#load-user")
     visitor.page.fill("#load-name", "logged")
     visitor.page.get_by_role("button", name="Load", exact=True).click()
     visitor.page.wait_for_selector("text=6 reactions remembered")

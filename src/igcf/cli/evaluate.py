@@ -33,6 +33,7 @@ NEED_LOGGED = ("item-knn", "ease", "als")
     type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning", "observed")),
     default="cold-start",
     show_default=True,
+    help="Who is tested and what is counted (docs/protocols.md).",
 )
 @click.option(
     "--methods",

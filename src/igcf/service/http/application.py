@@ -1,5 +1,6 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,12 +22,16 @@ from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.many_routes import many_routes
 from igcf.service.http.page import page_routes
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
 from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
+
+READY_EVERY_S = 5.0
+"""How often a process looks whether it is ready, for its gauge, also where nobody asks."""
 
 
 def create_app(context: ServiceContext) -> FastAPI:
@@ -40,16 +45,26 @@ def create_app(context: ServiceContext) -> FastAPI:
         finally:
             context.metrics.keys_stale.set(keys.is_stale)
 
+    looked = -READY_EVERY_S
+
+    def look() -> None:
+        nonlocal looked
+        if time.monotonic() - looked >= READY_EVERY_S:
+            looked = time.monotonic()
+            readiness(context)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        follower = Follower(context, {"the API keys cannot be read again, the old ones stay": read_keys})
+        others = {"the API keys cannot be read again, the old ones stay": read_keys, "cannot look for health": look}
+        follower = Follower(context, others)
         yield
         await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routers = [user_routes(context), item_routes(context), many_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
+    routers += [admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)
