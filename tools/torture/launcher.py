@@ -20,7 +20,6 @@ from igcf.service.server import bound_socket
 from igcf.service.settings import ServiceSettings
 from igcf.service.worker import Place, main, work  # noqa: F401
 
-
 PR_SET_PDEATHSIG = 1
 """Linux: ask for a signal when the parent has died."""
 
