@@ -23,7 +23,7 @@ def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(tmp_pa
         return result.stdout
 
     igcf = (sys.executable, "-m", "igcf")
-    run(sys.executable, str(SHOP / "prepare.py"))
+    run(sys.executable, str(SHOP / "prepare.py"), ".", "60", "25")
     run(*igcf, "pretrain", "--dataset", "orders.csv", "--items", "products.csv", "--out", "models/first")
     run(*igcf, "import", "orders.csv", "--store", "shop.db", "--model", "models/first")
     server = Server(tmp_path / "models" / "first", str(tmp_path / "shop.db")).wait_until_ready()
@@ -33,7 +33,8 @@ def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(tmp_pa
         assert known["items"][0]["title"]
         told = run(str(SHOP / "retrain.sh"), SHOP_URL=server.url, SHOP_IGCF=" ".join(igcf))
         new = next(folder for folder in (tmp_path / "models").iterdir() if folder.name != "first")
-        assert new.name in told
+        assert '"generation":1' in told
+        assert (new / "meta.json").exists()
         assert httpx.get(f"{server.url}/v1/model").json()["model"] != known["model"]
     finally:
         server.stop()
