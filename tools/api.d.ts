@@ -49,9 +49,18 @@ declare namespace Api {
     item: string;
     title: string | null;
     categories: Array<string>;
-    popularity_rank: number;
-    x: number;
-    y: number;
+    tags: Array<string>;
+    numbers: Record<string, number>;
+    text: string | null;
+    image: string | null;
+    available_from: number | null;
+    available_until: number | null;
+    status: "active" | "hidden" | "retired" | "scheduled" | "expired" | "waiting";
+    popularity_rank: number | null;
+    x: number | null;
+    y: number | null;
+    trend?: number | null;
+    similarity?: number | null;
   }
   interface CataloguePage {
     model: string;
@@ -156,6 +165,27 @@ declare namespace Api {
     conflicts: Array<string>;
     unknown_items: number;
   }
+  interface ItemBatch {
+    items: Array<Record<string, any>>;
+    event_id?: string | null;
+  }
+  interface ItemChanged {
+    revision: number;
+    item: CatalogueItem;
+  }
+  interface ItemRetired {
+    item: string;
+    revision: number;
+    duplicate: boolean;
+  }
+  interface ItemsStored {
+    revision: number;
+    duplicate: boolean;
+    added: number;
+    changed: number;
+    returned: number;
+    unchanged: number;
+  }
   interface LikedItem {
     item: string;
     title: string | null;
@@ -171,6 +201,35 @@ declare namespace Api {
     kind?: string | null;
     time?: number | null;
     event_id?: string | null;
+  }
+  interface ManyAsk {
+    k?: number;
+    exclude?: Array<string>;
+    candidates?: Array<string> | null;
+    reserve?: number;
+    policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+    nu?: number | null;
+    rules?: Record<string, any> | null;
+    users: Array<string>;
+  }
+  interface ManyEntry {
+    user: string;
+    answer?: Recommended | null;
+    error?: string | null;
+    message?: string | null;
+  }
+  interface ManyRecommended {
+    results: Array<ManyEntry>;
+  }
+  interface MergeAsk {
+    from: string;
+  }
+  interface MergeReceipt {
+    user: string;
+    revision: number;
+    moved: number;
+    known: number;
+    duplicate: boolean;
   }
   interface ModelInfo {
     model: string;
@@ -231,6 +290,7 @@ declare namespace Api {
     reserve?: number;
     policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
     nu?: number | null;
+    rules?: Record<string, any> | null;
   }
   interface Recommended {
     user: string;
@@ -252,7 +312,7 @@ declare namespace Api {
     high: number;
     rank: number;
     mean_rank: number;
-    reason: "please" | "learn";
+    reason: "please" | "learn" | "rule";
     propensity: number | null;
     popularity_rank: number;
     title: string | null;
@@ -286,6 +346,11 @@ declare namespace Api {
     title: string | null;
     times: number;
     explored: number;
+  }
+  interface SimilarItems {
+    model: string;
+    item: string;
+    items: Array<CatalogueItem>;
   }
   interface StartingItem {
     item: string;

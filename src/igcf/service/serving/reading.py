@@ -76,7 +76,11 @@ def beliefs(
     hits = [(item_id, value is not None and value >= served.model.reward.threshold) for item_id, value in reactions]
     rows_hit = [(served.model.item_row(item_id), is_hit) for item_id, is_hit in hits]
     possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp))
-    order = np.argsort(-means, kind="stable")[: top + (0 if with_seen else len(seen))]
+    available = served.available()
+    order = np.argsort(-means, kind="stable")
+    if available is not None:  # what cannot be shown is not put before anybody
+        order = order[available[order]]
+    order = order[: top + (0 if with_seen else len(seen))]
     rows = [row for row in order.tolist() if with_seen or served.model.item_ids[row] not in seen][:top]
     centre, cov = served.map.ellipse(belief, served.model.prior_mean)
     return Beliefs(

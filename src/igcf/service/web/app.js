@@ -100,7 +100,7 @@ function showCard() {
   if (card) {
     deck.show(card, visit.settings.slate > 1 ? visit.slate.length : 0);
     const [title, year] = titleAndYear(card);
-    const why = card.reason ? { please: "Shown to please.", learn: "Shown to learn." }[card.reason] : "";
+    const why = card.reason ? { please: "Shown to please.", learn: "Shown to learn.", rule: "Shown by a rule." }[card.reason] : "";
     byId("announce").textContent = `${title} ${year}. ${why}`;
     if (visit.failures) drawReason(byId("why"), card);
   } else if (visit.failures) {
