@@ -34,7 +34,7 @@ OTHER_COLUMNS = 56
     help="Folder for the report and the model.",
 )
 @click.option("--rounds", default=40, show_default=True, type=click.IntRange(1, 120), help="Rounds per user.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Makes everything repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
     """Learn the embedded catalogue, compare with the baselines, meet one cold user, write a report.
@@ -116,7 +116,7 @@ def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
 
 
 def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    from igcf.cli.evaluate import progress_display
+    from igcf.cli.experiments import progress_display
     from igcf.evaluate import Execution, evaluate, setup_for
     from igcf.evaluate.report import write_results
     from igcf.evaluate.tables import results_tables

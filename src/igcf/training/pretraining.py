@@ -10,6 +10,7 @@ from igcf.data.success import Success, success_in
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
+from igcf.training.content import fit_content
 from igcf.training.experts import fit_experts
 from igcf.training.progress import Watch, watching
 from igcf.training.sharded.workers import Engine, Workers
@@ -50,6 +51,13 @@ def pretrain(
         engine: What runs them: processes of this machine (`local`), of `torchrun`, or actors of a `ray` cluster.
         address: Address of a running Ray cluster; without it, one is started on this machine.
         **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
+
+    Example:
+        >>> import igcf
+        >>> data = igcf.data.synthetic_catalogue(n_users=60, n_items=20)
+        >>> model = igcf.pretrain(data, seed=0, progress=False)
+        >>> model.n_items
+        20
     """
     workers = Workers(shards, engine, address)
     if config is None and workers.are_asked_for:
@@ -79,7 +87,8 @@ def pretrain(
 
 
 def _told(model: Model, data: Interactions, success: Success) -> Model:
-    """Return a new model with what the log says of successes and of kinds of feedback."""
+    """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
     model.metadata["success"] = success.as_dict()
     model.kinds = checked_kinds(data.kinds)
+    model.content = fit_content(model)
     return model

@@ -3,7 +3,6 @@
 import itertools
 import logging
 import math
-import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from igcf.service.http.dashboard_responses import (
     Stats,
     StoreHealth,
 )
-from igcf.service.serving.catalogue import model_info
+from igcf.service.serving.model_info import model_info
 from igcf.service.store.tables import feedback, recommendations, shown, users
 
 log = logging.getLogger("igcf.service")
@@ -46,7 +45,7 @@ def statistics(context: ServiceContext) -> Stats:
     return Stats(
         model=model_info(context.current_model, context.settings),
         uptime_s=time.time() - STARTED,
-        workers=int(os.environ.get("IGCF_WORKERS", "1")),
+        workers=context.settings.workers,
         traffic=_traffic(families),
         exploration_share=learned / (pleased + learned) if pleased + learned else None,
         feedback=FeedbackMix(**kinds, duplicates=int(_sum(families, "igcf_feedback_duplicates"))),
