@@ -1,11 +1,14 @@
 """What a running service consists of, put together once and closed once."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from igcf.errors import StoreError
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
@@ -25,6 +28,7 @@ class ServiceContext:
     audit: AuditLog
     metrics: Metrics
     versions: VersionReader
+    reactions: ReactionsTogether
 
     @classmethod
     def open(
@@ -53,6 +57,7 @@ class ServiceContext:
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
             metrics=metrics,
             versions=VersionReader(store),
+            reactions=ReactionsTogether(settings.store_wait_s),
         )
 
     def observe(self) -> None:
@@ -64,5 +69,7 @@ class ServiceContext:
 
     def close(self) -> None:
         """Write what is queued, close the connections."""
+        with suppress(StoreError):  # a cache: without it the next server reads more of the log
+            self.users.save()
         self.audit.close()
         self.store.close()

@@ -19,8 +19,10 @@ from igcf.service.serving.model_swap import follow, load_and_announce
 from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
 from igcf.service.serving.reading import beliefs, explanation, user_state
 from igcf.service.serving.recommending import recommend
+from igcf.service.serving.users import SAVE_EVERY
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.tables import users
+from igcf.service.store.belief_bytes import decode_belief
+from igcf.service.store.tables import beliefs as saved_beliefs
 from tests.service.conftest import OpenService
 from tests.service.postgres import Cluster
 from tests.toys import ensemble_model
@@ -103,19 +105,31 @@ def test_memory_is_bounded_by_users_and_by_size(open_service: OpenService) -> No
 @pytest.mark.parametrize("damage", [None, b"", b"x" * 17, np.full(44, np.nan).tobytes()])
 def test_a_missing_or_damaged_belief_is_rebuilt_from_the_log(open_service: OpenService, damage: bytes | None) -> None:
     context = open_service()
-    for number in range(6):
-        tell(context, "ann", f"item-{number}", float(number % 5 + 1))
+    history = [(f"item-{number}", float(number % 5 + 1)) for number in range(SAVE_EVERY)]
+    for item, value in history:
+        tell(context, "ann", item, value)
+    shown(context, "ann")
+    context.users.save()
+    assert context.store.user("ann").saved is not None
     good = belief_of(context, "ann")
-    query = sa.update(users).values(belief=damage)
+    query = sa.delete(saved_beliefs) if damage is None else sa.update(saved_beliefs).values(belief=damage)
     context.store.database.write(lambda connection: connection.execute(query))
     other = open_service()
     rebuilt = belief_of(other, "ann")
     np.testing.assert_allclose(rebuilt.cov, good.cov, atol=1e-10)
     np.testing.assert_allclose(rebuilt.mean, good.mean, atol=1e-10)
-    tell(other, "ann", "item-7")  # and the next reaction mends the cache
+    for number in range(100, 100 + SAVE_EVERY):
+        tell(other, "ann", f"item-{number}")
+    shown(other, "ann")
+    other.users.save()  # and the next time that it is saved mends the cache
+    saved = other.store.user("ann").saved
+    assert saved is not None
+    mended = decode_belief(saved.content, rebuilt.mean.size)
     expected = Recommender(other.current_model.served.model).session(
-        [(f"item-{number}", float(number % 5 + 1)) for number in range(6)] + [("item-7", 5.0)]
+        [*history, *((f"item-{number}", 5.0) for number in range(100, 100 + SAVE_EVERY))]
     )
+    assert mended is not None
+    np.testing.assert_allclose(mended.cov, expected.belief.cov, atol=1e-10)
     np.testing.assert_allclose(belief_of(other, "ann").cov, expected.belief.cov, atol=1e-10)
 
 

@@ -38,9 +38,9 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.post("/users/{user}/feedback", responses=problems(404, 409))
     @as_json
-    def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
+    async def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
         """Store one reaction and learn from it; durable when answered, and the same `event_id` twice counts once."""
-        return reacting.react(context, user, reaction)
+        return await reacting.react_together(context, user, reaction)
 
     @router.post("/users/{user}/history", responses=problems())
     @as_json

@@ -43,7 +43,7 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that looks for models and deleted users that other servers have announced."""
+    """A thread that looks for models and deleted users that other servers have announced, and saves beliefs."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -61,6 +61,7 @@ class Follower:
         while not self._stop.wait(LOOK_EVERY_S):
             self._try("cannot follow to the announced model", self._follow, told)
             self._try("cannot look for deleted users", self._forget, told)
+            self._try("cannot save beliefs", self._context.users.save, told)
             self._try("cannot count", self._context.observe, told)
 
     def _try(self, message: str, look: Callable[[], None], told: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from igcf.service.http.responses import (
     PopularItem,
     UserState,
 )
-from igcf.service.serving.learning import load_session
+from igcf.service.serving.learning import load_user
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import in_force
@@ -27,13 +27,14 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
     """Answer `GET /v1/users/{user}`."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
-    belief = load_session(served, user, events).belief
+    loaded = load_user(served, user, events)
+    belief = loaded.session.belief
     return UserState(
         user=user_id,
         known=user.revision > 0,
         model=served.model_id,
         revision=user.revision,
-        drift=user.drift,
+        drift=loaded.drift,
         history=[
             PastReaction(
                 event_id=event.event_id or "",
@@ -61,7 +62,7 @@ def beliefs(
 ) -> Beliefs:
     """Answer `GET /v1/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
-        revision = user.revision
+        revision, drift = user.revision, user.drift
         means, stds = user.session.moments()
         chances = user.session.chances()
         belief = user.session.belief
@@ -73,7 +74,7 @@ def beliefs(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        drift=users.store.user(user_id).drift,
+        drift=drift,
         top=[
             BelievedItem(
                 item=served.model.item_ids[row],

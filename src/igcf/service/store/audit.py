@@ -1,6 +1,5 @@
 """The audit log: every answer given, written in batches by a thread so that answers do not wait for the disk."""
 
-import json
 import logging
 import math
 import threading
@@ -11,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
 from igcf.service.store.records import user_hash
+from igcf.service.store.statements import count_shown
 from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
 from igcf.service.store.tables import forgotten, recommendations
 
@@ -124,7 +125,7 @@ class AuditLog:
             for item in answer.items:
                 times[item["item"]] += 1
                 explored[item["item"]] += item["reason"] == "learn"
-        counts = [{"item_id": item, "times": n, "explored": explored[item]} for item, n in sorted(times.items())]
+        counts = [(item, n, explored[item]) for item, n in sorted(times.items())]
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
@@ -133,18 +134,12 @@ class AuditLog:
             gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
             self.meet(gone.items())
             rows = [
-                vars(answer) | {"items": json.dumps(answer.items)}
+                vars(answer) | {"items": to_json(answer.items).decode()}
                 for place, answer in enumerate(batch, start=self._written)
                 if not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
             ]
             if rows:
                 connection.execute(sa.insert(recommendations), rows)
-            connection.execute(_COUNT, counts)
+            connection.execute(*count_shown(connection, counts))
 
         self._store.database.write(work)
-
-
-_COUNT = sa.text(
-    "INSERT INTO shown (item_id, times, explored) VALUES (:item_id, :times, :explored) ON CONFLICT (item_id) "
-    "DO UPDATE SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
-)
