@@ -4,21 +4,52 @@ BIN := .venv/bin
 NEWEST := 3.13
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
-.PHONY: setup demo test check check-web serve test-realdata sanitize clean system
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
+
+.PHONY: setup demo test torture check check-web serve docs generated results dist smoke test-realdata sanitize clean system
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
+.venv/.ready: $(PACKAGE)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,service,scale]' --group dev
+	$(INSTALL) --upgrade pip
+	$(INSTALL) -e '.[train,service,scale]' --group dev
+	touch .venv/.demo .venv/.serve $@
+
+# The demo and the page need a small part of that: no torch, no cluster, no tools.
+.venv/.demo: $(PACKAGE)
+	$(PYTHON) -m venv .venv
+	$(INSTALL) -e '.[evaluate]'
 	touch $@
 
-demo: setup
+.venv/.serve: $(PACKAGE)
+	$(PYTHON) -m venv .venv
+	$(INSTALL) -e '.[service]'
+	touch $@
+
+demo: .venv/.demo
 	$(BIN)/igcf demo --out demo
 
-serve: setup
+serve: .venv/.serve
 	$(BIN)/igcf serve --demo --open
+
+# The site, without a network: notebooks are run, a warning is an error, links between pages are checked.
+docs: .venv/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . build/site
+	$(BIN)/python -m tools.check_links build/site
+	@echo "wrote build/site/index.html"
+
+.venv/.docs: .venv/.serve
+	$(INSTALL) --upgrade pip
+	$(INSTALL) -e '.[evaluate,service]' --group docs
+	touch $@
+
+# Everything that is written by a program and kept in the repository; tests compare it with what it was made from.
+generated: setup
+	$(BIN)/python -m tools.cli_document > docs/reference/cli.md
+	$(BIN)/python -m tools.http_document > docs/http.md
+	$(BIN)/python -m tools.client_types > clients/js/src/api.d.ts
 
 check: setup check-web
 	$(BIN)/ruff format --check src tests tools
@@ -48,6 +79,11 @@ system:
 test: setup system
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
+# Kills, faults and interleavings for so many minutes; further runs go on where the last one ended.
+MINUTES ?= 30
+torture: setup system
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.torture --minutes $(MINUTES) --out torture
+
 test-realdata: setup
 	$(BIN)/pytest -q -m realdata
 
@@ -64,5 +100,19 @@ sanitize: setup
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
+# Source archive and wheel; the wheel then has to prove itself in an empty environment.
+dist: setup
+	$(INSTALL) --group release
+	rm -rf dist
+	$(BIN)/python -m build
+
+smoke: dist
+	$(BIN)/python -m tools.smoke dist
+
+# Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
+results: setup
+	$(BIN)/igcf reproduce --all --out results
+	cp results/tables.md docs/tables.md
+
 clean:
-	rm -rf .venv node_modules .coverage demo build dist
+	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
+    from igcf.catalogue import Rules as Rules
     from igcf.config import ExpertsConfig as ExpertsConfig
     from igcf.config import PretrainConfig as PretrainConfig
     from igcf.data import Interactions as Interactions
     from igcf.data import load_dataset as load_dataset
+    from igcf.item import Item as Item
     from igcf.model import Model as Model
     from igcf.online import Greedy as Greedy
     from igcf.online import InfoUcb as InfoUcb
@@ -27,9 +29,11 @@ _HOME = {
     "Greedy": "igcf.online",
     "InfoUcb": "igcf.online",
     "Interactions": "igcf.data",
+    "Item": "igcf.item",
     "Model": "igcf.model",
     "PretrainConfig": "igcf.config",
     "Recommender": "igcf.online",
+    "Rules": "igcf.catalogue",
     "Session": "igcf.online",
     "Thompson": "igcf.online",
     "Ucb": "igcf.online",

@@ -13,6 +13,10 @@ class ConfigError(IgcfError):
     """A setting is outside its range, or two settings contradict each other."""
 
 
+class RuleError(ConfigError):
+    """Rules about an answer that cannot be read, or name what no item has."""
+
+
 class DataError(IgcfError):
     """A log cannot be used: missing column, bad value, empty file, unknown data set."""
 

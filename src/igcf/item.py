@@ -22,5 +22,7 @@ class Item:
     """Seconds since 1970 from which on the item may be recommended."""
     available_until: float | None = None
     """Seconds since 1970 from which on the item is not recommended any more."""
+    image: str | None = None
+    """Path or address of a picture, as plain text; nothing is loaded from it."""
     hidden: bool = False
     """Whether the item is kept out of every answer for now."""

@@ -213,3 +213,26 @@ def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:
     assert f"experiment: {document['rounds']} rounds" in result.stderr
     assert "satisfied: value >= 4" in result.stderr
     assert document["verdict"]["winner"] == "pop"
+
+
+def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from igcf.evaluate.published import Experiment
+
+    published = (Experiment("cold-start", "synthetic", ("pop",), 1, thin=0.9),)
+    monkeypatch.setattr("igcf.evaluate.published.PUBLISHED", published)
+    command = ("reproduce", "--all", "--users", 20, "--jobs", 1, "--out", tmp_path)
+    first = run(*command)
+    assert first.exit_code == 0, first.output
+    assert "experiment 1 of 1: cold-start-synthetic-thin-0.9" in first.output
+    assert "pop, seed 0 finished" in first.output
+    page = (tmp_path / "tables.md").read_text()
+    assert "igcf evaluate --dataset synthetic --protocol cold-start --methods pop --thin 0.9" in page
+    again = run(*command)
+    assert "pop, seed 0 kept" in again.output
+
+
+def test_reproduce_all_needs_a_folder_and_refuses_other_settings(tmp_path: Path) -> None:
+    assert "--all needs --out" in run("reproduce", "--all").output
+    assert "leave out --seeds" in run("reproduce", "--all", "--out", tmp_path, "--seeds", 3).output

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from igcf.cli.evaluate import progress_display
+from igcf.cli.experiments import progress_display
 from igcf.cli.output import parts_display
 from igcf.evaluate.jobs import Job
 from igcf.evaluate.run import Step

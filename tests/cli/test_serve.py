@@ -1,5 +1,6 @@
 """`igcf serve`: mistakes are one line with exit code 2, and leave nothing behind."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from igcf.cli.main import cli
+from igcf.service.sources import load_settings
 from tests.toys import random_model
 
 
@@ -33,8 +35,12 @@ def run(*arguments: str) -> Result:
         (["model", "--api-key-file", "keys"], "cannot read the API keys of keys"),
         (["model", "--store", "mysql://host/db"], "is not supported"),
         (["model", "--store", "no/such/folder/x.db"], "did not answer"),
-        (["model", "--workers", "0"], "0 is not in the range"),
-        (["model", "--port", "99999"], "99999 is not in the range"),
+        (["model", "--workers", "0"], "workers must be at least 1, got 0 (from --workers)"),
+        (["model", "--port", "99999"], "port must be at most 65535, got 99999 (from --port)"),
+        (["model", "--max-k", "many"], "'many' is not a valid integer"),
+        (["model", "--store", "postgresql://a:secret@host/db"], "--store holds a password"),
+        (["model", "--store", "postgresql://a@host/db?password=secret"], "--store holds a password"),
+        (["model", "--config", "nothing.toml"], "there is no file of settings at nothing.toml"),
         (["model", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1:8000"),
     ],
 )
@@ -65,3 +71,74 @@ def test_help_tells_the_options() -> None:
     result = run("--help")
     for option in ("--host", "--port", "--store", "--workers", "--api-key-file", "--cors-origin"):
         assert option in result.stdout
+
+
+def test_an_option_comes_before_a_variable_before_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "igcf.toml").write_text('max_k = 50\nthreads = 3\nhost = "::1"\ncors_origins = ["https://a.example"]\n')
+    monkeypatch.setenv("IGCF_CONFIG", "igcf.toml")
+    monkeypatch.setenv("IGCF_MAX_K", "40")
+    monkeypatch.setenv("IGCF_THREADS", "2")
+    monkeypatch.setenv("IGCF_ALLOWED_HOSTS", "a.example, b.example")
+    monkeypatch.setenv("IGCF_NU", "")
+    shown = json.loads(run("model", "--max-k", "30", "--print-config", "--json").stdout)
+    assert shown["max_k"] == {"value": 30, "from": "--max-k"}
+    assert shown["threads"] == {"value": 2, "from": "IGCF_THREADS"}
+    assert shown["host"] == {"value": "::1", "from": "igcf.toml"}
+    assert shown["cors_origins"] == {"value": ["https://a.example"], "from": "igcf.toml"}
+    assert shown["allowed_hosts"] == {"value": ["a.example", "b.example"], "from": "IGCF_ALLOWED_HOSTS"}
+    assert shown["nu"] == {"value": None, "from": "default"}
+
+
+def test_what_is_printed_can_be_read_again(folder: Path) -> None:
+    printed = run("model", "--max-k", "7", "--cors-origin", "https://a.example", "--print-config")
+    (folder / "again.toml").write_text(printed.stdout)
+    assert run("--config", "again.toml", "--print-config").stdout == printed.stdout.replace(
+        "# --max-k", "# again.toml"
+    ).replace("# --cors-origin", "# again.toml").replace("# DIR", "# again.toml").replace(
+        "# default", "# again.toml"
+    ).replace("(unset)  # again.toml", "(unset)  # default")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_kk = 5", "igcf.toml: there is no setting max_kk; did you mean max_k?"),
+        ("max_k = 'many'", "max_k: input should be a valid integer"),
+        ("max_k = 500", "max_k must be at most 100, got 500 (from igcf.toml)"),
+        ("log_level = 'loud'", "log_level: input should be 'debug', 'info', 'warning' or 'error', got 'loud'"),
+        ("max_k = ", "cannot read the settings in igcf.toml"),
+        ("store_password_file = 'nothing'", "store_password_file is for a PostgreSQL store"),
+        ("store = 'postgresql://a@h/d'\nstore_password_file = 'nothing'", "cannot read the password of the store"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(folder: Path, text: str, message: str) -> None:
+    (folder / "igcf.toml").write_text(text)
+    result = run("model", "--config", "igcf.toml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_passwords_come_from_files_or_the_environment_and_are_not_printed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "password").write_text("very/secret\n")
+    (folder / "igcf.toml").write_text("store = 'postgresql://a@h/d'\nstore_password_file = 'password'\n")
+    assert load_settings({}, file=folder / "igcf.toml").settings.store.startswith(
+        "postgresql+psycopg://a:very%2Fsecret@h/d"
+    )
+    monkeypatch.setenv("IGCF_STORE", "postgresql://a:sesame@h/d?password=sesame")
+    for arguments in (["--config", "igcf.toml"], []):
+        for form in ([], ["--json"]):
+            result = run("model", "--print-config", *form, *arguments)
+            assert "a:***@h/d" in result.stdout
+            assert 'secret"' not in result.output
+            assert "sesame" not in result.output
+
+
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IGCF_MAX_KK", "5")
+    result = run("model", "--print-config")
+    assert "IGCF_MAX_KK is no setting; did you mean max_k?" in result.stderr

@@ -139,7 +139,7 @@ def test_a_pandas_frame_becomes_a_log() -> None:
     [
         ("movieId,title,genres\n1,Toy Story,Comedy|Animation\n2,Heat,Crime\n", "categories = genres; separator: comma"),
         ("1::Toy Story::Comedy|Animation\n2::Heat::Crime\n", "id = 1, title = 2, categories = 3; separator: ::; no"),
-        ("id;name;year;tags\n1;Toy Story;1995;Comedy, Animation\n2;Heat;1995;Crime\n", "not used: year; separator"),
+        ("id;name;year;tags\n1;Toy Story;1995;Comedy, Animation\n2;Heat;1995;Crime\n", "numbers: year; separator"),
     ],
 )
 def test_titles_and_categories_come_from_a_table_of_items(tmp_path: Path, text: str, told: str) -> None:

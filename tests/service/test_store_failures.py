@@ -6,14 +6,17 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
+from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import Follower, load_and_announce
@@ -210,3 +213,29 @@ def test_a_clock_set_back_neither_loses_answers_nor_brings_deleted_ones_back(ope
     two.audit.add(answer("after, by a clock that was set back", time.time() - 3600))
     two.audit.flush()
     assert written(one.store) == {"after, by a clock that was set back"}
+
+
+def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks between the commit and its answer; more answers have come by the next attempt."""
+    context = open_service()
+    context.audit.close()  # no thread but this one writes
+    write, losses = context.store.database.write, [True]
+
+    def write_and_lose(work: Callable[[sa.Connection], Any]) -> Any:
+        done = write(work)
+        if losses:
+            losses.pop()
+            raise StoreError("the answer to the commit is lost")
+        return done
+
+    monkeypatch.setattr(context.store.database, "write", write_and_lose)
+    context.audit.add(answer("one", time.time()))
+    with pytest.raises(StoreError):
+        context.audit.flush()
+    context.audit.add(answer("two", time.time()))
+    context.audit.flush()
+    assert written(context.store) == {"one", "two"}
+    counted = context.store.database.read(lambda c: c.exec_driver_sql("SELECT times FROM shown").scalar_one())
+    assert (counted, context.audit.waiting) == (2, 0)

@@ -128,20 +128,20 @@ def test_a_restarted_server_serves_what_was_announced_unless_told_otherwise(
 
 
 def test_the_password_of_the_database_is_not_in_the_process_list(
-    start: StartServer, cluster: Cluster, models: tuple[Path, Path]
+    start: StartServer, cluster: Cluster, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     secret = "not-for-everybody"
-    store = cluster.new_store().replace("postgres@", f"postgres:{secret}@", 1)
+    plain = cluster.new_store()
+    (tmp_path / "password").write_text(secret)
     for server in (
-        start(models[0], store, "--workers", "2"),
-        start(models[0], None, "--workers", "2", IGCF_STORE=store),
+        start(models[0], plain, "--workers", "2", "--store-password-file", str(tmp_path / "password")),
+        start(models[0], None, "--workers", "2", IGCF_STORE=plain.replace("postgres@", f"postgres:{secret}@", 1)),
     ):
         assert httpx.get(f"{server.url}/v1/stats").json()["store"]["kind"] == "postgresql"
         assert len(server.workers()) == 2
-        for pid in server.workers():
+        for pid in (server.process.pid, *server.workers()):
             assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert secret not in server.written()
-    assert secret.encode() not in Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
 
 
 def test_what_killed_supervisors_leave_behind_is_removed_by_the_next(

@@ -27,6 +27,7 @@ def fit_pca_gp(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
         reward=task.reward_of("satisfied"),
         titles=train.titles,
         categories=train.categories,
+        attributes=train.attributes,
     )
 
 

@@ -116,7 +116,7 @@ def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
 
 
 def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    from igcf.cli.evaluate import progress_display
+    from igcf.cli.experiments import progress_display
     from igcf.evaluate import Execution, evaluate, setup_for
     from igcf.evaluate.report import write_results
     from igcf.evaluate.tables import results_tables

@@ -1,27 +1,19 @@
 """`igcf evaluate`: methods side by side on users whose reactions are known."""
 
-import os
-import shlex
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.console import Console
 
-from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told, with_options
+from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told
+from igcf.cli.experiments import command_line, common_options, print_all, run_experiment, write_report
 from igcf.cli.output import console, emit_json, note, parts_display
-from igcf.errors import ConfigError, IgcfError
+from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
     from igcf.baselines import Method
-    from igcf.evaluate.results import Results
-    from igcf.evaluate.run import Step
-    from igcf.tables import Table
 
 DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
 METHODS_OF = {
@@ -32,34 +24,6 @@ METHODS_OF = {
 """Methods that run by default under protocols that have other ones."""
 NEED_LOGGED = ("item-knn", "ease", "als")
 """Methods that score by a history alone: not what to meet a new user with."""
-FORMATS = ("table", "markdown", "latex")
-COMMON: tuple[Callable[[Any], Any], ...] = (
-    click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR)."),
-    click.option("--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Number of seeds."),
-    click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed."),
-    click.option("--tune", is_flag=True, help="First choose the settings on validation users, by grid search."),
-    click.option(
-        "--grid", type=click.Choice(("quick", "paper")), default="quick", show_default=True, help="For --tune."
-    ),
-    click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable."),
-    click.option("--jobs", default=None, type=click.IntRange(min=1), help="Processes at a time [default: cores]."),
-    click.option(
-        "--engine",
-        type=click.Choice(("local", "ray", "dask")),
-        default="local",
-        show_default=True,
-        help="What runs the jobs; ray and dask start --jobs workers here, or use those at --address.",
-    ),
-    click.option("--address", metavar="HOST:PORT", help="Of a Ray or Dask cluster that is running."),
-    click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
-    click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
-    click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)
-
-
-common_options = with_options(COMMON)
-"""Decorator with the options that `evaluate` and `reproduce` share."""
 
 
 @click.command()
@@ -241,114 +205,3 @@ def parse_counts(text: str) -> tuple[int, ...]:
     if counts[0] < 1:
         raise ConfigError(f"--logged takes whole numbers of at least 1 joined by commas, got {text!r}")
     return counts
-
-
-def run_experiment(  # noqa: PLR0913  (the common options of two commands)
-    data: Any,
-    setup: Any,
-    names: list[str],
-    *,
-    seed: int,
-    seeds: int,
-    tune: bool,
-    grid: Literal["quick", "paper"],
-    changes: tuple[str, ...],
-    jobs: int | None,
-    engine: Literal["local", "ray", "dask"],
-    address: str | None,
-    out: Path | None,
-    fresh: bool,
-    notes: Sequence[str] = (),
-    **_: Any,
-) -> "Results":
-    """Run an experiment with progress on stderr; finished jobs are saved in the report's folder or in the cache.
-
-    `notes` are printed when the first job begins: what cannot be run is refused in one line.
-    """
-    from tempfile import TemporaryDirectory
-
-    from igcf.evaluate import Engine, Execution
-    from igcf.evaluate import evaluate as run
-    from igcf.evaluate.tuned_settings import parse_changes
-
-    settings = parse_changes(changes)
-    place = Engine(engine, jobs or os.cpu_count() or 1, address)
-    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
-        folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
-        return run(
-            data,
-            setup,
-            names,
-            seeds=range(seed, seed + seeds),
-            settings=settings,
-            grid=grid if tune else None,
-            execution=Execution(place, folder, watch, command_line()),
-        )
-
-
-def cache_folder() -> Path:
-    """Return where finished jobs are saved without --out: `IGCF_CACHE_DIR` or the user's cache folder."""
-    from platformdirs import user_cache_path
-
-    configured = os.environ.get("IGCF_CACHE_DIR")
-    return (Path(configured) if configured else user_cache_path("igcf")) / "jobs"
-
-
-def command_line() -> str:
-    """Return the command as it was called, to be written beside the numbers."""
-    return shlex.join(["igcf", *sys.argv[1:]])
-
-
-def write_report(results: "Results", data: Any, folder: Path) -> None:
-    """Write the HTML page, JSON, Markdown, LaTeX and what was shown."""
-    from igcf.evaluate.report import write_results
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_results(results, data, folder)
-    except OSError as error:
-        raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
-    console.print(f"wrote {folder / 'report.html'}", highlight=False)
-
-
-def print_all(tables: "list[Table]", style: str) -> None:
-    """Print tables on stdout, in the style of --format."""
-    from igcf.tables import as_latex, as_markdown, print_fitted
-
-    for table in tables:
-        if style == "table":
-            print_fitted(table, Console())
-        else:
-            click.echo(as_markdown(table) if style == "markdown" else as_latex(table))
-
-
-@contextmanager
-def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], None]]":
-    """Show jobs on stderr: a bar on a terminal; elsewhere a line per event, and one when nothing happens for long.
-
-    `notes` come first, when the first job begins.
-    """
-    from igcf.progress import show_progress
-
-    began, running, waiting = time.monotonic(), list[str](), list(notes)
-    with show_progress() as report:
-
-        def watch(step: "Step") -> None:
-            while waiting:
-                note(waiting.pop(0))
-            told = _told(step)
-            if step.what == "started":
-                running.append(told)
-            elif told in running:
-                running.remove(told)
-            report("; ".join(running) or "finishing", step.done, step.total)
-            if not console.is_terminal:
-                seconds = time.monotonic() - began
-                click.echo(f"[{step.done}/{step.total}] {seconds:5.0f} s  {told} {step.what}", err=True)
-
-        yield watch
-
-
-def _told(step: "Step") -> str:
-    users = "" if step.job.users == "test" else " on validation users"
-    return f"{step.job.method}, seed {step.job.seed}{users}"

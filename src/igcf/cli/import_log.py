@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from igcf.cli.columns import LogFormat, column_options
 from igcf.cli.output import console, emit_json, note
+from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("log", metavar="LOG")
-@click.option("--store", required=True, help="SQLite file, or postgresql://USER:PASSWORD@HOST/DB.")
+@STORE
+@CONFIG
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder of the model that is served.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @column_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def import_log(log: str, store: str, model: Path, data_dir: str | None, log_format: LogFormat, as_json: bool) -> None:
+def import_log(
+    log: str,
+    store: str | None,
+    config: Path | None,
+    model: Path,
+    data_dir: str | None,
+    log_format: LogFormat,
+    as_json: bool,
+) -> None:
     """Store the reactions of LOG as what its users did before they met the service.
 
     LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. An import that was stopped
@@ -31,15 +41,18 @@ def import_log(log: str, store: str, model: Path, data_dir: str | None, log_form
     \b
     Examples:
       igcf import ratings.csv --store igcf.db --model model/
-      igcf import ml-1m --store postgresql://igcf:secret@db/igcf --model model/
+      igcf import ml-1m --store postgresql://igcf@db/igcf --model model/
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    done, unknown = import_into(store, model, log, data_dir, log_format)
+    url = store_url(store, config)
+    done, unknown = import_into(url, model, log, data_dir, log_format)
     seconds = time.perf_counter() - started
     if as_json:
+        from igcf.service.sources import database_name
+
         figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
-        emit_json({"store": store, **figures, "unknown_items": unknown, "seconds": seconds})
+        emit_json({"store": database_name(url), **figures, "unknown_items": unknown, "seconds": seconds})
 
 
 def import_into(

@@ -164,11 +164,13 @@ def read_log(
     """Read the log that the options name."""
     if from_store is not None:
         try:
+            from igcf.service.sources import refuse_password
             from igcf.service.store import read_store
         except ImportError as error:
             raise DataError(
                 f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
             ) from error
+        refuse_password("--from-store", from_store)
         log = read_store(from_store)
         console.print(log.sentence, highlight=False)
         return log.interactions()

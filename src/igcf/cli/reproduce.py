@@ -1,12 +1,17 @@
 """`igcf reproduce`: the paper's tables beside ours."""
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.evaluate import common_options, print_all, run_experiment, write_report
-from igcf.cli.output import console, emit_json
-from igcf.errors import DataError
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.output import console, emit_json, note
+from igcf.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from igcf.evaluate.published import Experiment
+    from igcf.evaluate.results import Results
 
 TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 
@@ -16,8 +21,17 @@ TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 @click.option("--dataset", default=None, help="One of the table's data sets. [default: all that are found]")
 @click.option("--methods", default=None, help="Some of the rows only, joined by commas.")
 @click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every published experiment, also those beyond the paper, and one page with all tables in --out. "
+    "Takes hours; started again, it goes on where it stopped.",
+)
 @common_options
-def reproduce(table: str | None, dataset: str | None, methods: str | None, users: int, **common: Any) -> None:
+def reproduce(
+    table: str | None, dataset: str | None, methods: str | None, users: int, everything: bool, **common: Any
+) -> None:
     """Run a table of the paper and print ours beside it; all tables without a name.
 
     \b
@@ -25,7 +39,11 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
       igcf reproduce cold-start --dataset ml-1m
       igcf reproduce top-k --dataset ml-1m --methods pop,icf-ucb,igcf --seeds 10
       igcf reproduce --json
+      igcf reproduce --all --out reports/all
     """
+    if everything:
+        reproduce_all(table, dataset, methods, users, common)
+        return
     from igcf.data import load_dataset
     from igcf.evaluate import setup_for
     from igcf.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
@@ -52,6 +70,78 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
             print_all(side_by_side_tables(results), common["style"])
     if common["as_json"]:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
+
+
+def reproduce_all(
+    table: str | None, dataset: str | None, methods: str | None, users: int, common: dict[str, Any]
+) -> None:
+    """Run every published experiment whose data set is found, one folder each, and write the page with all tables."""
+    import time
+
+    from igcf.data import dataset_info, find_dataset
+    from igcf.evaluate.published import PUBLISHED, commit_of_the_code, minutes_left, tables_page
+    from igcf.evaluate.tables import results_tables
+
+    if common["out"] is None:
+        raise ConfigError("--all needs --out DIR, a folder for the tables and for what is finished")
+    if common["seeds"] != 1 or common["tune"] or common["changes"]:
+        raise ConfigError("--all runs the published settings and seeds; leave out --seeds, --tune and --set")
+    chosen = [
+        each
+        for each in PUBLISHED
+        if table in (None, each.protocol)
+        and dataset in (None, each.dataset)
+        and (not dataset_info(each.dataset).files or find_dataset(dataset_info(each.dataset), common["data_dir"]))
+    ]
+    if not chosen:
+        raise DataError("none of the published experiments is left; see igcf data list, or set IGCF_DATA_DIR")
+    rows = {each.strip() for each in methods.split(",")} if methods else None
+    began, made, documents = time.monotonic(), [], []
+    commit = commit_of_the_code()
+    for number, each in enumerate(chosen):
+        taken = (time.monotonic() - began) / 60
+        left = minutes_left(chosen[number:], chosen[:number], taken)
+        note(f"experiment {number + 1} of {len(chosen)}: {each.name}; about {left:.0f} minutes left")
+        names = [name for name in each.methods if rows is None or name in rows]
+        if not names:
+            continue
+        results, data = run_published(each, names, users, common)
+        folder = common["out"] / each.name
+        write_report(results, data, folder)
+        made.append((each, command_of(each, names), results_tables(results)))
+        documents.append(results.as_dict() | {"name": each.name})
+        page = tables_page(made, commit=commit, minutes=(time.monotonic() - began) / 60)
+        (common["out"] / "tables.md").write_text(page, encoding="utf-8")
+    note(
+        f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments in {(time.monotonic() - began) / 60:.0f} minutes"
+    )
+    if common["as_json"]:
+        emit_json({"commit": commit, "experiments": documents})
+
+
+def run_published(each: "Experiment", names: list[str], users: int, common: dict[str, Any]) -> "tuple[Results, Any]":
+    """Run one published experiment; what is finished is kept in the common folder of all of them."""
+    import numpy as np
+
+    from igcf.data import load_dataset
+    from igcf.evaluate import setup_for
+    from igcf.evaluate.protocols import thinned
+
+    data = load_dataset(each.dataset, common["data_dir"])
+    if each.thin is not None:
+        data = thinned(data, each.thin, rng=np.random.default_rng(common["seed"]))
+    setup = setup_for(data, each.protocol, n_users=None if each.protocol == "known-users" else users)
+    if each.thin is not None:
+        setup = replace(setup, dataset=f"{setup.dataset}-thin-{each.thin:g}")
+    return run_experiment(data, setup, names, **{**common, "seeds": each.seeds}), data
+
+
+def command_of(each: "Experiment", names: list[str]) -> str:
+    """Return the command that runs one published experiment alone."""
+    words = ["igcf evaluate --dataset", each.dataset, "--protocol", each.protocol, "--methods", ",".join(names)]
+    words += [f"--thin {each.thin:g}"] if each.thin else []
+    words += [f"--seeds {each.seeds}"] if each.seeds > 1 else []
+    return " ".join(words)
 
 
 def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.attributes import Attributes
 from igcf.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Interactions:
     """Title of each item."""
     categories: tuple[tuple[str, ...], ...] | None = None
     """Genres or tags of each item."""
+    attributes: Attributes | None = None
+    """What else is known of the items: numbers, tags, texts, when they may be shown."""
     name: str = "log"
     n_duplicates: int = field(default=0, compare=False)
     """Number of rows of the source that were replaced by a later reaction of the same user to the same item."""
@@ -183,7 +186,7 @@ class Interactions:
         return replace(self, titles=tuple(known.get(item_id, item_id) for item_id in self.item_ids))
 
     def with_items(self, items: "str | Path | object") -> "Interactions":
-        """Return the same log with titles and categories from a table of items, a file or a frame (docs/data.md)."""
+        """Return the same log with what a table of items, a file or a frame, says of them (docs/data.md)."""
         from igcf.data.items import read_items
 
         return read_items(items).describe(self)
@@ -193,13 +196,18 @@ class Interactions:
         return replace(self, values=np.ones_like(self.values))
 
     def with_catalogue(
-        self, titles: tuple[str, ...] | None, categories: tuple[tuple[str, ...], ...] | None
+        self,
+        titles: tuple[str, ...] | None,
+        categories: tuple[tuple[str, ...], ...] | None,
+        attributes: Attributes | None = None,
     ) -> "Interactions":
-        """The same log with item titles and categories, one entry per item."""
+        """The same log with item titles, categories and further attributes, one entry per item."""
         for what, column in (("titles", titles), ("categories", categories)):
             if column is not None and len(column) != self.n_items:
                 raise DataError(f"{what} has {len(column)} entries, the log has {self.n_items} items")
-        return replace(self, titles=titles, categories=categories)
+        if attributes is not None and attributes.n_items != self.n_items:
+            raise DataError(f"attributes has {attributes.n_items} entries, the log has {self.n_items} items")
+        return replace(self, titles=titles, categories=categories, attributes=attributes)
 
     def subset(self, rows: BoolArray | IntArray) -> "Interactions":
         """Return the reactions at `rows`; users and items keep their row numbers, also those without any left."""

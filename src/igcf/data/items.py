@@ -1,12 +1,16 @@
-"""Tables of items: titles and categories by id, from a file or a frame."""
+"""Tables of items: titles, categories and further attributes by id, from a file or a frame."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from igcf.data.columns import id_text
+from igcf.arrays import BoolArray, FloatArray
+from igcf.attributes import Attributes
+from igcf.data.columns import id_text, timed
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
 from igcf.errors import DataError
@@ -17,16 +21,19 @@ LIST_SIGNS = ("|", ";", ",")
 
 @dataclass(frozen=True)
 class ItemTable:
-    """Titles and categories of items by id, and what was taken for them."""
+    """What is known of items by id, and what was taken for it."""
 
     titles: dict[str, str]
     categories: dict[str, tuple[str, ...]]
+    ids: tuple[str, ...]
+    """Ids of the rows of `attributes`."""
+    attributes: Attributes
     sentence: str
     """One line for people: `items: id = movieId, title = title, categories = genres; separator: comma`."""
 
     def describe(self, log: Interactions) -> Interactions:
-        """Return a log with these titles and categories; an item that is not in the table keeps its id as title."""
-        known = self.titles or self.categories
+        """Return a log with these descriptions; an item that is not in the table keeps its id as title."""
+        known = {each: row for row, each in enumerate(self.ids)}
         if known and not any(item_id in known for item_id in log.item_ids):
             raise DataError(
                 f"no item of the log is in the table of items; the log has {log.item_ids[0]!r}, the table "
@@ -35,6 +42,7 @@ class ItemTable:
         return log.with_catalogue(
             tuple(self.titles.get(each, each) for each in log.item_ids) if self.titles else log.titles,
             tuple(self.categories.get(each, ()) for each in log.item_ids) if self.categories else log.categories,
+            None if self.attributes.is_empty else self.attributes.taken([known.get(each, -1) for each in log.item_ids]),
         )
 
 
@@ -70,7 +78,7 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
         if name is not None:
             found[what] = name
     if "id" not in found or len(found) == 1:
-        for what, name in zip(ITEM_NAMES, frame.columns, strict=False):
+        for what, name in zip(("id", "title", "categories"), frame.columns, strict=False):
             if what not in found and name not in found.values():
                 found[what] = name
     if len(found) < 2:
@@ -82,14 +90,75 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
         {} if "title" not in found else dict(zip(ids, frame[found["title"]].cast(pl.String).to_list(), strict=True))
     )
     categories = {} if "categories" not in found else dict(zip(ids, _lists(frame[found["categories"]]), strict=True))
-    unused = [name for name in frame.columns if name not in found.values()]
+    is_row = frame[found["id"]].is_not_null()
+    numbers = _numbers(frame.filter(is_row), [name for name in frame.columns if name not in found.values()], source)
+    attributes = _attributes(frame.filter(is_row), found, numbers, source)
+    unused = [name for name in frame.columns if name not in found.values() and name not in numbers]
     sentence = f"items: {', '.join(f'{what} = {name}' for what, name in found.items())}"
+    sentence += f"; numbers: {', '.join(numbers)}" if numbers else ""
     sentence += f"; not used: {', '.join(unused)}" if unused else ""
     return ItemTable(
         {each: title for each, title in titles.items() if each is not None and title is not None},
         {each: tags for each, tags in categories.items() if each is not None},
+        tuple(each for each in ids if each is not None),
+        attributes,
         sentence + layout,
     )
+
+
+def _numbers(frame: pl.DataFrame, names: Sequence[str], source: str) -> dict[str, FloatArray]:
+    """Return the columns whose entries are all numbers, by name; NaN where an item has none."""
+    found = {}
+    for name in names:
+        column = frame[name]
+        if not (column.dtype.is_numeric() or column.dtype == pl.String) or column.null_count() == len(column):
+            continue
+        numbers = column.cast(pl.Float64, strict=False)
+        if numbers.null_count() > column.null_count():
+            continue
+        if numbers.is_infinite().any():
+            raise DataError(f"{source}: the column {name!r} has an infinite number; expected finite ones")
+        found[name] = numbers.fill_null(np.nan).to_numpy().astype(np.float64)
+    return found
+
+
+def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, FloatArray], source: str) -> Attributes:
+    """Return the further attributes that columns were found for."""
+
+    def texts(what: str) -> tuple[str | None, ...] | None:
+        return tuple(frame[found[what]].cast(pl.String).to_list()) if what in found else None
+
+    def times(what: str, missing: float) -> FloatArray | None:
+        if what not in found:
+            return None
+        given = frame[found[what]]
+        column, has_fractions = timed(given)
+        if column.null_count() > given.null_count():
+            wrong = given.filter(column.is_null() & given.is_not_null())[0]
+            raise DataError(f"{source}: {what} is {wrong!r}; expected seconds since 1970 or a date like 2026-11-16")
+        whole = column.cast(pl.Float64).fill_null(missing).to_numpy().astype(np.float64)
+        return whole / 1e6 if has_fractions else whole
+
+    return Attributes(
+        frame.height,
+        tags=tuple(_lists(frame[found["tags"]])) if "tags" in found else None,
+        numbers=numbers,
+        texts=texts("text"),
+        images=texts("image"),
+        available_from=times("available_from", -np.inf),
+        available_until=times("available_until", np.inf),
+        hidden=_truths(frame[found["hidden"]], source) if "hidden" in found else None,
+    )
+
+
+def _truths(column: pl.Series, source: str) -> BoolArray:
+    """Return a column of yes and no, in any of the usual spellings; nothing is no."""
+    words = [str(each).strip().lower() for each in column.fill_null(False).to_list()]
+    known = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "": False}
+    wrong = next((word for word in words if word not in known and word != "0.0"), None)
+    if wrong is not None:
+        raise DataError(f"{source}: hidden is {wrong!r}; expected true or false")
+    return np.array([known.get(word, False) for word in words], dtype=np.bool_)
 
 
 def _lists(column: pl.Series) -> list[tuple[str, ...]]:

@@ -41,6 +41,12 @@ ITEM_NAMES = {
     "id": ("id", *NAMES["item"]),
     "title": ("title", "name", "itemtitle", "itemname", "movietitle", "artistname", "productname", "headline"),
     "categories": ("categories", "category", "genres", "genre", "tags", "tag", "topics", "topic"),
+    "tags": ("tags", "tag", "labels", "keywords"),
+    "text": ("text", "description", "overview", "summary", "plot", "abstract"),
+    "image": ("image", "imagepath", "imageurl", "poster", "posterpath", "thumbnail", "picture"),
+    "available_from": ("availablefrom", "validfrom"),
+    "available_until": ("availableuntil", "validuntil", "expires", "expiry"),
+    "hidden": ("hidden", "ishidden"),
 }
 """Names of the columns of a table of items."""
 FEW_COLUMNS = 4

@@ -1,15 +1,21 @@
 """MovieLens 100K and 1M as GroupLens distributes them: the zip archive or the unpacked folder."""
 
+import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.attributes import Attributes
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
 from igcf.data.table_files import text_table
 from igcf.errors import DataError
 
+YEAR = re.compile(r"\((\d{4})\)\s*$")
 COLUMNS = ("user", "item", "value", "timestamp")
 Movie: TypeAlias = tuple[str, str, tuple[str, ...]]
 """Id, title and genres of a film."""
@@ -58,7 +64,14 @@ def _with_movies(log: Interactions, path: Path, file_name: str, parse: Callable[
     return log.with_catalogue(
         tuple(titles.get(item_id, item_id) for item_id in log.item_ids),
         tuple(categories.get(item_id, ()) for item_id in log.item_ids),
+        Attributes(log.n_items, numbers={"year": _years([titles.get(item_id, "") for item_id in log.item_ids])}),
     )
+
+
+def _years(titles: Sequence[str]) -> FloatArray:
+    """Return the year that ends each title in brackets; NaN where there is none."""
+    found = [YEAR.search(title) for title in titles]
+    return np.array([np.nan if year is None else float(year[1]) for year in found])
 
 
 def _lines(path: Path, file_name: str) -> list[str]:

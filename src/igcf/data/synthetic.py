@@ -60,7 +60,7 @@ class SyntheticWorld:
         table = self.later_stars if later else self.stars
         return Interactions(
             users.user_ids, self.log.item_ids, user_idx, item_idx, table[rows].ravel(),
-            titles=self.log.titles, categories=self.log.categories, name=self.log.name,
+            titles=self.log.titles, categories=self.log.categories, attributes=self.log.attributes, name=self.log.name,
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Literal
 
@@ -57,8 +58,11 @@ def finished_jobs(
 def on_this_machine(
     engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
 ) -> Finished:
-    """Run jobs in this process or in a pool of processes; a killed process ends the run with one sentence."""
-    if engine.processes == 1:
+    """Run jobs in a pool of processes; a killed process ends the run with one sentence.
+
+    With one process, or without joblib, they run one after the other in this process.
+    """
+    if engine.processes == 1 or find_spec("joblib") is None:
         for name, job in jobs.items():
             started(job)
             with one_thread():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,9 @@ SIZE = (8.5, 4.6)
 
 
 def figures(results: Results) -> dict[str, str]:
-    """Draw all figures of an experiment; returns SVG texts by caption."""
+    """Draw all figures of an experiment; returns SVG texts by caption, none where matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        return {}
     if results.setup.protocol == "known-users":
         return _known_users_figures(results)
     found = {}

@@ -1,7 +1,6 @@
 """The model folder: `model.safetensors`, `items.parquet`, `meta.json`; whole or absent, checked, never executed."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -17,8 +16,10 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from igcf.errors import ConfigError, ModelError
+from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.channel import Channel, Term
+from igcf.model.content import ContentPrior
+from igcf.model.item_files import ITEM_BYTES, OVERHEAD, item_table, read_attributes, read_item_table
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
@@ -29,12 +30,12 @@ FORMAT_VERSION = 1
 NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 MOST_ITEMS, LARGEST_DIM, MOST_CHANNELS = 200_000_000, 16_384, 64
-META_BYTES, OVERHEAD = 64_000_000, 1_000_000
-ITEM_BYTES = 4_096
-"""Bytes of id, title and categories per item, on average, that a model may have."""
+META_BYTES = 64_000_000
+MOST_CLASSES, MOST_FEATURES = 8, 2_000
+"""Classes of items, and features of an item, that a content prior may have."""
 NEIGHBOUR_BYTES = 16_384
 """Bytes per item that a map between items may have."""
-DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError)
+DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError, DataError)
 """What comes of a description whose parts are missing, of another type, or out of range."""
 
 
@@ -74,7 +75,7 @@ def load_model(folder: Path) -> Model:
             )
     try:
         tensors = load(contents[TENSORS])
-        items = _read_items(contents[ITEMS], meta["items"])
+        items = read_item_table(contents[ITEMS], meta["items"])
         return Model(
             channels=[
                 Channel(tensors[f"vectors_{i}"], tensors[f"noise_{i}"], Reward(**each.pop("reward")), **each)
@@ -88,11 +89,14 @@ def load_model(folder: Path) -> Model:
             item_ids=items["item_id"].to_list(),
             titles=items["title"].to_list() if "title" in items.columns else None,
             categories=items["categories"].to_list() if "categories" in items.columns else None,
+            attributes=read_attributes(items),
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
             usage=Usage.from_dict(meta.get("usage", {})),
+            content=_content(tensors, meta),
+            added=tensors.get("added", ()),
         )
     except ModelError:
         raise
@@ -113,6 +117,11 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
     return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
+def _content(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> ContentPrior | None:
+    """The content prior; models saved before there was one have none."""
+    return ContentPrior.from_saved(tensors, meta["content"], len(meta["channels"])) if "content" in meta else None
+
+
 def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     """Compute how large the files of a model of this description can be, in bytes."""
     try:
@@ -123,33 +132,9 @@ def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     except DAMAGES as error:
         raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
     neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
-    tensors = 8 * (n * (channels + 1) * (d + 1) + n + d * (d + 1)) + neighbours
+    content = 8 * MOST_CLASSES * (d + 1) * (d + MOST_FEATURES) * (channels + 1) if "content" in meta else 0
+    tensors = 8 * (n * (channels + 1) * (d + 1) + 2 * n + d * (d + 1)) + neighbours + content
     return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
-
-
-def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
-    """Read the table of items after a look at its size: a few bytes of Parquet can stand for gigabytes."""
-    table = pl.scan_parquet(io.BytesIO(content))
-    texts = {"item_id": pl.String, "title": pl.String, "categories": pl.List(pl.String)}
-    schema = table.collect_schema()
-    wrong = [name for name, dtype in texts.items() if name in schema and schema[name] != dtype]
-    if wrong or "item_id" not in schema:
-        raise ModelError(f"the table of items has columns {dict(schema)}; expected {texts}")
-    table = table.select(name for name in texts if name in schema)
-    found = table.select(pl.len()).collect().item()
-    if found != n_items:
-        raise ModelError(f"the table of items has {found} rows, the model {n_items} items")
-    lengths = [pl.col(name).str.len_bytes().sum() for name in ("item_id", "title") if name in schema]
-    lengths += [pl.col("categories").list.join("").str.len_bytes().sum()] if "categories" in schema else []
-    size = sum(table.select(lengths).collect(engine="streaming").row(0))
-    if size > n_items * ITEM_BYTES + OVERHEAD:
-        raise ModelError(
-            f"the table of items holds {size} bytes of text for {n_items} items; expected titles, not books"
-        )
-    items = table.collect()
-    if items["item_id"].null_count() or (items["item_id"] == "").any():
-        raise ModelError("the table of items has items without an id")
-    return items
 
 
 def model_id(folder: Path) -> str:
@@ -171,14 +156,13 @@ def _write_parts(model: Model, part: Path) -> None:
             tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
     if model.appeared is not None:
         tensors["appeared"] = model.appeared
-    columns: dict[str, Any] = {"item_id": list(model.item_ids)}
-    if model.titles is not None:
-        columns["title"] = list(model.titles)
-    if model.categories is not None:
-        columns["categories"] = pl.Series([list(each) for each in model.categories], dtype=pl.List(pl.String))
+    if model.content is not None:
+        tensors |= model.content.arrays()
+    if len(model.added):
+        tensors["added"] = model.added
     _write(part / TENSORS, save(tensors))
     with (part / ITEMS).open("wb") as file:
-        pl.DataFrame(columns).write_parquet(file)
+        item_table(model.catalogue).write_parquet(file)
     _write(part / META, json.dumps(_sealed(_meta(model, part)), indent=2, allow_nan=False).encode())
 
 
@@ -199,6 +183,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        **({} if model.content is None else {"content": model.content.description()}),
         "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }

@@ -1,6 +1,7 @@
 """A model and a policy, ready to meet users."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from itertools import count
 
 import numpy as np
@@ -29,6 +30,7 @@ class Recommender:
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is put aside.
+        clock: tells the time in seconds since 1970, by which items become available and cease to be.
     """
 
     def __init__(
@@ -39,12 +41,16 @@ class Recommender:
         forgetting: float = 1.0,
         seed: int = 0,
         skip_rounds: int = SKIP_ROUNDS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
         if skip_rounds < 1:
             raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
         self.model = model
+        self.catalogue = model.catalogue
+        """The items as they are described now; assigning another one changes what all sessions may show."""
+        self.clock = clock
         self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
         self.forgetting = forgetting
         self.skip_rounds = skip_rounds

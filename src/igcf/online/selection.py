@@ -1,9 +1,12 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
+from typing import Protocol
+
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.errors import ConfigError
+from igcf.model.catalogue import Catalogue
 from igcf.online import backend
 from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
@@ -11,6 +14,29 @@ from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb
 
 OWN_POLICIES = (Greedy, Ucb, InfoUcb, Thompson)
 """Policies whose scores need no check."""
+
+
+class CompiledAnswerRules(Protocol):
+    """Rules about one answer, in terms of the rows of a catalogue."""
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """Which items pass the filters, (items,); None: all."""
+        ...
+
+    def select(
+        self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+    ) -> Selection:
+        """Select `k` items of the only user of `engine` among those available, (1, items)."""
+        ...
+
+
+class AnswerRules(Protocol):
+    """Rules about answers, such as `igcf.Rules`, before they meet a catalogue."""
+
+    def compiled(self, catalogue: Catalogue) -> CompiledAnswerRules:
+        """Return the rules for a catalogue."""
+        ...
 
 
 def select_items(
@@ -30,7 +56,7 @@ def select_items(
     """
     nu = _optimism(policy)
     if nu is None:
-        scores = _scores(policy, engine, available, make_rng())
+        scores = policy_scores(policy, engine, available, make_rng())
         return backend.loops.select_users(scores, None, available, 0.0, k, make_rng)
     variances = engine.variances if nu > 0 else None
     return backend.loops.select_users(engine.means, variances, available, nu, k, make_rng)
@@ -60,8 +86,15 @@ def _optimism(policy: Policy) -> float | None:
     return policy.nu if type(policy) is Ucb and not policy.item_uncertainty else None
 
 
-def _scores(policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator) -> AnyFloatArray:
-    """The scores of a policy, (users, items); those of a policy from outside are checked."""
+def is_separable(policy: Policy) -> bool:
+    """Whether the score of an item depends neither on chance nor on which other items are available."""
+    return _optimism(policy) is not None or type(policy) is Greedy
+
+
+def policy_scores(
+    policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator
+) -> AnyFloatArray:
+    """Return the scores of a policy, (users, items); those of a policy from outside are checked."""
     scores = policy.scores(engine, available, rng=rng)
     return scores if type(policy) in OWN_POLICIES else _checked(type(policy).__name__, scores, available)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.model.catalogue import Catalogue
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
@@ -19,7 +20,7 @@ from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy
-from igcf.online.selection import selection_details
+from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
@@ -37,6 +38,7 @@ class Session:
         past: Past,
         seed: np.random.Generator | tuple[int, int],
     ) -> None:
+        self._recommender = recommender
         self.model = recommender.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
@@ -146,17 +148,22 @@ class Session:
         exclude: Iterable[str] = (),
         candidates: Iterable[str] | None = None,
         policy: Policy | None = None,
+        rules: AnswerRules | None = None,
     ) -> list[Recommendation]:
-        """Return the `k` best items that this user has not reacted to, best first.
+        """Return the `k` best items that may be shown and that this user has not reacted to, best first.
 
         Args:
             k: how many.
             exclude: items not to show now; ids that the model does not know are ignored.
             candidates: choose among these only.
             policy: used instead of the recommender's own, for this call.
+            rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
         """
-        available = self.available(k, exclude, candidates)
-        rows, scores, means, stds, ranks = selection_details(
+        catalogue = self._recommender.catalogue  # once: the whole answer comes from one state of the items
+        compiled = None if rules is None else _checked(rules).compiled(catalogue)
+        available = self._may_show(catalogue, compiled, k, exclude, candidates)
+        select = selection_details if compiled is None else compiled.select
+        rows, scores, means, stds, ranks = select(
             policy or self.policy, self._engine, available, k, make_rng=self._make_rng
         )
         shown = map(self.model.item_ids.__getitem__, rows)
@@ -164,11 +171,32 @@ class Session:
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return list(map(_made, zip(*columns, strict=True)))
 
-    def available(self, k: int = 1, exclude: Iterable[str] = (), candidates: Iterable[str] | None = None) -> BoolArray:
+    def available(
+        self,
+        k: int = 1,
+        exclude: Iterable[str] = (),
+        candidates: Iterable[str] | None = None,
+        rules: AnswerRules | None = None,
+    ) -> BoolArray:
         """Return which items `recommend` would choose from, (1, items), not to be written to; refuse fewer than `k`."""
+        catalogue = self._recommender.catalogue
+        compiled = None if rules is None else _checked(rules).compiled(catalogue)
+        return self._may_show(catalogue, compiled, k, exclude, candidates)
+
+    def _may_show(
+        self,
+        catalogue: Catalogue,
+        compiled: CompiledAnswerRules | None,
+        k: int,
+        exclude: Iterable[str],
+        candidates: Iterable[str] | None,
+    ) -> BoolArray:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available, left = self._unseen, self._n_unseen
+        for mask in (catalogue.available(self._recommender.clock()), None if compiled is None else compiled.allowed):
+            if mask is not None:
+                available = available & mask
         if candidates is not None:
             rows: npt.NDArray[np.intp] = np.array(self.model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
@@ -183,8 +211,8 @@ class Session:
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {self.model.n_items - self._n_unseen} seen and the exclusions; ask for fewer or widen the "
-                "candidates"
+                f"after {self.model.n_items - self._n_unseen} seen, those not available, exclusions and rules; ask for "
+                "fewer, or widen candidates or rules"
             )
         return available
 
@@ -271,6 +299,15 @@ class Session:
             low,
             high,
         )
+
+
+def _checked(rules: AnswerRules) -> AnswerRules:
+    """Refuse what are no rules."""
+    if not hasattr(rules, "compiled"):
+        raise ConfigError(
+            f"rules is {type(rules).__name__}; expected igcf.Rules, for instance igcf.Rules.parse({{...}})"
+        )
+    return rules
 
 
 def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:

@@ -1,7 +1,7 @@
 """What a running service consists of, put together once and closed once."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.errors import StoreError
@@ -43,7 +43,7 @@ class ServiceContext:
         """
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models_root is None:
-            settings = replace(settings, models_root=str(Path(served.folder).parent))
+            settings = settings.changed(models_root=str(Path(served.folder).parent))
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
         if store.database.checkpointer is not None:
             store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
@@ -54,7 +54,7 @@ class ServiceContext:
             store=store,
             current_model=CurrentModel(served, store.generation()[0] if generation is None else generation),
             users=UsersInMemory(store, settings, metrics.count_session),
-            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
             reactions=ReactionsTogether(settings.store_wait_s),

@@ -43,12 +43,12 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(folder: str, current: CurrentModel, settings: ServiceSettings, bound: socket.socket, *, workers: int) -> int:
+def run(folder: str, current: CurrentModel, settings: ServiceSettings, bound: socket.socket) -> int:
     """Serve until told to stop; returns the exit code. `folder` is for a store that has announced no model."""
     place = Place(folder, bound.fileno())
-    if workers == 1:
+    if settings.workers == 1:
         return work(place, settings, current)
-    return Supervisor(place, settings, workers).run()
+    return Supervisor(place, settings).run()
 
 
 @dataclass
@@ -66,9 +66,9 @@ class Slot:
 class Supervisor:
     """Starts workers, starts them again when they die, stops them together."""
 
-    def __init__(self, place: Place, settings: ServiceSettings, workers: int) -> None:
+    def __init__(self, place: Place, settings: ServiceSettings) -> None:
         self._place, self._settings = place, settings
-        self._slots = [Slot(number) for number in range(workers)]
+        self._slots = [Slot(number) for number in range(settings.workers)]
         self._stopping = threading.Event()
         self._has_served = False
 
@@ -84,7 +84,7 @@ class Supervisor:
         self._place = replace(self._place, parent_fd=parent_fd, up_fd=tell_fd)
         code = 0
         with metrics_folder() as metrics:
-            environment = {"PROMETHEUS_MULTIPROC_DIR": str(metrics), "IGCF_WORKERS": str(len(self._slots))}
+            environment = {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._stop)
             while not self._stopping.wait(0.05):

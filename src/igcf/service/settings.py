@@ -1,26 +1,54 @@
-"""Frozen, validated settings of the service; `igcf serve` fills them, worker processes receive them as JSON."""
+"""Settings of the service: one typed definition, frozen and checked; where their values come from is in `sources`."""
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from igcf.errors import ConfigError
-from igcf.online.policies import named_policy
 
 CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000}
 """What the OpenAPI document promises at most; settings may lower it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceSettings:
-    """What one server process is allowed to do."""
+def _split(value: Any) -> Any:
+    """Read a list as an environment variable has it: names with commas between them."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class ServiceSettings(BaseSettings):
+    """What one server is and may do; made in a program, it reads neither environment nor files."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix="IGCF_",
+        env_ignore_empty=True,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+    )
+
+    model: str | None = None
+    """Folder of the model to serve where the store has announced none."""
     store: str = "igcf.db"
-    """A SQLite file or a database URL."""
+    """A SQLite file or postgresql://USER@HOST/DB; a password belongs in the environment or in a file."""
+    store_password_file: str | None = None
+    """File with the password of the PostgreSQL store."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 8000
+    """Port to listen on; 0: any free one."""
+    workers: int = 1
+    """Server processes."""
     policy: str | None = None
-    """How items are chosen when a request does not say; None: as the model says."""
+    """How items are chosen when a request does not say: ucb, info-ucb, thompson or greedy; unset: as the model says."""
     nu: float | None = None
-    """Exploration of `ucb` when a request does not say; None: as the model says."""
+    """Exploration of `ucb` when a request does not say; unset: as the model says."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
     skip_rounds: int = 20
@@ -28,7 +56,9 @@ class ServiceSettings:
     skip_hours: float = 24.0
     """Hours after which a skipped item may be shown again, if that comes first."""
     max_nu: float = CEILINGS["max_nu"]
+    """Exploration that a request may ask for."""
     max_k: int = int(CEILINGS["max_k"])
+    """Items in one answer."""
     max_list: int = int(CEILINGS["max_list"])
     """Entries of `exclude` and of `candidates`."""
     max_batch: int = int(CEILINGS["max_batch"])
@@ -46,9 +76,7 @@ class ServiceSettings:
     max_connections_per_address: int = 128
     """Open connections of one address, per process; more are answered 503."""
     max_in_flight: int = 64
-    """Requests in work at a time, per process, those that change something and the others counted apart.
-
-    More are answered 503 with Retry-After."""
+    """Requests in work, per process, reads and writes counted apart; more are answered 503."""
     store_wait_s: float = 5.0
     """A request that waits longer for its turn to write, or for an answer of the store, is answered 503."""
     threads: int = 4
@@ -59,44 +87,79 @@ class ServiceSettings:
     """Memory for those users; whichever of the two limits is met first counts."""
     audit_queue: int = 10_000
     """Answers that may wait to be written to the audit log, per process."""
+    audit_days: float | None = None
+    """Days after which answers are deleted from the audit log; unset: never."""
     api_key_file: str | None = None
-    cors_origins: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
-    """Names under which the server may be called (`Host`), without ports; empty: any."""
+    """File with lines of 'client KEY' and 'admin KEY'; read again when it changes."""
+    cors_origins: Names = ()
+    """Origins of pages that may call."""
+    allowed_hosts: Names = ()
+    """Names under which the server may be called; empty: loopback names on loopback, else any."""
     models_root: str | None = None
-    """Folder below which `POST /v1/model` may load models; None: the parent of the first model's folder."""
-    log_level: str = "info"
+    """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
+    log_level: LogLevel = "info"
+    """How much is logged."""
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot work, naming the field, what was found and what was expected."""
+    def __init__(self, **values: Any) -> None:
+        """Check the values; a mistake is one sentence that begins with the name of the setting."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            expected = first["msg"][0].lower() + first["msg"][1:]
+            raise ConfigError(f"{name}: {expected}, got {str(first['input'])[:80]!r}") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take what the caller gives and nothing else."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _check(self) -> "ServiceSettings":
+        """Refuse what cannot work, naming the setting, what was found and what was expected."""
+        from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
+
         nu = 0.0 if self.nu is None else self.nu
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (
             "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
-            "hot_users hot_megabytes audit_queue skip_rounds"
+            "hot_users hot_megabytes audit_queue skip_rounds workers"
         )
         for name in counts.split():
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name, ceiling in CEILINGS.items():
-            if getattr(self, name) > ceiling:
+        for name, ceiling in (CEILINGS | {"port": 65535, "workers": 64}).items():
+            if not 0 <= getattr(self, name) <= ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
-        if not self.skip_hours > 0:
-            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
-        for name in ("body_timeout_s", "header_timeout_s", "send_timeout_s", "store_wait_s"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name} must be a positive number of seconds, got {getattr(self, name)}")
+        for name in (
+            "skip_hours",
+            "audit_days",
+            "body_timeout_s",
+            "header_timeout_s",
+            "send_timeout_s",
+            "store_wait_s",
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"{name} must be a finite number above 0, got {value}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= nu <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
+        return self
+
+    def changed(self, **values: Any) -> "ServiceSettings":
+        """Make settings that differ in some values."""
+        return ServiceSettings(**self.model_dump() | values)
 
     def to_json(self) -> str:
         """The settings as one line; holds the path of the key file, never a key, and may hold a database's password."""
-        return json.dumps(asdict(self))
+        return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> "ServiceSettings":
         """The settings that `to_json` wrote."""
-        fields: dict[str, Any] = json.loads(text)
-        return cls(**fields | {name: tuple(fields[name]) for name in ("cors_origins", "allowed_hosts")})
+        return cls(**json.loads(text))

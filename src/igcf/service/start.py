@@ -1,7 +1,7 @@
 """From the options of `igcf serve` to a running server: check everything that can be checked before listening."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.service.http.authentication import Keys
@@ -27,29 +27,27 @@ class Ready:
     run: Callable[[], int]
 
 
-def start(
-    model: Path, settings: ServiceSettings, *, host: str, port: int, workers: int, is_override: bool = False
-) -> Ready:
+def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
     """Check the keys, the model and the store, migrate the store, and bind the address.
 
     What the store says is to be served comes before `model`, unless `is_override` makes `model` what it says.
     """
     if settings.api_key_file is not None:
         Keys.from_file(Path(settings.api_key_file))
-    settings = replace(
-        settings,
+    host = settings.host
+    settings = settings.changed(
         models_root=settings.models_root or str(model.resolve().parent),
         allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
     )
     current = _first_model(model, settings, is_override=is_override)
-    bound = bound_socket(host, port)
+    bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
         store=database_url(settings.store).render_as_string(hide_password=True),
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
-        run=lambda: run(str(model.resolve()), current, settings, bound, workers=workers),
+        run=lambda: run(str(model.resolve()), current, settings, bound),
     )
 
 

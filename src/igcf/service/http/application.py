@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import invalid, problem, status_of
-from igcf.service.http.authentication import Keys
+from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import Guard, RouteTable, headers_of
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.page import page_routes
@@ -30,12 +30,18 @@ from igcf.version import __version__
 def create_app(context: ServiceContext) -> FastAPI:
     """Build the HTTP API and the page over `context`, which is closed when the application shuts down."""
     settings = context.settings
-    keys = Keys.from_file(Path(settings.api_key_file)) if settings.api_key_file else Keys()
+    keys = KeyFile(Path(settings.api_key_file) if settings.api_key_file else None)
+
+    def read_keys() -> None:
+        try:
+            keys.refresh()
+        finally:
+            context.metrics.keys_stale.set(keys.is_stale)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        follower = Follower(context)
+        follower = Follower(context, {"the API keys cannot be read again, the old ones stay": read_keys})
         yield
         await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(context.close)

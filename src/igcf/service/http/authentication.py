@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal
 from igcf.errors import ConfigError
 from igcf.service.errors import AdminRequiredError, KeyRequiredError
 
+log = logging.getLogger("igcf.service")
 Role = Literal["client", "admin"]
 SHORTEST_KEY = 16
 
@@ -60,6 +62,41 @@ class Keys:
             if hmac.compare_digest(sent, digest):
                 found = role
         return found
+
+
+class KeyFile:
+    """The keys of a server: those that its file held when it could last be used."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Read the file, which must be usable at the start; None lets everybody in."""
+        self._path = path
+        self._content = None if path is None else _content(path)
+        self._keys = Keys() if path is None else Keys.from_file(path)
+        self.is_stale = False
+        """Whether the file has changed to something that cannot be used."""
+
+    def check(self, headers: Mapping[str, str], *, admin: bool) -> None:
+        """Let a request pass or refuse it."""
+        self._keys.check(headers, admin=admin)
+
+    def refresh(self) -> None:
+        """Take over the keys of a file that has changed; one that cannot be used is refused and the old keys stay."""
+        if self._path is None:
+            return
+        content = _content(self._path)
+        if content is not None and content == self._content and not self.is_stale:
+            return
+        self.is_stale = True
+        self._keys = Keys.from_file(self._path)
+        self._content, self.is_stale = content, False
+        log.info("API keys read again", extra={"keys": len(self._keys.digests)})
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _digest(key: str) -> bytes:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from igcf.errors import IgcfError
 from igcf.service.errors import OverloadedError, problem, status_of
-from igcf.service.http.authentication import Keys
+from igcf.service.http.authentication import KeyFile
 from igcf.service.http.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.http.logs import request_id
 from igcf.service.metrics import Metrics
@@ -96,7 +96,7 @@ class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServiceSettings, keys: Keys, metrics: Metrics, routes: RouteTable, lanes: Lanes
+        self, app: ASGIApp, settings: ServiceSettings, keys: KeyFile, metrics: Metrics, routes: RouteTable, lanes: Lanes
     ) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
         self.routes, self.lanes = routes, lanes

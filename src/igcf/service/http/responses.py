@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from igcf.service.evidence import EvidenceKind
 from igcf.service.http.requests import PolicyName
-from igcf.service.store.records import EvidenceKind
 
 Reason = Literal["please", "learn"]
 CHANCE = "Probability that the user is satisfied, if they react to the item."

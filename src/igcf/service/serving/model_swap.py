@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError
@@ -43,10 +43,12 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that looks for models and deleted users that other servers have announced, and saves beliefs."""
+    """A thread that looks for what other servers have announced and for what else changes, and saves beliefs."""
 
-    def __init__(self, context: ServiceContext) -> None:
+    def __init__(self, context: ServiceContext, others: Mapping[str, Callable[[], None]] | None = None) -> None:
+        """Start to look; `others` are further things to look at, each with what to say when that fails."""
         self._context = context
+        self._others = dict(others or {})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="igcf-follow", daemon=True)
         self._thread.start()
@@ -63,6 +65,8 @@ class Follower:
             self._try("cannot look for deleted users", self._forget, told)
             self._try("cannot save beliefs", self._context.users.save, told)
             self._try("cannot count", self._context.observe, told)
+            for message, look in self._others.items():
+                self._try(message, look, told)
 
     def _try(self, message: str, look: Callable[[], None], told: dict[str, str]) -> None:
         """Look once; whatever goes wrong is logged (once, not twice a second) and tried again in the next turn."""

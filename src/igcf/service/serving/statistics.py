@@ -3,7 +3,6 @@
 import itertools
 import logging
 import math
-import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ def statistics(context: ServiceContext) -> Stats:
     return Stats(
         model=model_info(context.current_model, context.settings),
         uptime_s=time.time() - STARTED,
-        workers=int(os.environ.get("IGCF_WORKERS", "1")),
+        workers=context.settings.workers,
         traffic=_traffic(families),
         exploration_share=learned / (pleased + learned) if pleased + learned else None,
         feedback=FeedbackMix(**kinds, duplicates=int(_sum(families, "igcf_feedback_duplicates"))),

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
+from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
 from igcf.service.store.statements import count_shown
 from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
@@ -21,6 +22,9 @@ from igcf.service.store.tables import forgotten, recommendations
 
 BATCH = 500
 PAUSE_S = 0.2
+DELETED_AT_ONCE = 1_000
+"""Old answers that one transaction deletes, so that nobody waits for long."""
+LOOK_FOR_OLD_S = 600.0
 
 log = logging.getLogger("igcf.service")
 
@@ -46,8 +50,19 @@ class AuditLog:
     The writer wakes by the clock: waking it for every answer would cost more than the answer.
     """
 
-    def __init__(self, store: Store, *, size: int, wait_s: float = 15.0) -> None:
+    def __init__(self, store: Store, *, size: int, wait_s: float = 15.0, days: float | None = None) -> None:
+        """Start the writer.
+
+        Args:
+            store: where to.
+            size: answers that may wait.
+            wait_s: how long to wait for another flush.
+            days: older answers are deleted, a few at a time; None keeps them all.
+        """
         self._store = store
+        self._days = days
+        self._delete_from = 0.0
+        """When old answers are to be looked for again, by the clock that never goes back."""
         self._size = size
         self._wait_s = wait_s
         self._answers: list[Answer] = []
@@ -55,6 +70,8 @@ class AuditLog:
         """Answers that have left the list."""
         self._met: dict[tuple[str, float], int] = dict.fromkeys(store.deletions().items(), 0)
         """Deletions that have been met, and how many answers had been taken by then: those may be older than it."""
+        self._is_unsure = False
+        """Whether the last attempt to write may have been committed, though nobody was told."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stop = threading.Event()
@@ -103,9 +120,17 @@ class AuditLog:
             is_stopping = self._stop.wait(PAUSE_S)
             try:
                 self.flush()
+                self._delete_old()
             except StoreError as error:
                 log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
                 self._stop.wait(1.0)
+
+    def _delete_old(self) -> None:
+        """Delete a few of the answers that are too old; what is left, in the next turn, or else look later again."""
+        if self._days is not None and time.monotonic() >= self._delete_from:
+            n = delete_answers(self._store.database, before=time.time() - self._days * 86_400)
+            if n < DELETED_AT_ONCE:
+                self._delete_from = time.monotonic() + LOOK_FOR_OLD_S
 
     def _is_of_deleted(self, answer: Answer, place: int, hashed: str, gone: dict[str, float]) -> bool:
         """Whether an answer was given before its user was deleted.
@@ -119,13 +144,6 @@ class AuditLog:
 
     def _write(self, batch: list[Answer]) -> None:
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
-        times: Counter[str] = Counter()
-        explored: Counter[str] = Counter()
-        for answer in batch:
-            for item in answer.items:
-                times[item["item"]] += 1
-                explored[item["item"]] += item["reason"] == "learn"
-        counts = [(item, n, explored[item]) for item, n in sorted(times.items())]
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
@@ -133,13 +151,44 @@ class AuditLog:
             connection.execute(sa.delete(forgotten).where(forgotten.c.time < time.time() - FORGET_GRACE_S))
             gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
             self.meet(gone.items())
+            there = _written_before(connection, batch) if self._is_unsure else set()
+            self._is_unsure = True
             rows = [
                 vars(answer) | {"items": to_json(answer.items).decode()}
                 for place, answer in enumerate(batch, start=self._written)
-                if not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
+                if answer.recommendation_id not in there
+                and not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
             ]
             if rows:
                 connection.execute(sa.insert(recommendations), rows)
-            connection.execute(*count_shown(connection, counts))
+            counts = _counts(answer for answer in batch if answer.recommendation_id not in there)
+            if counts:
+                connection.execute(*count_shown(connection, counts))
 
         self._store.database.write(work)
+        self._is_unsure = False
+
+
+def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT_ONCE) -> int:
+    """Delete the oldest answers that were given before a time, at most `limit`; returns how many there were."""
+    old = sa.select(recommendations.c.recommendation_id).where(recommendations.c.time < before)
+    oldest = old.order_by(recommendations.c.time).limit(limit)
+    statement = sa.delete(recommendations).where(recommendations.c.recommendation_id.in_(oldest))
+    return database.write(lambda connection: int(connection.execute(statement).rowcount))
+
+
+def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
+    """Find the answers that an attempt wrote whose commit was carried out, but not heard of."""
+    ids = [answer.recommendation_id for answer in batch]
+    found = sa.select(recommendations.c.recommendation_id).where(recommendations.c.recommendation_id.in_(ids))
+    return set(connection.execute(found).scalars())
+
+
+def _counts(answers: Iterable[Answer]) -> list[tuple[str, int, int]]:
+    times: Counter[str] = Counter()
+    explored: Counter[str] = Counter()
+    for answer in answers:
+        for item in answer.items:
+            times[item["item"]] += 1
+            explored[item["item"]] += item["reason"] == "learn"
+    return [(item, n, explored[item]) for item, n in sorted(times.items())]

@@ -42,6 +42,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "ALTER TABLE feedback ADD COLUMN evidence TEXT NOT NULL DEFAULT 'shown'",
         "ALTER TABLE feedback ADD COLUMN kind TEXT",
     ),
+    ("CREATE INDEX recommendations_by_time ON recommendations (time)",),
     (  # beliefs are kept apart, so that a reaction does not write one
         """CREATE TABLE beliefs (
             user_id TEXT NOT NULL PRIMARY KEY, model TEXT NOT NULL, revision INTEGER NOT NULL,

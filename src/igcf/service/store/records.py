@@ -3,13 +3,11 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+
+from igcf.service.evidence import EvidenceKind as EvidenceKind
 
 NEUTRAL_DRIFT = 1.0
 """Drift of a user whose reactions surprise exactly as much as the model expects."""
-EvidenceKind = Literal["shown", "logged", "skip"]
-"""What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
-to this one; `skip`, not now, which is no evidence."""
 Version = tuple[str, int]
 """`born` and `revision` of a user; ("", 0) for somebody who never reacted."""
 

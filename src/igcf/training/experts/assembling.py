@@ -92,6 +92,7 @@ def ensemble_model(
         item_ids=data.item_ids,
         titles=data.titles,
         categories=data.categories,
+        attributes=data.attributes,
         prior_mean=np.concatenate(means),
         prior_cov=np.diag(np.concatenate(variances)),
         reward=reward,

@@ -88,6 +88,7 @@ class GraphTrainingData:
             item_ids=self.data.item_ids,
             titles=self.data.titles,
             categories=self.data.categories,
+            attributes=self.data.attributes,
             reward=self.reward,
             metadata=metadata,
             appeared=self.data.first_appearances(),

@@ -1,0 +1,300 @@
+// Bodies and answers of the HTTP API, written by `python -m tools.client_types`.
+
+export interface BatchEntry {
+  revision?: number | null;
+  duplicate?: boolean | null;
+  event_id?: string | null;
+  error?: string | null;
+  message?: string | null;
+}
+export interface BatchReceipt {
+  stored: number;
+  duplicates: number;
+  failed: number;
+  results: Array<BatchEntry>;
+}
+export interface BeliefSummary {
+  mean: Array<number>;
+  std: Array<number>;
+  trace: number;
+  prior_trace: number;
+  cov?: Array<Array<number>> | null;
+}
+export interface Beliefs {
+  user: string;
+  model: string;
+  revision: number;
+  drift: number;
+  top: Array<BelievedItem>;
+  popular: Array<PopularItem>;
+  map: Ellipse;
+}
+export interface BelievedItem {
+  item: string;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  popularity_rank: number;
+  title: string | null;
+  categories: Array<string>;
+  seen: boolean;
+}
+export interface CatalogueItem {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+  popularity_rank: number;
+  x: number;
+  y: number;
+}
+export interface CataloguePage {
+  model: string;
+  total: number;
+  offset: number;
+  items: Array<CatalogueItem>;
+}
+export interface ContributionPart {
+  item: string;
+  value: number | null;
+  evidence: "shown" | "logged";
+  amount: number;
+  title: string | null;
+}
+export interface DriftingUser {
+  user: string;
+  drift: number;
+  reactions: number;
+}
+export interface Ellipse {
+  mean: Array<number>;
+  cov: Array<Array<number>>;
+}
+export interface Explained {
+  user: string;
+  item: string;
+  model: string;
+  revision: number;
+  title: string | null;
+  prior: number;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  contributions: Array<ContributionPart>;
+  absence: number;
+}
+export interface Feedback {
+  item: string;
+  value?: number | null;
+  kind?: string | null;
+  event_id?: string | null;
+  recommendation_id?: string | null;
+}
+export interface FeedbackBatch {
+  feedback: Array<UserFeedback>;
+}
+export interface FeedbackMix {
+  satisfied: number;
+  unsatisfied: number;
+  none: number;
+  duplicates: number;
+}
+export interface FeedbackReceipt {
+  revision: number;
+  duplicate: boolean;
+  event_id: string;
+}
+export interface Forgotten {
+  user: string;
+  deleted: number;
+}
+export interface History {
+  reactions: Array<LoggedReaction>;
+}
+export interface HistoryReceipt {
+  user: string;
+  revision: number;
+  stored: number;
+  duplicates: number;
+  conflicts: Array<string>;
+  unknown_items: number;
+}
+export interface LikedItem {
+  item: string;
+  title: string | null;
+  likes: number;
+  reactions: number;
+}
+export interface LoadModel {
+  folder: string;
+}
+export interface LoggedReaction {
+  item: string;
+  value?: number | null;
+  kind?: string | null;
+  time?: number | null;
+  event_id?: string | null;
+}
+export interface ModelInfo {
+  model: string;
+  items: number;
+  dim: number;
+  reward: RewardInfo;
+  satisfied: string;
+  kinds: Record<string, number>;
+  objective: number;
+  policy: PolicyUsed;
+  forgetting: number;
+  limits: Record<string, number>;
+  metadata: Record<string, any>;
+  generation: number;
+}
+export interface ModelLoaded {
+  model: string;
+  items: number;
+  generation: number;
+}
+export interface PastReaction {
+  event_id: string;
+  item: string;
+  value: number | null;
+  evidence: "shown" | "logged" | "skip";
+  kind: string | null;
+  time: number;
+  title: string | null;
+}
+export interface PolicyUsed {
+  name: "ucb" | "info-ucb" | "thompson" | "greedy";
+  nu?: number | null;
+}
+export interface PopularItem {
+  item: string;
+  title: string | null;
+  chance: number;
+  seen: boolean;
+}
+export interface Problem {
+  error: string;
+  message: string;
+  stored?: StoredReaction | null;
+}
+export interface Ready {
+  status: "ready" | "not ready";
+  model: string;
+  problems: Array<string>;
+}
+export interface RecommendAsk {
+  k?: number;
+  exclude?: Array<string>;
+  candidates?: Array<string> | null;
+  reserve?: number;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+}
+export interface Recommended {
+  user: string;
+  model: string;
+  revision: number;
+  recommendation_id: string;
+  policy: PolicyUsed;
+  propensity: "exact" | "estimated";
+  items: Array<RecommendedItem>;
+  reserve: Array<RecommendedItem>;
+}
+export interface RecommendedItem {
+  item: string;
+  score: number;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  rank: number;
+  mean_rank: number;
+  reason: "please" | "learn";
+  propensity: number | null;
+  popularity_rank: number;
+  title: string | null;
+  categories: Array<string>;
+}
+export interface Retracted {
+  revision: number;
+}
+export interface RewardInfo {
+  kind: string;
+  threshold: number;
+  low: number;
+  high: number;
+  implicit: boolean;
+}
+export interface RouteTraffic {
+  route: string;
+  method: string;
+  requests: number;
+  errors: number;
+  p50_ms: number | null;
+  p90_ms: number | null;
+  p99_ms: number | null;
+}
+export interface SessionCache {
+  hits: number;
+  misses: number;
+}
+export interface ShownItem {
+  item: string;
+  title: string | null;
+  times: number;
+  explored: number;
+}
+export interface Stats {
+  model: ModelInfo;
+  uptime_s: number;
+  workers: number;
+  traffic: Array<RouteTraffic>;
+  exploration_share: number | null;
+  feedback: FeedbackMix;
+  sessions: SessionCache;
+  most_shown: Array<ShownItem>;
+  most_liked: Array<LikedItem>;
+  drifting_users: Array<DriftingUser>;
+  store: StoreHealth;
+}
+export interface StoreHealth {
+  kind: "sqlite" | "postgresql";
+  ok: boolean;
+  schema: number;
+  users: number;
+  reactions: number;
+  retracted: number;
+  recommendations: number;
+  bytes: number;
+  read_ms: number;
+  audit_waiting: number;
+  hot_users: number;
+}
+export interface StoredReaction {
+  item: string;
+  value: number | null;
+  evidence: "shown" | "logged" | "skip";
+  kind: string | null;
+}
+export interface UserFeedback {
+  item: string;
+  value?: number | null;
+  kind?: string | null;
+  event_id?: string | null;
+  recommendation_id?: string | null;
+  user: string;
+}
+export interface UserState {
+  user: string;
+  known: boolean;
+  model: string;
+  revision: number;
+  drift: number;
+  history: Array<PastReaction>;
+  belief: BeliefSummary;
+}

@@ -1,0 +1,74 @@
+import type * as Api from "./api.js";
+
+export type { Api };
+
+export interface Storage {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
+export interface ClientOptions {
+  /** Sent as `Authorization: Bearer KEY`. In a browser everybody can read it. */
+  apiKey?: string;
+  /** Waits before the next tries when the service is away, in milliseconds. */
+  pausesMs?: number[];
+  /** A request that takes longer counts as no answer. */
+  timeoutMs?: number;
+  fetch?: typeof fetch;
+  /** Where waiting reactions are kept; by default `localStorage`, or memory where there is none. */
+  storage?: Storage;
+  /** Name of the queue in the storage. */
+  queueKey?: string;
+}
+
+export interface ReactionOptions {
+  /** The same event id twice counts once. */
+  eventId?: string;
+  /** Instead of a value: a kind that the model knows. */
+  kind?: string;
+  /** The answer in which the item was shown. */
+  recommendationId?: string;
+}
+
+export interface WaitingReaction {
+  user: string;
+  item: string;
+  event_id: string;
+  value?: number | null;
+  kind?: string;
+  recommendation_id?: string;
+}
+
+/** The service cannot be reached or has no time: try again later. */
+export class AwayError extends Error {}
+
+/** The service understood and said no. */
+export class RefusedError extends Error {
+  readonly status: number;
+  readonly kind: string;
+}
+
+export class Client {
+  constructor(url: string | URL, options?: ClientOptions);
+  recommend(user: string, options?: Partial<Api.RecommendAsk>): Promise<Api.Recommended>;
+  feedback(user: string, item: string, value?: number | null, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
+  /** Report a reaction without waiting; returns its event id. */
+  queue(user: string, item: string, value?: number | null, options?: ReactionOptions): string;
+  skip(user: string, item: string, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
+  history(user: string, reactions: Api.LoggedReaction[]): Promise<Api.HistoryReceipt>;
+  undo(user: string, eventId: string): Promise<Api.Retracted>;
+  explain(user: string, item: string): Promise<Api.Explained>;
+  user(user: string): Promise<Api.UserState>;
+  forget(user: string): Promise<Api.Forgotten>;
+  items(page?: { query?: string; offset?: number; limit?: number }): Promise<Api.CataloguePage>;
+  model(): Promise<Api.ModelInfo>;
+  /** Reactions that are not yet stored by the service, oldest first. */
+  waiting(): WaitingReaction[];
+  /** Send what waits; resolves to the number that is still waiting. Never rejects. */
+  flush(): Promise<number>;
+}
+
+export function defaultStorage(): Storage;
+export function memoryStorage(): Storage;
+export function newEventId(): string;

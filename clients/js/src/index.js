@@ -1,0 +1,218 @@
+// Client of the igcf service, for browsers and Node 18 or newer; no dependencies.
+//
+// A reaction gets an event id before it is first sent, and is sent again with the same one: it counts once, however
+// often that happens. While the service cannot be reached, reactions wait in a queue, in the browser across reloads.
+
+/** The service cannot be reached or has no time: try again later. */
+export class AwayError extends Error {
+  constructor(message) {
+    super(message);
+    this.name = "AwayError";
+  }
+}
+
+/** The service understood and said no; `status` and `kind` tell why. */
+export class RefusedError extends Error {
+  constructor(status, kind, message) {
+    super(message);
+    this.name = "RefusedError";
+    this.status = status;
+    this.kind = kind;
+  }
+}
+
+const BUSY = new Set([408, 429, 502, 503, 504]);
+const PAUSES_MS = [100, 300, 1000, 2000];
+const MOST_WAITING = 1000;
+
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const part = (text) => encodeURIComponent(text);
+
+/** Where waiting reactions are kept: the browser's storage where there is one, otherwise memory. */
+export function defaultStorage() {
+  try {
+    const probe = "igcf.probe";
+    globalThis.localStorage.setItem(probe, "1");
+    globalThis.localStorage.removeItem(probe);
+    return globalThis.localStorage;
+  } catch {
+    return memoryStorage();
+  }
+}
+
+/** A storage that ends with the page or the process. */
+export function memoryStorage() {
+  const entries = new Map();
+  return {
+    getItem: (key) => entries.get(key) ?? null,
+    setItem: (key, value) => void entries.set(key, value),
+    removeItem: (key) => void entries.delete(key),
+  };
+}
+
+/** A new event id; also where the page is not served over TLS, which `crypto.randomUUID` needs. */
+export function newEventId() {
+  const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export class Client {
+  #url;
+  #headers;
+  #pauses;
+  #timeout;
+  #fetch;
+  #storage;
+  #queueKey;
+  #sending = null;
+
+  constructor(url, options = {}) {
+    this.#url = String(url).replace(/\/+$/, "");
+    this.#headers = options.apiKey ? { Authorization: `Bearer ${options.apiKey}` } : {};
+    this.#pauses = options.pausesMs ?? PAUSES_MS;
+    this.#timeout = options.timeoutMs ?? 10_000;
+    this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args));
+    this.#storage = options.storage ?? defaultStorage();
+    this.#queueKey = options.queueKey ?? `igcf.queue:${this.#url}`;
+    globalThis.addEventListener?.("online", () => void this.flush());
+  }
+
+  /** The best items that this user has not reacted to; an unknown user is a new one. */
+  recommend(user, options = {}) {
+    return this.#send("POST", `/v1/users/${part(user)}/recommendations`, { k: 5, ...options });
+  }
+
+  /** Report a reaction and wait until it is stored. `value` null: shown, no reaction. */
+  feedback(user, item, value, options = {}) {
+    return this.#send("POST", `/v1/users/${part(user)}/feedback`, reaction(item, value, options));
+  }
+
+  /** Report a reaction without waiting: it is queued first, and sent as soon as the service can be reached. */
+  queue(user, item, value, options = {}) {
+    const entry = { user, ...reaction(item, value, options) };
+    this.#save([...this.waiting(), entry].slice(-MOST_WAITING));
+    void this.flush();
+    return entry.event_id;
+  }
+
+  /** Put an item aside: not now, which says nothing about taste. */
+  skip(user, item, options = {}) {
+    return this.feedback(user, item, undefined, { ...options, kind: "skip" });
+  }
+
+  /** Report what a user did elsewhere, out of a log. */
+  history(user, reactions) {
+    return this.#send("POST", `/v1/users/${part(user)}/history`, { reactions });
+  }
+
+  /** Take a reaction back. */
+  undo(user, eventId) {
+    return this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
+  }
+
+  /** Where an expectation comes from. */
+  explain(user, item) {
+    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}`);
+  }
+
+  /** History and belief of a user. */
+  user(user) {
+    return this.#send("GET", `/v1/users/${part(user)}`);
+  }
+
+  /** Delete everything about a user, also what waits here. */
+  forget(user) {
+    this.#save(this.waiting().filter((entry) => entry.user !== user));
+    return this.#send("DELETE", `/v1/users/${part(user)}`);
+  }
+
+  /** A page of the catalogue. */
+  items({ query = "", offset = 0, limit = 50 } = {}) {
+    const search = new URLSearchParams({ query, offset: String(offset), limit: String(limit) });
+    return this.#send("GET", `/v1/items?${search}`);
+  }
+
+  /** What is served. */
+  model() {
+    return this.#send("GET", "/v1/model");
+  }
+
+  /** Reactions that are not yet stored by the service, oldest first. */
+  waiting() {
+    try {
+      return JSON.parse(this.#storage.getItem(this.#queueKey) ?? "[]");
+    } catch {
+      return [];
+    }
+  }
+
+  /** Send what waits, in order; resolves to the number that is still waiting. Never rejects. */
+  flush() {
+    this.#sending ??= this.#sendWaiting().finally(() => {
+      this.#sending = null;
+    });
+    return this.#sending;
+  }
+
+  async #sendWaiting() {
+    for (let entry = this.waiting()[0]; entry; entry = this.waiting()[0]) {
+      const { user, ...body } = entry;
+      try {
+        await this.#send("POST", `/v1/users/${part(user)}/feedback`, body);
+      } catch (error) {
+        if (!(error instanceof RefusedError)) break; // away: the rest waits
+        console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
+      }
+      this.#save(this.waiting().filter((each) => each.event_id !== entry.event_id));
+    }
+    return this.waiting().length;
+  }
+
+  #save(entries) {
+    if (entries.length) this.#storage.setItem(this.#queueKey, JSON.stringify(entries));
+    else this.#storage.removeItem(this.#queueKey);
+  }
+
+  async #send(method, path, body) {
+    for (const pause of [...this.#pauses, null]) {
+      try {
+        return await this.#once(method, path, body);
+      } catch (error) {
+        if (pause === null || !(error instanceof AwayError)) throw error;
+        await wait(pause);
+      }
+    }
+  }
+
+  async #once(method, path, body) {
+    const headers = { Accept: "application/json", ...this.#headers };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    let response, answer;
+    try {
+      response = await this.#fetch(this.#url + path, {
+        method,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        signal: AbortSignal.timeout(this.#timeout),
+      });
+      answer = await response.json();
+    } catch (error) {
+      if (response && !response.ok && !BUSY.has(response.status)) {
+        throw new RefusedError(response.status, "", `the service answered ${response.status} to ${method} ${path}`);
+      }
+      throw new AwayError(`no answer to ${method} ${path}: ${error.message}`);
+    }
+    if (response.ok) return answer;
+    if (BUSY.has(response.status)) throw new AwayError(answer.message);
+    throw new RefusedError(response.status, answer.error, answer.message);
+  }
+}
+
+/** The body of a reaction, with an event id of its own unless one is given. */
+function reaction(item, value, { eventId, kind, recommendationId } = {}) {
+  const body = { item, event_id: eventId ?? newEventId() };
+  if (kind !== undefined) body.kind = kind;
+  else body.value = value ?? null;
+  if (recommendationId !== undefined) body.recommendation_id = recommendationId;
+  return body;
+}

@@ -1,0 +1,122 @@
+// The client against a real server (IGCF_URL) and against one that is away.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { AwayError, Client, RefusedError, memoryStorage, newEventId } from "../src/index.js";
+
+const URL_OF_SERVER = process.env.IGCF_URL;
+const NOWHERE = "http://127.0.0.1:9";
+const person = (name) => `${name}-${newEventId().slice(0, 8)}`;
+const real = { skip: URL_OF_SERVER ? false : "IGCF_URL names no server" };
+
+test("a new user gets items, reacts, and gets others", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const user = person("ann");
+  const answer = await client.recommend(user, { k: 3 });
+  assert.equal(answer.items.length, 3);
+  const [first] = answer.items;
+  const receipt = await client.feedback(user, first.item, 5, { recommendationId: answer.recommendation_id });
+  assert.equal(receipt.revision, 1);
+  const next = await client.recommend(user, { k: 3 });
+  assert.ok(next.items.every((each) => each.item !== first.item));
+  assert.equal((await client.explain(user, first.item)).item, first.item);
+});
+
+test("the same event id twice counts once", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const user = person("bob");
+  const { items } = await client.recommend(user, { k: 1 });
+  const eventId = newEventId();
+  await client.feedback(user, items[0].item, 4, { eventId });
+  const again = await client.feedback(user, items[0].item, 4, { eventId });
+  assert.equal(again.duplicate, true);
+  assert.equal((await client.user(user)).revision, 1);
+});
+
+test("an answer that is lost on the way is asked for again, and the reaction counts once", real, async () => {
+  let lost = 0;
+  const flaky = async (...args) => {
+    const response = await fetch(...args);
+    if (lost++ === 0) throw new TypeError("connection reset"); // the server has stored it, the client does not know
+    return response;
+  };
+  const user = person("cat");
+  const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 1 });
+  const client = new Client(URL_OF_SERVER, { fetch: flaky, pausesMs: [1] });
+  const receipt = await client.feedback(user, items[0].item, 5);
+  assert.equal(receipt.duplicate, true);
+  assert.equal((await client.user(user)).revision, 1);
+});
+
+test("reactions wait while the service is away, in order, and are sent when it is back", real, async () => {
+  let isAway = true;
+  const fetching = (...args) => (isAway ? Promise.reject(new TypeError("offline")) : fetch(...args));
+  const storage = memoryStorage();
+  const client = new Client(URL_OF_SERVER, { fetch: fetching, storage, pausesMs: [] });
+  const user = person("dan");
+  const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 2 });
+  for (const each of items) client.queue(user, each.item, 5);
+  assert.equal(await client.flush(), 2);
+  const later = new Client(URL_OF_SERVER, { fetch: fetching, storage, pausesMs: [] }); // a reload
+  assert.deepEqual(later.waiting().map((each) => each.item), items.map((each) => each.item));
+  isAway = false;
+  assert.equal(await later.flush(), 0);
+  const state = await later.user(user);
+  assert.deepEqual(state.history.map((each) => each.item), items.map((each) => each.item));
+});
+
+test("a refused reaction does not hold up those behind it", real, async () => {
+  const client = new Client(URL_OF_SERVER, { storage: memoryStorage(), pausesMs: [] });
+  const user = person("eve");
+  const { items } = await client.recommend(user, { k: 1 });
+  client.queue(user, "no such item", 5);
+  client.queue(user, items[0].item, 5);
+  while (await client.flush());
+  assert.equal((await client.user(user)).revision, 1);
+});
+
+test("a mistake is told with its status and kind", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  await assert.rejects(client.feedback(person("fay"), "no such item", 5), (error) => {
+    assert.ok(error instanceof RefusedError);
+    assert.deepEqual([error.status, error.kind], [404, "UnknownItemError"]);
+    return true;
+  });
+});
+
+test("history, undo, catalogue, model and deletion", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const user = person("gil");
+  const catalogue = await client.items({ limit: 2 });
+  assert.equal(catalogue.items.length, 2);
+  await client.history(user, [{ item: catalogue.items[0].item, value: 5 }]);
+  const skipped = await client.skip(user, catalogue.items[1].item);
+  await client.undo(user, skipped.event_id);
+  assert.ok((await client.model()).items > 0);
+  await client.forget(user);
+  assert.equal((await client.user(user)).revision, 0);
+});
+
+test("a service that is away is told as such after the tries", async () => {
+  let tries = 0;
+  const refuse = () => (tries++, Promise.reject(new TypeError("refused")));
+  const client = new Client(NOWHERE, { fetch: refuse, pausesMs: [1, 1] });
+  await assert.rejects(client.recommend("ann"), AwayError);
+  assert.equal(tries, 3);
+});
+
+test("an overloaded service is asked again, another refusal is not", async () => {
+  const replies = [new Response('{"message": "busy"}', { status: 503 }), new Response('{"items": []}')];
+  const client = new Client(NOWHERE, { fetch: async () => replies.shift(), pausesMs: [1] });
+  assert.deepEqual(await client.recommend("ann"), { items: [] });
+  let tries = 0;
+  const no = async () => (tries++, new Response('{"error": "RequestError", "message": "no"}', { status: 422 }));
+  await assert.rejects(new Client(NOWHERE, { fetch: no, pausesMs: [1] }).recommend("ann"), RefusedError);
+  assert.equal(tries, 1);
+});
+
+test("a queue that was damaged in the storage is empty", () => {
+  const storage = memoryStorage();
+  storage.setItem("q", "{");
+  assert.deepEqual(new Client(NOWHERE, { storage, queueKey: "q" }).waiting(), []);
+});

@@ -1,0 +1,116 @@
+"""What is known of the items of a catalogue besides ids, titles and categories, as columns."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import BoolArray, FloatArray
+from igcf.errors import DataError
+from igcf.item import Item
+
+Texts = tuple[str | None, ...]
+Labels = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Columns with one entry per item, in the order of the items; None where no item has that attribute."""
+
+    n_items: int
+    tags: Labels | None = None
+    """Free labels of each item."""
+    numbers: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Numbers by name, each of shape (items,); NaN where an item has none of this name."""
+    texts: Texts | None = None
+    """Description of each item."""
+    images: Texts | None = None
+    """Path or address of a picture of each item, as plain text."""
+    available_from: FloatArray | None = None
+    """Seconds since 1970 from which on an item may be shown, (items,); minus infinity: it always could."""
+    available_until: FloatArray | None = None
+    """Seconds since 1970 from which on an item is not shown any more, (items,); infinity: never."""
+    hidden: BoolArray | None = None
+    """Whether an item is kept out of every answer, (items,)."""
+
+    def __post_init__(self) -> None:
+        """Refuse columns of another length, and numbers that are not finite."""
+        for name, column in self._columns():
+            if len(column) != self.n_items:
+                raise DataError(f"the column {name} has {len(column)} entries, there are {self.n_items} items")
+        for name, column in self.numbers.items():
+            if np.isinf(column).any():
+                row = int(np.flatnonzero(np.isinf(column))[0])
+                raise DataError(f"the number {name!r} of item row {row} is {column[row]}; expected a finite number")
+
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        names = ("tags", "texts", "images", "available_from", "available_until", "hidden")
+        columns = [(name, getattr(self, name)) for name in names] + list(self.numbers.items())
+        return ((name, column) for name, column in columns if column is not None)
+
+    @classmethod
+    def from_items(cls, items: Sequence[Item]) -> "Attributes":
+        """Build the columns from items."""
+        names = sorted({name for item in items for name in item.numbers})
+        numbers = {name: np.array([item.numbers.get(name, np.nan) for item in items], dtype=float) for name in names}
+        since = np.array([-np.inf if item.available_from is None else item.available_from for item in items])
+        until = np.array([np.inf if item.available_until is None else item.available_until for item in items])
+        hidden = np.array([item.hidden for item in items], dtype=np.bool_)
+        return cls(
+            len(items),
+            tags=tuple(tuple(item.tags) for item in items) if any(item.tags for item in items) else None,
+            numbers=numbers,
+            texts=_texts(items, lambda item: item.text),
+            images=_texts(items, lambda item: item.image),
+            available_from=since if np.isfinite(since).any() else None,
+            available_until=until if np.isfinite(until).any() else None,
+            hidden=hidden if hidden.any() else None,
+        )
+
+    def of(self, row: int) -> dict[str, Any]:
+        """Return the attributes of one item, under the names of `Item`."""
+        since, until = (
+            None if times is None or not np.isfinite(times[row]) else float(times[row])
+            for times in (self.available_from, self.available_until)
+        )
+        return {
+            "tags": () if self.tags is None else self.tags[row],
+            "numbers": {name: float(own[row]) for name, own in self.numbers.items() if not np.isnan(own[row])},
+            "text": None if self.texts is None else self.texts[row],
+            "image": None if self.images is None else self.images[row],
+            "available_from": since,
+            "available_until": until,
+            "hidden": self.hidden is not None and bool(self.hidden[row]),
+        }
+
+    def taken(self, rows: Sequence[int]) -> "Attributes":
+        """Return the columns of the items at `rows`, in this order; -1 stands for an item without attributes."""
+        place = np.asarray(rows, dtype=np.int64)
+
+        def array(column: Any, missing: Any) -> Any:
+            return None if column is None else np.append(column, missing)[place]
+
+        def texts(column: Any, missing: Any) -> Any:
+            return None if column is None else tuple(missing if row < 0 else column[row] for row in place.tolist())
+
+        return Attributes(
+            len(place),
+            tags=texts(self.tags, ()),
+            numbers={name: array(column, np.nan) for name, column in self.numbers.items()},
+            texts=texts(self.texts, None),
+            images=texts(self.images, None),
+            available_from=array(self.available_from, -np.inf),
+            available_until=array(self.available_until, np.inf),
+            hidden=array(self.hidden, False),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no item has any attribute."""
+        return next(self._columns(), None) is None
+
+
+def _texts(items: Sequence[Item], read: Callable[[Item], str | None]) -> Texts | None:
+    texts = tuple(read(item) for item in items)
+    return texts if any(text is not None for text in texts) else None

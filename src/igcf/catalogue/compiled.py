@@ -1,0 +1,128 @@
+"""Rules in terms of the rows of a catalogue: masks, amounts and caps that are computed once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from igcf.arrays import BoolArray, FloatArray
+from igcf.catalogue.slates import select_slate
+from igcf.errors import RuleError, UnknownItemError
+from igcf.item_parsing import nearest
+from igcf.model.catalogue import Catalogue
+from igcf.online.backend import MakeRng, Selection
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Policy
+from igcf.online.selection import selection_details
+
+if TYPE_CHECKING:
+    from igcf.catalogue.rules import Rules
+
+EVERY = "*"
+"""Name under which `caps` speaks of every category that it does not name."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledRules:
+    """Rules in terms of the rows of a catalogue."""
+
+    catalogue: Catalogue
+    allowed: BoolArray | None
+    """Which items pass the filters, (items,); None: all."""
+    boosts: FloatArray | None
+    """What is added to the score of each item, (items,); None: nothing to any."""
+    boost_groups: tuple[tuple[float, BoolArray], ...]
+    """The amounts that occur in `boosts`, and the items of each."""
+    caps: Mapping[str, int]
+    """Most items of an answer by label."""
+    category_cap: int | None
+    """Most items of an answer by category that `caps` does not name."""
+    pinned: tuple[int, ...]
+    """Rows of the pinned items."""
+    diversity: float
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether the rules do no more than leave items out."""
+        return not (self.boost_groups or self.has_caps or self.pinned or self.diversity)
+
+    @property
+    def has_caps(self) -> bool:
+        """Whether the number of items of some label is limited."""
+        return bool(self.caps) or self.category_cap is not None
+
+    def select(
+        self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+    ) -> Selection:
+        """Select `k` items of the only user of `engine` among those available, (1, items), under these rules."""
+        if self.is_filter:
+            return selection_details(policy, engine, available, k, make_rng=make_rng)
+        return select_slate(self, policy, engine, available, k, make_rng=make_rng)
+
+    def limits(self, row: int) -> list[tuple[str, int]]:
+        """Return the labels of an item that are capped, and their caps."""
+        labels = self.catalogue.labels_of(row)
+        found = [(name, self.caps[name]) for name in labels if name in self.caps]
+        if self.category_cap is not None and self.catalogue.categories is not None:
+            others = (name for name in self.catalogue.categories[row] if name not in self.caps)
+            found += [(name, self.category_cap) for name in others]
+        return found
+
+
+def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> CompiledRules:
+    """Find the items that rules speak of; unless `is_lenient`, names that nothing has are refused."""
+    named = [*(name for group in rules.any for name in group), *rules.all, *rules.none, *dict(rules.boost)]
+    named += [name for name, _ in rules.caps if name != EVERY]
+    if not is_lenient:
+        _refuse_unknown(rules, named, catalogue)
+    boosts = None
+    if rules.boost:
+        boosts = np.zeros(len(catalogue))
+        for name, amount in rules.boost:
+            boosts[catalogue.labels.get(name, [])] += amount
+    amounts = np.unique(boosts).tolist() if boosts is not None and boosts.any() else []
+    caps = dict(rules.caps)
+    category_cap = caps.pop(EVERY, None)
+    rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
+    return CompiledRules(
+        catalogue=catalogue,
+        allowed=_mask(rules, catalogue),
+        boosts=boosts,
+        boost_groups=tuple((amount, boosts == amount) for amount in amounts) if boosts is not None else (),
+        caps=caps,
+        category_cap=category_cap,
+        pinned=tuple(row for row in rows if row is not None),
+        diversity=rules.diversity,
+    )
+
+
+def _mask(rules: "Rules", catalogue: Catalogue) -> BoolArray | None:
+    if not (rules.any or rules.all or rules.none or rules.least or rules.most):
+        return None
+    mask = np.ones(len(catalogue), dtype=np.bool_)
+    for group in (*rules.any, *((name,) for name in rules.all)):
+        has_one = np.zeros(len(catalogue), dtype=np.bool_)
+        for name in group:
+            has_one[catalogue.labels.get(name, [])] = True
+        mask &= has_one
+    for name in rules.none:
+        mask[catalogue.labels.get(name, [])] = False
+    missing = np.full(len(catalogue), np.nan)
+    for name, amount in rules.least:
+        mask &= catalogue.attributes.numbers.get(name, missing) >= amount
+    for name, amount in rules.most:
+        mask &= catalogue.attributes.numbers.get(name, missing) <= amount
+    return mask
+
+
+def _refuse_unknown(rules: "Rules", labels: Iterable[str], catalogue: Catalogue) -> None:
+    for name in labels:
+        if name not in catalogue.labels:
+            raise RuleError(f"no item has the category or tag {name[:80]!r}{nearest(name, catalogue.labels)}")
+    for name, _ in (*rules.least, *rules.most):
+        if name not in catalogue.attributes.numbers:
+            raise RuleError(f"no item has the number {name[:80]!r}{nearest(name, catalogue.attributes.numbers)}")
+    for item_id in rules.pinned:
+        if item_id not in catalogue.row_of:
+            raise UnknownItemError(f"the pinned item {item_id[:80]!r} is not in the catalogue")

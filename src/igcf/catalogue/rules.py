@@ -1,0 +1,162 @@
+"""The language of rules about an answer: parsed once, compiled once per state of the catalogue (docs/catalogue.md)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from igcf.catalogue.compiled import CompiledRules, compile_rules
+from igcf.errors import DataError, RuleError
+from igcf.item_parsing import finite, nearest
+from igcf.model.catalogue import Catalogue
+
+PARTS = ("filter", "boost", "caps", "pinned", "diversity")
+FILTERS = ("any", "all", "none", "min", "max")
+MOST_NAMES = 1_000
+LARGEST_DIVERSITY = 10.0
+Amounts = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may be in an answer and what is preferred; build it with `parse`."""
+
+    any: tuple[tuple[str, ...], ...] = ()
+    """Of each of these groups of labels an item has at least one; a label is a category or a tag."""
+    all: tuple[str, ...] = ()
+    """Labels that an item has."""
+    none: tuple[str, ...] = ()
+    """Labels that an item does not have."""
+    least: Amounts = ()
+    """Smallest numbers that an item may have, by name; an item without the number is left out."""
+    most: Amounts = ()
+    """Largest numbers that an item may have, by name."""
+    boost: Amounts = ()
+    """What is added to the score of an item for each of these labels that it has."""
+    caps: tuple[tuple[str, int], ...] = ()
+    """How many items of an answer may have a label; `*` is every category that is not named."""
+    pinned: tuple[str, ...] = ()
+    """Items that come first, in this order, as far as they may be shown at all."""
+    diversity: float = 0.0
+    """How much an item loses that repeats what stands before it in the answer."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> "Rules":
+        """Read rules such as `{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}`."""
+        try:
+            parts = _object(given, "rules", PARTS)
+            chosen = _object(parts.get("filter"), "filter", FILTERS)
+            diversity = finite(parts.get("diversity") or 0.0, "diversity")
+            some = _names(chosen.get("any"), "filter.any")
+            if chosen.get("any") is not None and not some:
+                raise RuleError("filter.any is empty, which no item can satisfy; leave it out or name a label")
+            rules = cls(
+                any=(some,) if some else (),
+                all=_names(chosen.get("all"), "filter.all"),
+                none=_names(chosen.get("none"), "filter.none"),
+                least=_amounts(chosen.get("min"), "filter.min"),
+                most=_amounts(chosen.get("max"), "filter.max"),
+                boost=_amounts(parts.get("boost"), "boost"),
+                caps=tuple((name, _count(name, n)) for name, n in _amounts(parts.get("caps"), "caps")),
+                pinned=_names(parts.get("pinned"), "pinned"),
+                diversity=diversity,
+            )
+        except DataError as error:
+            raise RuleError(str(error)) from error
+        if not 0 <= diversity <= LARGEST_DIVERSITY:
+            raise RuleError(f"diversity is {diversity:g}; expected 0 to {LARGEST_DIVERSITY:g}")
+        return rules
+
+    def together(self, other: "Rules") -> "Rules":
+        """Return rules that say what both say: filters and caps hold at once, boosts add up, own pinned items first."""
+        return Rules(
+            any=self.any + other.any,
+            all=_joined(self.all, other.all),
+            none=_joined(self.none, other.none),
+            least=_by_name(self.least + other.least, max),
+            most=_by_name(self.most + other.most, min),
+            boost=_by_name(self.boost + other.boost, sum),
+            caps=tuple((name, int(n)) for name, n in _by_name(self.caps + other.caps, min)),
+            pinned=_joined(self.pinned, other.pinned),
+            diversity=other.diversity or self.diversity,
+        )
+
+    def compiled(self, catalogue: Catalogue, *, is_lenient: bool = False) -> CompiledRules:
+        """Return these rules for a catalogue, which keeps them; a name that nothing has is refused.
+
+        Where `is_lenient`, a label, number or item that the catalogue has lost stands for no item at all.
+        """
+        return catalogue.computed((self, is_lenient), lambda: compile_rules(self, catalogue, is_lenient=is_lenient))
+
+    def within(self, server: "Rules") -> "RulesWithin":
+        """Return these rules of a request under those of a server."""
+        return RulesWithin(self, server)
+
+
+@dataclass(frozen=True)
+class RulesWithin:
+    """Rules of a request and those of the server that answers it, which hold at once."""
+
+    asked: Rules
+    server: Rules
+
+    def compiled(self, catalogue: Catalogue) -> CompiledRules:
+        """Return both for a catalogue; only what the request names must be there."""
+        return catalogue.computed(self, lambda: self._compiled(catalogue))
+
+    def _compiled(self, catalogue: Catalogue) -> CompiledRules:
+        self.asked.compiled(catalogue)
+        return self.server.together(self.asked).compiled(catalogue, is_lenient=True)
+
+
+def _object(given: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise RuleError(f"{where} is {type(given).__name__}; expected an object with {', '.join(known)}")
+    for name in given:
+        if name not in known:
+            raise RuleError(f"{where} has the unknown name {str(name)[:80]!r}{nearest(str(name), known)}")
+    return given
+
+
+def _names(given: Any, where: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if (
+        isinstance(given, str)
+        or not isinstance(given, list | tuple)
+        or not all(isinstance(each, str) for each in given)
+    ):
+        raise RuleError(f"{where} is {str(given)[:60]!r}; expected a list of names")
+    return _few(tuple(dict.fromkeys(given)), where)
+
+
+def _amounts(given: Any, where: str) -> Amounts:
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise RuleError(f"{where} is {str(given)[:60]!r}; expected an object of names and numbers")
+    return _few(tuple((name, finite(amount, f"{where}.{name[:80]}")) for name, amount in given.items()), where)
+
+
+def _few(found: Any, where: str) -> Any:
+    if len(found) > MOST_NAMES:
+        raise RuleError(f"{where} has {len(found)} names; at most {MOST_NAMES} are allowed")
+    return found
+
+
+def _count(name: str, amount: float) -> int:
+    if amount < 0 or amount != int(amount):
+        raise RuleError(f"caps.{name[:80]} is {amount:g}; expected a whole number of at least 0")
+    return int(amount)
+
+
+def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(first + second))
+
+
+def _by_name(amounts: Iterable[tuple[str, float]], choose: Any) -> Amounts:
+    found: dict[str, list[float]] = {}
+    for name, amount in amounts:
+        found.setdefault(name, []).append(amount)
+    return tuple((name, choose(each)) for name, each in found.items())

@@ -1,0 +1,175 @@
+"""Answers under rules: items ranked with boosts, then chosen one after the other under caps and for diversity."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
+from igcf.errors import NoItemsLeftError
+from igcf.model import Model
+from igcf.online import backend
+from igcf.online.backend import MakeRng, Selection
+from igcf.online.engine import ScoringEngine
+from igcf.online.policies import Policy
+from igcf.online.selection import is_separable, policy_scores, selection_details
+
+if TYPE_CHECKING:
+    from igcf.catalogue.compiled import CompiledRules
+
+POOL = 100
+"""Items that a diverse answer is chosen among, or ten times its length where that is more."""
+_roots: "WeakKeyDictionary[Model, FloatArray]" = WeakKeyDictionary()
+
+
+def select_slate(
+    rules: "CompiledRules", policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+) -> Selection:
+    """Select `k` items of the only user of `engine` under rules, best first, pinned items before all others.
+
+    `available` (1, items) has passed the filters. Refuses where caps leave fewer than `k`.
+    """
+    ranking = _Ranking(rules, policy, engine, available, make_rng)
+    choice = _Choice(rules, engine.model, k)
+    for row in dict.fromkeys(rules.pinned):
+        if available[0, row] and len(choice.rows) < k:
+            choice.take_if_allowed(row)
+    pinned = set(choice.rows)
+    left = int(np.count_nonzero(available))
+    size = min(left, k if not (rules.has_caps or rules.diversity) else max(POOL, 10 * k))
+    while True:
+        rows, scores = ranking.best(size)
+        known = dict(zip(rows, scores, strict=True))
+        attempt = choice.copy()
+        attempt.fill([row for row in rows if row not in pinned], known)
+        if len(attempt.rows) >= k:
+            break
+        if size == left:
+            raise NoItemsLeftError(
+                f"asked for {k} items, the caps leave {len(attempt.rows)} of the {left} that pass the filters; ask for "
+                "fewer or loosen the caps"
+            )
+        size = min(left, 8 * size)
+    if missing := [row for row in attempt.rows if row not in known]:
+        known |= ranking.scores_of(missing)
+    chosen = np.array(attempt.rows)
+    told = np.array([known[row] for row in attempt.rows])
+    variances = engine.variances_at(chosen)
+    return backend.loops.describe(chosen, told, variances, engine.means[0], available[0])
+
+
+class _Ranking:
+    """The available items in the order of score plus boost."""
+
+    def __init__(
+        self, rules: "CompiledRules", policy: Policy, engine: ScoringEngine, available: BoolArray, make_rng: MakeRng
+    ) -> None:
+        self._rules, self._policy, self._engine = rules, policy, engine
+        self._available, self._make_rng = available, make_rng
+        self._scores: AnyFloatArray | None = None
+        if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
+            own = policy_scores(policy, engine, available, make_rng())
+            self._scores = own if rules.boosts is None else own + rules.boosts
+
+    def best(self, n: int) -> tuple[list[int], list[float]]:
+        """Return rows and scores of the `n` best items; where scores are not shared, group by group of equal boost."""
+        if self._scores is not None:
+            rows, scores = backend.loops.select_users(self._scores, None, self._available, 0.0, n, self._make_rng)
+            return rows[0].tolist(), scores[0].tolist()
+        found: list[tuple[float, int]] = []
+        for amount, members in self._rules.boost_groups or ((0.0, None),):
+            own = self._available if members is None else self._available & members
+            size = min(n, int(np.count_nonzero(own)))
+            if size:
+                part = selection_details(self._policy, self._engine, own, size, make_rng=self._make_rng)
+                found += [(score + amount, row) for score, row in zip(part.scores, part.rows, strict=True)]
+        found.sort(key=lambda pair: -pair[0])
+        return [row for _, row in found[:n]], [score for score, _ in found[:n]]
+
+    def scores_of(self, rows: Sequence[int]) -> dict[int, float]:
+        """Return the scores of single items."""
+        if self._scores is not None:
+            return {row: float(self._scores[0, row]) for row in rows}
+        boosts = self._rules.boosts
+        found = {}
+        for row in rows:
+            alone = np.zeros_like(self._available)
+            alone[0, row] = True
+            part = selection_details(self._policy, self._engine, alone, 1, make_rng=self._make_rng)
+            found[row] = part.scores[0] + (0.0 if boosts is None else float(boosts[row]))
+        return found
+
+
+class _Choice:
+    """Items chosen so far, and how many of them carry each capped label."""
+
+    def __init__(self, rules: "CompiledRules", model: Model, k: int) -> None:
+        self._rules, self._model, self._k = rules, model, k
+        self.rows: list[int] = []
+        self._counts: Counter[str] = Counter()
+
+    def copy(self) -> "_Choice":
+        """Return a choice that goes on from here."""
+        other = _Choice(self._rules, self._model, self._k)
+        other.rows, other._counts = list(self.rows), Counter(self._counts)
+        return other
+
+    def take_if_allowed(self, row: int) -> bool:
+        """Take an item unless a cap forbids it."""
+        if self._rules.has_caps:
+            limits = self._rules.limits(row)
+            if any(self._counts[name] >= most for name, most in limits):
+                return False
+            self._counts.update(name for name, _ in limits)
+        self.rows.append(row)
+        return True
+
+    def fill(self, rows: Sequence[int], scores: dict[int, float]) -> None:
+        """Take items in their order, or for diversity, until there are enough."""
+        if self._rules.diversity:
+            self._fill_diverse(rows, scores)
+            return
+        for row in rows:
+            if len(self.rows) >= self._k:
+                return
+            self.take_if_allowed(row)
+
+    def _fill_diverse(self, rows: Sequence[int], scores: dict[int, float]) -> None:
+        """Take one item after the other, each by its score less what it repeats of those before it.
+
+        What an item repeats is the share of its variance over the population that the items before it explain, in units
+        of the spread of the scores: 0 where other people like it, 1 where the same people do.
+        """
+        taste = _tastes(self._model, [*self.rows, *rows])
+        whole = np.maximum(np.einsum("nd,nd->n", taste, taste), 1e-12)
+        own = np.array([scores[row] for row in rows])
+        spread = float(own.std()) if len(own) else 0.0
+        for number in range(len(self.rows)):
+            _explain(taste, number)
+        first = len(self.rows)
+        is_open = np.ones(len(rows), dtype=np.bool_)
+        while len(self.rows) < self._k and is_open.any():
+            left = np.einsum("nd,nd->n", taste[first:], taste[first:]) / whole[first:]
+            worth = own - self._rules.diversity * spread * (1.0 - left)
+            place = int(np.argmax(np.where(is_open, worth, -np.inf)))
+            is_open[place] = False
+            if self.take_if_allowed(rows[place]):
+                _explain(taste, first + place)
+
+
+def _explain(taste: FloatArray, number: int) -> None:
+    """Take out of every row what the row at `number` explains of it."""
+    size = float(np.linalg.norm(taste[number]))
+    if size > 1e-9:
+        direction = taste[number] / size
+        taste -= np.outer(taste @ direction, direction)
+
+
+def _tastes(model: Model, rows: Sequence[int]) -> FloatArray:
+    """Return vectors of items, (n, d), whose products are the covariances of their rewards over the population."""
+    root = _roots.get(model)
+    if root is None:
+        root = _roots[model] = covariance_root(model.prior_cov)
+    return np.asarray(model.item_vectors[list(rows)].astype(np.float64) @ root)

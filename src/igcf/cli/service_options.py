@@ -1,0 +1,58 @@
+"""Options of the commands that serve a model or look after its store: one per setting of the service."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from igcf.errors import ConfigError
+
+try:
+    from igcf.service.settings import LogLevel, ServiceSettings
+except ImportError as error:
+    raise ConfigError(f"this needs the service's packages ({error}); pip install 'igcf[service]'") from error
+
+FLAGS = {"model": "DIR", "cors_origins": "--cors-origin", "allowed_hosts": "--allowed-host"}
+"""Options that may be repeated are named after one of their values."""
+CONFIG = click.option(
+    "--config", type=click.Path(path_type=Path), help="TOML file of settings [default: the one that IGCF_CONFIG names]."
+)
+STORE = click.option(
+    "--store", help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db]."
+)
+
+
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command one option per setting but the model, which is its argument."""
+    for name, field in reversed(ServiceSettings.model_fields.items()):
+        if name != "model":
+            command = _option(name, field.annotation, field.default, field.description or "")(command)
+    return command
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Select the options that were given."""
+    return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def store_settings(store: str | None, config: Path | None, model: str | None = None) -> ServiceSettings:
+    """Find the settings that a command about a store needs: by options, the environment or a file, as a server does."""
+    from igcf.service.sources import load_settings
+
+    return load_settings(given({"store": store, "model": model}), file=config).settings
+
+
+def store_url(store: str | None, config: Path | None) -> str:
+    """Find the store that a command is about."""
+    return store_settings(store, config).store
+
+
+def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:
+    kinds = {kind for kind in (annotation, *get_args(annotation)) if kind in (int, float)}
+    kind = click.Choice(get_args(LogLevel)) if annotation is LogLevel else kinds.pop() if kinds else str
+    shown = "" if default in (None, ()) else f" [default: {default}]"
+    flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+    if name in FLAGS:  # each of them a list
+        return click.option(flag, name, multiple=True, help=f"{text.rstrip('.')}; may be repeated.")
+    return click.option(flag, name, type=kind, help=f"{text.rstrip('.')}{shown}.", metavar=None)

@@ -1,0 +1,64 @@
+"""The JavaScript client in Node and in a browser, against a real server."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.service.processes import Server
+from tests.web.conftest import ARGS, CHROMIUM
+from tools.client_types import client_types
+from tools.http_document import openapi
+
+CLIENT = Path(__file__).parents[2] / "clients" / "js"
+NODE = shutil.which("node")
+
+
+def test_the_types_are_those_of_the_openapi_document() -> None:
+    again = "run `python -m tools.client_types > clients/js/src/api.d.ts`"
+    assert (CLIENT / "src" / "api.d.ts").read_text() == client_types(openapi()), again
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node is not installed")
+def test_the_tests_of_the_package_pass_in_node(server: Server) -> None:
+    assert NODE is not None
+    files = sorted(map(str, (CLIENT / "test").glob("*.test.js")))
+    result = subprocess.run(
+        [NODE, "--test", "--test-reporter=tap", *files],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"IGCF_URL": server.url},
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "# skipped 0" in result.stdout
+
+
+@pytest.mark.slow
+def test_the_shop_recommends_and_learns_in_a_browser_also_while_offline(server: Server, shop: str) -> None:
+    """The page of examples/shop comes from another origin than the service."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS.split())
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{shop}/?api={server.url}&user=browser-shopper")
+        page.wait_for_selector("#shelf li")
+        assert page.locator("#shelf li").count() == 6
+        page.get_by_role("button", name="I want it").first.click()
+        page.get_by_text("after 1 reactions").wait_for()
+
+        page.route(f"{server.url}/**", lambda route: route.abort())
+        page.get_by_role("button", name="Not for me").first.click()
+        page.get_by_text("1 reactions wait here and are not lost").wait_for(timeout=20_000)
+        page.unroute(f"{server.url}/**")
+        page.evaluate("dispatchEvent(new Event('online'))")
+        page.wait_for_function("Object.keys(localStorage).every((key) => !key.startsWith('igcf.queue'))")
+        page.reload()
+        page.get_by_text("after 2 reactions").wait_for()
+        assert problems == []
+        browser.close()

@@ -1,0 +1,92 @@
+"""Sphinx extension of the site: a Markdown form of each page, `llms.txt`, and an `index.html` at the top.
+
+Pages that are plain Markdown are copied as they stand. Pages whose contents are made by the build (the Python
+reference, executed notebooks) are written as text by Sphinx's own text writer.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.io import StringOutput
+from sphinx.application import Sphinx
+from sphinx.builders.text import TextBuilder
+from sphinx.writers.text import TextWriter
+
+MADE = re.compile(r"^(```\{code-cell|:::\{auto|```\{auto|```\{eval-rst)", re.MULTILINE)
+HEAD = """# igcf
+
+> An interactive recommender in Python. It meets a new user with the belief that a population of users gives, learns in
+> closed form from each reaction, says how sure it is and why, and forgets nothing when it restarts.
+
+Every page has a Markdown form under the same address with `.md` in place of `.html`.
+"""
+REDIRECT = """<!doctype html>
+<meta charset="utf-8">
+<title>igcf</title>
+<meta http-equiv="refresh" content="0; url={page}">
+<a href="{page}">igcf</a>
+"""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register what is written after the pages, and the name under which diagrams are fenced."""
+    from pygments.lexers.special import TextLexer
+
+    app.add_lexer("mermaid", TextLexer)
+    app.connect("build-finished", write_markdown)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_markdown(app: Sphinx, exception: Exception | None) -> None:
+    """Write the Markdown form of each page and the list of all of them."""
+    if exception is not None or app.builder.format != "html":
+        return
+    pages = sorted(app.env.found_docs)
+    for page in pages:
+        source, target = Path(app.env.doc2path(page)), Path(app.outdir) / f"{page}.md"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if MADE.search(source.read_text(encoding="utf-8")):
+            target.write_text(as_text(app, page), encoding="utf-8")
+        else:
+            shutil.copyfile(source, target)
+    (Path(app.outdir) / "llms.txt").write_text(listing(app), encoding="utf-8")
+    (Path(app.outdir) / "index.html").write_text(REDIRECT.format(page=f"{app.config.root_doc}.html"), encoding="utf-8")
+
+
+def as_text(app: Sphinx, page: str) -> str:
+    """Write one page, with what the build has put into it, as text."""
+    builder = TextBuilder(app, app.env)
+    builder.secnumbers, builder.current_docname = {}, page
+    writer = TextWriter(builder)
+    writer.write(app.env.get_doctree(page), StringOutput(encoding="unicode"))
+    return str(writer.output)
+
+
+def listing(app: Sphinx) -> str:
+    """Name every page with its first sentence, in the order of the menu."""
+    lines, seen = [HEAD], set[str]()
+    for section in app.env.toctree_includes.get(app.config.root_doc, []):
+        lines.append(f"\n## {app.env.titles[section].astext()}\n")
+        for page in [section, *inner_pages(app, section)]:
+            if page not in seen:
+                seen.add(page)
+                lines.append(f"- [{app.env.titles[page].astext()}]({page}.md): {first_sentence(app, page)}")
+    return "\n".join(lines) + "\n"
+
+
+def inner_pages(app: Sphinx, page: str) -> list[str]:
+    """List the pages below one page of the menu, depth first."""
+    found = []
+    for each in app.env.toctree_includes.get(page, []):
+        found += [each, *inner_pages(app, each)]
+    return found
+
+
+def first_sentence(app: Sphinx, page: str) -> str:
+    """Return the first sentence of a page's first paragraph."""
+    paragraph = next(iter(app.env.get_doctree(page).findall(nodes.paragraph)), None)
+    text = " ".join(paragraph.astext().split()) if paragraph is not None else ""
+    return re.split(r"(?<=[.!?]) ", text, maxsplit=1)[0]
