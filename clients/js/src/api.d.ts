@@ -84,6 +84,7 @@ export interface Explained {
   low: number;
   high: number;
   contributions: Array<ContributionPart>;
+  rest: number;
   absence: number;
 }
 export interface Feedback {
@@ -295,6 +296,7 @@ export interface UserState {
   model: string;
   revision: number;
   drift: number;
+  reactions: number;
   history: Array<PastReaction>;
   belief: BeliefSummary;
 }

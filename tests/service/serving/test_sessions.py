@@ -168,7 +168,18 @@ def test_a_long_history_is_served_and_explained(open_service: OpenService) -> No
     assert ask(other, "ann", k=1).revision == 900
     np.testing.assert_allclose(belief_of(other, "ann").cov, expected.belief.cov, atol=1e-8)
     found = explained(other, "ann", "item-160")
+    assert found.rest == 0.0
     assert found.mean == pytest.approx(found.prior + sum(part.amount for part in found.contributions))
+    largest = explanation(other.users, served, "ann", "item-160", limit=10)
+    assert len(largest.contributions) == 10
+    least = min(abs(part.amount) for part in largest.contributions)
+    assert sum(abs(part.amount) > least for part in found.contributions) <= 9
+    listed = sum(part.amount for part in largest.contributions)
+    assert largest.mean == pytest.approx(largest.prior + listed + largest.rest)
+    state = user_state(other.store, served, "ann", with_cov=False, limit=10)
+    assert state.reactions == 900
+    assert [past.event_id for past in state.history] == [f"e{n}" for n in range(890, 900)]
+    assert user_state(other.store, served, "ann", with_cov=False, limit=0).history == []
 
 
 def test_a_model_of_several_experts_is_served_as_the_library_plays_it(

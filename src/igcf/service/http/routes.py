@@ -64,10 +64,12 @@ def user_routes(context: ServiceContext) -> APIRouter:
     @router.get("/users/{user}", responses=problems())
     @as_json
     def get_user(
-        user: User, cov: Annotated[bool, Query(description="Add the full covariance.")] = False
+        user: User,
+        cov: Annotated[bool, Query(description="Add the full covariance.")] = False,
+        limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = reading.LISTED,
     ) -> responses.UserState:
         """History and belief of a user."""
-        return reading.user_state(store, current_model.served, user, with_cov=cov)
+        return reading.user_state(store, current_model.served, user, with_cov=cov, limit=limit)
 
     @router.delete("/users/{user}", responses=problems())
     @as_json
@@ -88,9 +90,15 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.get("/users/{user}/explanations/{item:path}", responses=problems(404))
     @as_json
-    def get_explanation(user: User, item: ItemPath) -> responses.Explained:
+    def get_explanation(
+        user: User,
+        item: ItemPath,
+        limit: Annotated[
+            int, Query(ge=0, le=10_000, description="How many reactions, largest first.")
+        ] = reading.LISTED,
+    ) -> responses.Explained:
         """Where the expected reward of an item comes from: the population plus each past reaction."""
-        return reading.explanation(users, current_model.served, user, item)
+        return reading.explanation(users, current_model.served, user, item, limit=limit)
 
     return router
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
-from igcf.errors import ConfigError, FeedbackError, IgcfError
+from igcf.errors import ConfigError, FeedbackError, IgcfError, StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.together import Reaction
+from igcf.service.serving.together import Outcome, Reaction
 from igcf.service.store.importing import logged_event_id
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt
 
@@ -96,17 +96,18 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
         except IgcfError as error:
             results[place] = _failed(error)
     for place, found in zip(checked, store_together(context, list(checked.values())), strict=True):
-        results[place] = _failed(found) if isinstance(found, IgcfError) else _entry(found)
+        results[place] = _entry(found)
     duplicates = sum(result.duplicate is True for result in results)
     failed = sum(result.error is not None for result in results)
     stored = len(results) - duplicates - failed
     return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=results)
 
 
-def _entry(receipt: Receipt) -> BatchEntry:
+def _entry(outcome: Outcome | None) -> BatchEntry:
     try:
+        receipt = _receipt(outcome)
         refuse_conflict(receipt)
-    except EventConflictError as error:
+    except IgcfError as error:
         return _failed(error)
     return BatchEntry(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
 
@@ -140,28 +141,32 @@ def store_reactions(
 ) -> list[Receipt]:
     """Store checked reactions of one user in one transaction."""
     found = store_together(context, [Reaction(served, user_id, event) for event in events])
-    return [_raised(each) for each in found]
+    return [_receipt(each) for each in found]
 
 
-def store_together(context: ServiceContext, reactions: Sequence[Reaction]) -> list[Receipt | IgcfError]:
+def store_together(
+    context: ServiceContext, reactions: Sequence[Reaction], *, waits: bool = True
+) -> list[Outcome | None]:
     """Store checked reactions in one transaction (one per model, while another takes over); what became of each.
 
     The log is all that is written. Sessions in memory hear of what is committed, and learn it when they are asked.
+    Without `waits`, None stands for reactions of users whom another server is changing at that moment.
     """
-    outcomes: dict[int, Receipt | IgcfError] = {}
+    outcomes: list[Outcome | None] = [None] * len(reactions)
     for served in {reaction.served for reaction in reactions}:
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place, reaction in enumerate(reactions):
             if reaction.served is served:
                 places[reaction.user_id].append(place)
         events = {user_id: [reactions[place].event for place in mine] for user_id, mine in places.items()}
-        for user_id, found in context.store.append_all(events, served.model_id).items():
+        for user_id, found in context.store.append_all(events, served.model_id, waits=waits).items():
             if isinstance(found, Appended):
                 context.users.publish(served, user_id, found)
                 _count(context, served, found)
             receipts = found.receipts if isinstance(found, Appended) else [found] * len(places[user_id])
-            outcomes |= zip(places[user_id], receipts, strict=True)
-    return [outcomes[place] for place in range(len(reactions))]
+            for place, receipt in zip(places[user_id], receipts, strict=True):
+                outcomes[place] = receipt
+    return outcomes
 
 
 def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
@@ -172,10 +177,10 @@ def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> 
         context.metrics.duplicates.inc(known)
 
 
-def _raised(found: Receipt | IgcfError) -> Receipt:
-    if isinstance(found, IgcfError):
-        raise found
-    return found
+def _receipt(outcome: Outcome | None) -> Receipt:
+    if isinstance(outcome, Receipt):
+        return outcome
+    raise outcome or StoreError("other servers were changing this user all the time")
 
 
 def _metric_kind(served: ServedModel, event: Event) -> str:

@@ -1,5 +1,6 @@
 """Answers about one user that change nothing: state, beliefs, explanations."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -22,19 +23,24 @@ from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
 
+LISTED = 1_000
+"""Reactions that an answer lists unless it is asked for more."""
 
-def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool) -> UserState:
-    """Answer `GET /v1/users/{user}`."""
+
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+    """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
     loaded = load_user(served, user, events)
     belief = loaded.session.belief
+    past = in_force(events)
     return UserState(
         user=user_id,
         known=user.revision > 0,
         model=served.model_id,
         revision=user.revision,
         drift=loaded.drift,
+        reactions=len(past),
         history=[
             PastReaction(
                 event_id=event.event_id or "",
@@ -45,7 +51,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
                 time=event.time,
                 title=served.title_of(event.item_id or ""),
             )
-            for event in in_force(events)
+            for event in past[max(0, len(past) - limit) :]
         ],
         belief=BeliefSummary(
             mean=belief.mean.tolist(),
@@ -103,11 +109,19 @@ def beliefs(
     )
 
 
-def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id: str) -> Explained:
-    """Answer `GET /v1/users/{user}/explanations/{item}`."""
+def explanation(
+    users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
+) -> Explained:
+    """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
     served.model.item_row(item_id)
     with users.open(served, user_id) as user:
         revision, found = user.revision, user.session.explain(item_id)
+    parts: list[tuple[Contribution, Literal["shown", "logged"]]] = [
+        *((part, "logged") for part in found.logged),
+        *((part, "shown") for part in found.contributions),
+    ]
+    largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place][0].amount))
+    listed, others = sorted(largest[:limit]), largest[limit:]
     return Explained(
         user=user_id,
         item=item_id,
@@ -120,10 +134,8 @@ def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id
         chance=found.chance,
         low=found.low,
         high=found.high,
-        contributions=[
-            *(_part(served, part, "logged") for part in found.logged),
-            *(_part(served, part, "shown") for part in found.contributions),
-        ],
+        contributions=[_part(served, *parts[place]) for place in listed],
+        rest=math.fsum(parts[place][0].amount for place in others),
         absence=found.absence,
     )
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 from igcf.errors import IgcfError
@@ -27,8 +27,14 @@ class Reaction:
 
 
 Outcome = Receipt | IgcfError
-StoreAll = Callable[[Sequence[Reaction]], list[Outcome]]
-"""Stores reactions durably; what became of each."""
+
+
+class StoreAll(Protocol):
+    """Stores reactions durably and tells what became of each; None, without `waits`, of those that have to wait."""
+
+    def __call__(self, reactions: Sequence[Reaction], *, waits: bool) -> list[Outcome | None]: ...  # noqa: D102
+
+
 if TYPE_CHECKING:
     Place = tuple[Reaction, asyncio.Future[Receipt]]
 
@@ -39,6 +45,8 @@ class Line:
 
     waiting: list["Place"] = field(default_factory=list)
     storing: asyncio.Task[None] | None = None
+    apart: set[asyncio.Task[None]] = field(default_factory=set)
+    """Reactions of users whom another server is changing: the others do not wait for them."""
 
 
 class ReactionsTogether:
@@ -71,27 +79,44 @@ async def _store_all(line: Line, store_all: StoreAll) -> None:
         while line.waiting:
             await asyncio.sleep(0)  # those that have arrived already come along
             taken, line.waiting = line.waiting[:MOST], line.waiting[MOST:]
-            reactions = [reaction for reaction, _ in taken]
-            try:
-                outcomes: Sequence[Outcome | BaseException] = await in_lane(partial(store_all, reactions))
-            except BaseException as error:
-                _settle(taken, [error] * len(taken))
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                _settle(taken, outcomes)
+            busy = await _store(taken, partial(store_all, waits=False))
+            if busy:
+                task = asyncio.create_task(_store_apart(busy, store_all))
+                line.apart.add(task)
+                task.add_done_callback(line.apart.discard)
     finally:
         line.storing = None
 
 
-def _settle(taken: Sequence["Place"], outcomes: Sequence[Outcome | BaseException]) -> None:
-    for (_, answer), outcome in zip(taken, outcomes, strict=True):
-        if answer.done():  # the client went away
-            continue
-        if isinstance(outcome, Receipt):
-            answer.set_result(outcome)
-        else:
-            answer.set_exception(outcome)
+async def _store_apart(places: Sequence["Place"], store_all: StoreAll) -> None:
+    await _store(places, partial(store_all, waits=True))
+
+
+async def _store(
+    places: Sequence["Place"], store_all: Callable[[list[Reaction]], list[Outcome | None]]
+) -> list["Place"]:
+    """Store some reactions and tell those who wait; returns those of whom nothing can be told yet."""
+    try:
+        outcomes = await in_lane(partial(store_all, [reaction for reaction, _ in places]))
+    except BaseException as error:
+        for _, answer in places:
+            _tell(answer, error)
+        if not isinstance(error, Exception):
+            raise
+        return []
+    for (_, answer), outcome in zip(places, outcomes, strict=True):
+        if outcome is not None:
+            _tell(answer, outcome)
+    return [place for place, outcome in zip(places, outcomes, strict=True) if outcome is None]
+
+
+def _tell(answer: asyncio.Future[Receipt], outcome: Outcome | BaseException) -> None:
+    if answer.done():  # the client went away
+        return
+    if isinstance(outcome, Receipt):
+        answer.set_result(outcome)
+    else:
+        answer.set_exception(outcome)
 
 
 def _give_up(line: Line, place: "Place", wait_s: float) -> None:

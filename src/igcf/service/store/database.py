@@ -26,6 +26,8 @@ BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
 STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
+LOOK_AGAIN_S = 0.001
+"""Pause between two looks whether other processes have finished writing a SQLite file."""
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
 REFUSALS = (exc.DataError, exc.IntegrityError, exc.InternalError, exc.ProgrammingError)
@@ -170,13 +172,7 @@ class Database:
         ):
             if not self.is_postgres:
                 self._check_file()
-                if within_s is not None:
-                    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(within_s * 1000)}")
-                try:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                finally:
-                    if within_s is not None:
-                        connection.exec_driver_sql(f"PRAGMA busy_timeout={int(self._wait_s * 1000)}")
+                self._begin_sqlite(connection, within_s or self._wait_s)
             result = work(connection)
             started = time.perf_counter()
             connection.commit()
@@ -184,6 +180,27 @@ class Database:
             self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
             self._last_write = time.monotonic()
             return result
+
+    def _begin_sqlite(self, connection: sa.Connection, wait_s: float) -> None:
+        """Begin to write as soon as other processes let us.
+
+        SQLite itself looks again after up to 0.1 s, by which time they may have written a dozen times.
+        """
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute("PRAGMA busy_timeout=0")
+        try:
+            until = time.monotonic() + wait_s
+            while time.monotonic() < until:
+                try:
+                    raw.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error):
+                        break
+                    time.sleep(LOOK_AGAIN_S)
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # says what is wrong
+        finally:
+            raw.execute(f"PRAGMA busy_timeout={int(self._wait_s * 1000)}")
 
     @contextmanager
     def _turn(self, wait_s: float) -> Iterator[None]:

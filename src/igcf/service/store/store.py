@@ -69,15 +69,17 @@ class Store:
             raise found
         return found
 
-    def append_all(self, additions: Mapping[str, Sequence[NewEvent]], model: str) -> dict[str, Appended | StoreError]:
+    def append_all(
+        self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool = True
+    ) -> dict[str, Appended | StoreError]:
         """Add reactions of many users in one transaction; what became of them, by user.
 
-        One more transaction is for users whom another server is changing at that moment: nobody else waits for them.
+        Users whom another server is changing at that moment are in one more transaction, or, without `waits`, left out.
         What the database refuses is looked for in ever smaller parts, so that it does not spoil the others.
         """
         found = self._append(additions, model, waits=False)
         busy = {user_id: events for user_id, events in additions.items() if user_id not in found}
-        return found | self._append(busy, model, waits=True) if busy else found
+        return found | self._append(busy, model, waits=True) if busy and waits else found
 
     def _append(
         self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool
