@@ -1,6 +1,5 @@
 """Answers: choose items for a user, say why each is shown, and log the answer."""
 
-import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -176,7 +175,7 @@ def _logged(answer: Recommended) -> Answer:
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=json.dumps(answer.policy.model_dump(exclude_unset=True)),
+        policy=answer.policy.model_dump_json(exclude_unset=True),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),
