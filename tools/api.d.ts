@@ -29,6 +29,9 @@ declare namespace Api {
     top: Array<BelievedItem>;
     popular: Array<PopularItem>;
     map: Ellipse;
+    taste: TasteTold;
+    n_possible: number;
+    possible: Array<string>;
   }
   interface BelievedItem {
     item: string;
@@ -46,15 +49,54 @@ declare namespace Api {
     item: string;
     title: string | null;
     categories: Array<string>;
-    popularity_rank: number;
-    x: number;
-    y: number;
+    tags: Array<string>;
+    numbers: Record<string, number>;
+    text: string | null;
+    image: string | null;
+    available_from: number | null;
+    available_until: number | null;
+    status: "active" | "hidden" | "retired" | "scheduled" | "expired" | "waiting";
+    popularity_rank: number | null;
+    x: number | null;
+    y: number | null;
+    trend?: number | null;
+    similarity?: number | null;
   }
   interface CataloguePage {
     model: string;
     total: number;
     offset: number;
     items: Array<CatalogueItem>;
+  }
+  interface CategoryTold {
+    category: string;
+    items: number;
+    lift: number;
+    hits: number;
+    misses: number;
+    standing: "liked" | "less" | "unsure";
+  }
+  interface Choice {
+    item: string;
+    title: string | null;
+    categories: Array<string>;
+    mean: number;
+    std: number;
+    chance: number;
+    low: number;
+    high: number;
+    rank: number;
+    mean_rank: number;
+    reason: "please" | "learn";
+    popularity_rank: number;
+  }
+  interface Choices {
+    user: string;
+    model: string;
+    revision: number;
+    policy: PolicyUsed;
+    item: string | null;
+    outcomes: Array<Outcome>;
   }
   interface ContributionPart {
     item: string;
@@ -123,6 +165,27 @@ declare namespace Api {
     conflicts: Array<string>;
     unknown_items: number;
   }
+  interface ItemBatch {
+    items: Array<Record<string, any>>;
+    event_id?: string | null;
+  }
+  interface ItemChanged {
+    revision: number;
+    item: CatalogueItem;
+  }
+  interface ItemRetired {
+    item: string;
+    revision: number;
+    duplicate: boolean;
+  }
+  interface ItemsStored {
+    revision: number;
+    duplicate: boolean;
+    added: number;
+    changed: number;
+    returned: number;
+    unchanged: number;
+  }
   interface LikedItem {
     item: string;
     title: string | null;
@@ -138,6 +201,35 @@ declare namespace Api {
     kind?: string | null;
     time?: number | null;
     event_id?: string | null;
+  }
+  interface ManyAsk {
+    k?: number;
+    exclude?: Array<string>;
+    candidates?: Array<string> | null;
+    reserve?: number;
+    policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+    nu?: number | null;
+    rules?: Record<string, any> | null;
+    users: Array<string>;
+  }
+  interface ManyEntry {
+    user: string;
+    answer?: Recommended | null;
+    error?: string | null;
+    message?: string | null;
+  }
+  interface ManyRecommended {
+    results: Array<ManyEntry>;
+  }
+  interface MergeAsk {
+    from: string;
+  }
+  interface MergeReceipt {
+    user: string;
+    revision: number;
+    moved: number;
+    known: number;
+    duplicate: boolean;
   }
   interface ModelInfo {
     model: string;
@@ -157,6 +249,10 @@ declare namespace Api {
     model: string;
     items: number;
     generation: number;
+  }
+  interface Outcome {
+    value: number | null;
+    items: Array<Choice>;
   }
   interface PastReaction {
     event_id: string;
@@ -194,6 +290,7 @@ declare namespace Api {
     reserve?: number;
     policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
     nu?: number | null;
+    rules?: Record<string, any> | null;
   }
   interface Recommended {
     user: string;
@@ -215,7 +312,7 @@ declare namespace Api {
     high: number;
     rank: number;
     mean_rank: number;
-    reason: "please" | "learn";
+    reason: "please" | "learn" | "rule";
     propensity: number | null;
     popularity_rank: number;
     title: string | null;
@@ -250,6 +347,20 @@ declare namespace Api {
     times: number;
     explored: number;
   }
+  interface SimilarItems {
+    model: string;
+    item: string;
+    items: Array<CatalogueItem>;
+  }
+  interface StartingItem {
+    item: string;
+    title: string | null;
+    categories: Array<string>;
+  }
+  interface StartingItems {
+    model: string;
+    items: Array<StartingItem>;
+  }
   interface Stats {
     model: ModelInfo;
     uptime_s: number;
@@ -281,6 +392,11 @@ declare namespace Api {
     value: number | null;
     evidence: "shown" | "logged" | "skip";
     kind: string | null;
+  }
+  interface TasteTold {
+    sentence: string;
+    confidence: "none" | "first impression" | "fairly sure" | "sure";
+    categories: Array<CategoryTold>;
   }
   interface UserFeedback {
     item: string;

@@ -105,6 +105,37 @@ class Attributes:
             hidden=array(self.hidden, False),
         )
 
+    def replaced(self, items: Mapping[int, Item]) -> "Attributes":
+        """Return the columns with other items at some rows."""
+        rows, new = list(items), Attributes.from_items(list(items.values()))
+
+        def array(old: Any, own: Any, missing: Any) -> Any:
+            if old is None and own is None:
+                return None
+            column = np.full(self.n_items, missing) if old is None else old.copy()
+            column[rows] = missing if own is None else own
+            return column
+
+        def texts(old: Any, own: Any, missing: Any) -> Any:
+            if old is None and own is None:
+                return None
+            column = [missing] * self.n_items if old is None else list(old)
+            for place, row in enumerate(rows):
+                column[row] = missing if own is None else own[place]
+            return tuple(column)
+
+        names = dict.fromkeys((*self.numbers, *new.numbers))
+        return Attributes(
+            self.n_items,
+            tags=texts(self.tags, new.tags, ()),
+            numbers={name: array(self.numbers.get(name), new.numbers.get(name), np.nan) for name in names},
+            texts=texts(self.texts, new.texts, None),
+            images=texts(self.images, new.images, None),
+            available_from=array(self.available_from, new.available_from, -np.inf),
+            available_until=array(self.available_until, new.available_until, np.inf),
+            hidden=array(self.hidden, new.hidden, False),
+        )
+
     @property
     def is_empty(self) -> bool:
         """Whether no item has any attribute."""

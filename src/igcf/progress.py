@@ -13,6 +13,10 @@ Report: TypeAlias = Callable[[str, int, int | None], None]
 """Takes what is being done, how many steps are done and, where known, how many there are."""
 
 
+def silent(what: str, done: int, total: int | None) -> None:
+    """Tell nobody."""
+
+
 @contextmanager
 def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS) -> Iterator[Report]:
     """Give a function to report steps to, and show the last report for as long as the block runs.

@@ -68,7 +68,7 @@ def open_service(store_url: str, model_folder: Path) -> Iterator[OpenService]:
     opened: list[ServiceContext] = []
 
     def opener(folder: Path = model_folder, **settings: object) -> ServiceContext:
-        context = ServiceContext.open(folder, ServiceSettings(store=store_url, **settings))  # type: ignore[arg-type]
+        context = ServiceContext.open(folder, ServiceSettings(store=store_url, **settings))
         opened.append(context)
         return context
 

@@ -32,12 +32,12 @@ def cut_connections(place: Place, launcher: Launcher, operation: str, cuts: int 
         for way in directions:
             last = range(max(0, sizes[way] - cuts // 3), sizes[way])
             for after in sorted({*place.rng.sample(range(sizes[way]), min(cuts, sizes[way]) - len(last)), *last}):
-                before, n_cuts = set(place.ledger.users()), proxy.n_cuts
+                n_cuts = proxy.n_cuts
                 send = OPERATIONS[operation](place.ledger, server.port, f"{operation.replace(' ', '-')}-{way}-{after}")
                 proxy.arm(way, after)
                 send()
                 proxy.disarm()
-                problems = place.check(server.port, users=set(place.ledger.users()) - before)
+                problems = place.check(server.port)
                 problems = [f"{operation}, cut {way} after {after} bytes: {problem}" for problem in problems]
                 what = f"connection to the database cut, {'towards' if way == 'up' else 'from'} it"
                 yield Trial(what, place.name, problems=problems, tried=proxy.n_cuts - n_cuts)

@@ -24,7 +24,7 @@ def kill_forked(place: Place, launcher: Launcher, turns: int = 8) -> Iterator[Tr
             for server in servers:
                 wait_until_ready(server.port)
             yield _kill_in_turn(place, launcher, servers, number)
-        problems = place.check(*(server.port for server in servers))
+        problems = place.check(*(server.port for server in servers), is_whole=True)
         problems += check_whole_store(place.url)
         yield Trial(WHOLE, place.name, problems=problems)
     finally:
@@ -34,7 +34,6 @@ def kill_forked(place: Place, launcher: Launcher, turns: int = 8) -> Iterator[Tr
 
 def _kill_in_turn(place: Place, launcher: Launcher, servers: list[Forked], number: int) -> Trial:
     rng, cluster = place.rng, place.cluster
-    before = set(place.ledger.users())
     victims = rng.sample(range(SERVERS), SERVERS)
     is_database = cluster is not None and rng.random() < 0.15
     with clients(place.ledger, [server.port for server in servers], f"k{number}", rng):
@@ -52,7 +51,7 @@ def _kill_in_turn(place: Place, launcher: Launcher, servers: list[Forked], numbe
             servers[victim] = launcher.start(place.models[0], place.url)
     recovered = max(wait_until_ready(server.port) for server in servers) - started
     ports = [server.port for server in servers]
-    problems = place.check(*ports, users=set(place.ledger.users()) - before)
+    problems = place.check(*ports)
     if is_database:
         return Trial("kill of the database", place.name, problems=problems, recovery_s=recovered)
     return Trial("kill of a forked server", place.name, problems=problems, tried=SERVERS)
@@ -65,7 +64,7 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
     try:
         wait_until_ready(server.port)
         for number in range(kills):
-            before, kind = set(place.ledger.users()), place.rng.choice(("worker", "supervisor", "group"))
+            kind = place.rng.choice(("worker", "supervisor", "group"))
             restarts, workers = server.restarts(), server.workers()
             with clients(place.ledger, [server.port], f"s{number}", place.rng):
                 time.sleep(place.rng.uniform(0.02, LONGEST_S))
@@ -83,7 +82,7 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
                 server.wait(workers)
                 server = Served(place.models[0], place.url, log)
                 recovered = wait_until_ready(server.port) - started
-            problems = place.check(server.port, users=set(place.ledger.users()) - before)
+            problems = place.check(server.port)
             yield Trial(f"kill of the {kind}", place.name, problems=problems, recovery_s=recovered)
     finally:
         server.stop()

@@ -43,12 +43,17 @@ class Ledger:
     n_requests: int = 0
     n_lost: int = 0
     """Requests without an answer, or answered 503."""
+    allowed: set[int] = field(default_factory=lambda: {200, 404, 503})
+    """Statuses that clients may be answered with; others are problems."""
+    touched: set[str] = field(default_factory=set)
+    """Users to whom something was sent since the last check."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, reaction: Reaction) -> None:
         """Note a reaction, before it is sent."""
         with self.lock:
             self.reactions.setdefault(reaction.user, {})[reaction.event_id] = reaction
+            self.touched.add(reaction.user)
 
     def acknowledge(self, reaction: Reaction, receipt: Body) -> None:
         """Note what a client was told about a reaction."""
@@ -77,6 +82,12 @@ class Ledger:
         """All users who reacted and are not to be deleted."""
         with self.lock:
             return [user for user in self.reactions if user not in self.deleted]
+
+    def take_touched(self) -> list[str]:
+        """Users to whom something was sent since the last call, without those who are to be deleted."""
+        with self.lock:
+            touched, self.touched = self.touched, set()
+            return sorted(touched - self.deleted.keys())
 
     def unsure(self) -> Iterator[Reaction]:
         """Yield the reactions that nobody was told anything about."""

@@ -32,11 +32,11 @@ class Place:
         """The kind of the store."""
         return "PostgreSQL" if self.cluster else "SQLite"
 
-    def check(self, *ports: int, users: set[str] | None = None) -> list[str]:
+    def check(self, *ports: int, is_whole: bool = False) -> list[str]:
         """Ask the checker."""
         store = Store(self.url)
         try:
-            return check(self.ledger, store, ports, self.models, users)
+            return check(self.ledger, store, ports, self.models, is_whole=is_whole)
         finally:
             store.close()
 

@@ -1,7 +1,9 @@
 """The language of rules about an answer: parsed once, compiled once per state of the catalogue (docs/catalogue.md)."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from igcf.catalogue.compiled import CompiledRules, compile_rules
@@ -106,6 +108,18 @@ class RulesWithin:
     def _compiled(self, catalogue: Catalogue) -> CompiledRules:
         self.asked.compiled(catalogue)
         return self.server.together(self.asked).compiled(catalogue, is_lenient=True)
+
+
+def read_rules(path: Path) -> Rules:
+    """Read rules from a JSON file."""
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RuleError(f"cannot read the rules of {path}: {error}") from error
+    try:
+        return Rules.parse(given)
+    except RuleError as error:
+        raise RuleError(f"{path}: {error}") from error
 
 
 def _object(given: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

@@ -36,11 +36,16 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
-def store_url(store: str | None, config: Path | None) -> str:
-    """Find the store that a command is about: by its option, the environment or a file, like a server finds it."""
+def store_settings(store: str | None, config: Path | None, model: str | None = None) -> ServiceSettings:
+    """Find the settings that a command about a store needs: by options, the environment or a file, as a server does."""
     from igcf.service.sources import load_settings
 
-    return load_settings({} if store is None else {"store": store}, file=config).settings.store
+    return load_settings(given({"store": store, "model": model}), file=config).settings
+
+
+def store_url(store: str | None, config: Path | None) -> str:
+    """Find the store that a command is about."""
+    return store_settings(store, config).store
 
 
 def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:

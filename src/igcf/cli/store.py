@@ -1,23 +1,38 @@
-"""`igcf store`: copy, put back and check what a service remembers."""
+"""`igcf store`: copy, put back, check and move what a service remembers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.output import console, emit_json
-from igcf.cli.service_options import CONFIG, STORE, store_url
-from igcf.errors import StoreError
+from igcf.cli.output import console, emit_json, note
+from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
+from igcf.errors import ModelError
+from igcf.progress import show_progress
+
+if TYPE_CHECKING:
+    from igcf.service.serving.served_model import ServedModel
+    from igcf.service.settings import ServiceSettings
+    from igcf.service.store.invariants import Problem
+    from igcf.service.store.store import Store
+
+PROGRESS_S = 2.0
+"""A command that takes longer says how far it is."""
 
 
 @click.group()
 def store() -> None:
-    """Copy, put back and check the store of a service.
+    """Copy, put back, check and move the store of a service.
 
     \b
     Examples:
       igcf store backup copy.db --store igcf.db
       igcf store restore copy.db --store new.db
-      igcf store check --store postgresql://igcf@db/igcf
+      igcf store check --store postgresql://igcf@db/igcf --model model/
+      igcf store export folder/ --store igcf.db
+      igcf store import folder/ --store postgresql://igcf@db/igcf
     """
 
 
@@ -29,7 +44,8 @@ def backup(store: str | None, config: Path | None, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
     from igcf.service.store.maintenance import backup_store
 
-    backup_store(store_url(store, config), out)
+    with show_progress(every=PROGRESS_S) as report:
+        backup_store(store_url(store, config), out, report)
     console.print(f"Copied the store to {out}")
 
 
@@ -41,21 +57,110 @@ def restore(store: str | None, config: Path | None, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
     from igcf.service.store.maintenance import restore_store
 
-    restore_store(copy, store_url(store, config))
+    with show_progress(every=PROGRESS_S) as report:
+        restore_store(copy, store_url(store, config), report)
     console.print(f"Restored the store from {copy}")
 
 
 @store.command()
 @STORE
 @CONFIG
+@click.option("--model", help="Folder of the model whose beliefs are checked [default: the one that is announced].")
+@click.option("--rebuild", is_flag=True, help="Bring users and beliefs that are wrong in line with the log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-def check(store: str | None, config: Path | None, as_json: bool) -> None:
-    """Check that a store is sound: its file, the numbering of every user's log, and what was taken back."""
-    from igcf.service.store.maintenance import check_store
+def check(store: str | None, config: Path | None, model: str | None, rebuild: bool, as_json: bool) -> None:
+    """Check that everything in a store fits together; exit code 1 where something does not.
 
-    problems = check_store(store_url(store, config))
+    It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, the
+    audit and its counts; and at every saved belief, which must equal one computed from the log to 1e-8.
+    """
+    from igcf.service.serving.belief_check import rebuild_users
+    from igcf.service.store.maintenance import open_existing
+
+    settings = store_settings(store, config, model)
+    opened = open_existing(settings.store)
+    try:
+        found, is_complete = _found(opened, settings)
+        mended = {each.user_id for each in found if each.user_id is not None} if rebuild else set()
+        if mended:
+            rebuild_users(opened.database, mended)
+    finally:
+        opened.close()
+    left = [each for each in found if each.user_id is None or each.user_id not in mended]
     if as_json:
-        emit_json({"problems": problems})
-    if problems:
-        raise StoreError("; ".join(problems))
-    console.print("The store is sound")
+        rows = [vars(each) | {"rebuilt": each not in left} for each in found]
+        emit_json({"problems": rows, "beliefs_checked": is_complete})
+    else:
+        for each in found:
+            click.echo(f"{each}{'' if each in left else '; computed again from the log'}")
+    if left:
+        note(f"{len(left):,} rows are wrong{'' if rebuild else '; --rebuild mends those of users and their beliefs'}")
+        raise SystemExit(1)
+    note(
+        "The store is sound" + ("" if is_complete else "; its beliefs were not checked, name their model with --model")
+    )
+
+
+@store.command("export")
+@STORE
+@CONFIG
+@click.argument("out", type=click.Path(path_type=Path))
+def export_command(store: str | None, config: Path | None, out: Path) -> None:
+    """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
+    from igcf.service.store.maintenance import open_existing
+    from igcf.service.store.transfer import export_store
+
+    with _opened(open_existing(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+        found = export_store(opened.database, out, report)
+    console.print(f"Exported {sum(each['rows'] for each in found.values()):,} rows to {out}", highlight=False)
+
+
+@store.command("import")
+@STORE
+@CONFIG
+@click.argument("folder", type=click.Path(path_type=Path))
+def import_command(store: str | None, config: Path | None, folder: Path) -> None:
+    """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
+
+    Repeated, it finds everything there and changes nothing. (`igcf import` is for logs.)
+    """
+    from igcf.service.store.store import Store
+    from igcf.service.store.transfer import import_store
+
+    with _opened(Store(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+        is_new = import_store(opened.database, folder, report)
+    console.print(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
+
+
+@contextmanager
+def _opened(store: "Store") -> "Iterator[Store]":
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _found(opened: "Store", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
+    """Look for problems; returns them, and whether beliefs were looked at."""
+    from igcf.service.serving.belief_check import belief_problems
+    from igcf.service.store.invariants import problems
+    from igcf.service.store.snapshots import snapshot
+
+    served = _served(opened, settings)
+    with snapshot(opened.database) as connection, show_progress(every=PROGRESS_S) as report:
+        found = list(problems(connection, report))
+        found += [] if served is None else list(belief_problems(connection, served, report))
+    return found, served is not None
+
+
+def _served(opened: "Store", settings: "ServiceSettings") -> "ServedModel | None":
+    """Load the model that was named, or else the one that is announced, where it is on this machine."""
+    from igcf.service.serving.served_model import ServedModel
+
+    if settings.model is not None:
+        return ServedModel.from_folder(Path(settings.model), settings)
+    folder = opened.generation()[1]
+    try:
+        return ServedModel.from_folder(Path(folder), settings) if folder else None
+    except ModelError:
+        return None

@@ -28,7 +28,7 @@ class Catalogue:
     ) -> None:
         self.item_ids = tuple(item_ids)
         self.titles = None if titles is None else tuple(titles)
-        self.categories = None if categories is None else tuple(tuple(each) for each in categories)
+        self.categories = None if categories is None else tuple(map(tuple, categories))
         self.attributes = attributes if attributes is not None else Attributes(len(self.item_ids))
         if self.attributes.n_items != len(self.item_ids):
             raise ModelError(f"attributes has {self.attributes.n_items} items, expected {len(self.item_ids)}")
@@ -51,19 +51,26 @@ class Catalogue:
         """Return a catalogue in which the items at some rows are described anew."""
         if not items:
             return self
-        replaced = [items.get(row) for row in range(len(self))]
-        fresh = Attributes.from_items([item for item in replaced if item is not None])
-        place = {row: number for number, row in enumerate(sorted(items))}
-        titles: list[str] | None = None
-        if self.titles is not None or any(item.title is not None for item in items.values()):
-            own = self.titles or self.item_ids
-            titles = [own[row] if item is None else item.title or item.id for row, item in enumerate(replaced)]
-        categories = None
-        if self.categories is not None or any(item.categories for item in items.values()):
-            known = self.categories or ((),) * len(self)
-            categories = [known[row] if item is None else item.categories for row, item in enumerate(replaced)]
-        attributes = _merged(self.attributes, fresh, place)
-        return Catalogue(self.item_ids, titles, categories, attributes)
+        titles, categories = self.titles, self.categories
+        if titles is not None or any(item.title is not None for item in items.values()):
+            titles = _replaced(titles or self.item_ids, {row: item.title or item.id for row, item in items.items()})
+        if categories is not None or any(item.categories for item in items.values()):
+            own = {row: tuple(item.categories) for row, item in items.items()}
+            categories = _replaced(categories or ((),) * len(self), own)
+        other = Catalogue(self.item_ids, titles, categories, self.attributes.replaced(items))
+        other.__dict__["row_of"] = self.row_of
+        if all(self._reads_alike(row, item) for row, item in items.items()):  # only what may be shown when has changed
+            other.__dict__["labels"] = self.labels
+            other._compiled = self._compiled
+        return other
+
+    def _reads_alike(self, row: int, new: Item) -> bool:
+        """Whether an item keeps all that rules and searches ask for."""
+        old = self.item(row)
+        title = old.title or old.id
+        return (title, old.categories, old.tags, old.numbers) == (
+            new.title or new.id, tuple(new.categories), tuple(new.tags), dict(new.numbers),
+        )  # fmt: skip
 
     def appended(self, items: Sequence[Item]) -> "Catalogue":
         """Return a catalogue with further items after those it has."""
@@ -135,30 +142,9 @@ class Catalogue:
         return result
 
 
-def _merged(old: Attributes, new: Attributes, place: Mapping[int, int]) -> Attributes:
-    """Return `old` where the row of an item leads to a row of `new`, given by `place`, instead."""
-    n = old.n_items
-    from_new = new.taken([place.get(row, -1) for row in range(n)])
-    from_old = old.taken([-1 if row in place else row for row in range(n)])
-    is_new = np.zeros(n, dtype=np.bool_)
-    is_new[list(place)] = True
-
-    def joined(first: Any, second: Any, missing: Any) -> Any:
-        if first is None and second is None:
-            return None
-        if isinstance(first if first is not None else second, np.ndarray):
-            return np.where(is_new, missing if second is None else second, missing if first is None else first)
-        pairs = zip(first or (missing,) * n, second or (missing,) * n, is_new.tolist(), strict=True)
-        return tuple(theirs if chosen else ours for ours, theirs, chosen in pairs)
-
-    names = sorted({*from_old.numbers, *from_new.numbers})
-    return Attributes(
-        n,
-        tags=joined(from_old.tags, from_new.tags, ()),
-        numbers={name: joined(from_old.numbers.get(name), from_new.numbers.get(name), np.nan) for name in names},
-        texts=joined(from_old.texts, from_new.texts, None),
-        images=joined(from_old.images, from_new.images, None),
-        available_from=joined(from_old.available_from, from_new.available_from, -np.inf),
-        available_until=joined(from_old.available_until, from_new.available_until, np.inf),
-        hidden=joined(from_old.hidden, from_new.hidden, False),
-    )
+def _replaced(column: Sequence[T], new: Mapping[int, T]) -> tuple[T, ...]:
+    """Return a column with other entries at some rows."""
+    entries = list(column)
+    for row, entry in new.items():
+        entries[row] = entry
+    return tuple(entries)

@@ -50,9 +50,19 @@ def check_shapes(model: "Model") -> None:
             raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {first.shape}")
     if len(set(model.item_ids)) != n:
         raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
+    check_additions(model, n)
     for term in model.terms:
         if not all(0 <= number < len(model.channels) for number in term.channels):
             raise ModelError(f"a term names channels {term.channels}, there are {len(model.channels)}")
+
+
+def check_additions(model: "Model", n_items: int) -> None:
+    """Refuse rows of added items that no item has, and a content prior of another model."""
+    rows = model.added
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < n_items and (np.diff(rows) > 0).all()):
+        raise ModelError(f"added names rows {rows.tolist()[:5]}; expected rows 0 to {n_items - 1} in ascending order")
+    if model.content is not None:
+        model.content.check([channel.vectors.shape[1] for channel in model.channels])
 
 
 def check_blocks(model: "Model") -> None:

@@ -18,6 +18,7 @@ from safetensors.numpy import load, save
 
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.channel import Channel, Term
+from igcf.model.content import ContentPrior
 from igcf.model.item_files import ITEM_BYTES, OVERHEAD, item_table, read_attributes, read_item_table
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
@@ -30,6 +31,8 @@ NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 MOST_ITEMS, LARGEST_DIM, MOST_CHANNELS = 200_000_000, 16_384, 64
 META_BYTES = 64_000_000
+MOST_CLASSES, MOST_FEATURES = 8, 2_000
+"""Classes of items, and features of an item, that a content prior may have."""
 NEIGHBOUR_BYTES = 16_384
 """Bytes per item that a map between items may have."""
 DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError, DataError)
@@ -92,6 +95,8 @@ def load_model(folder: Path) -> Model:
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
             usage=Usage.from_dict(meta.get("usage", {})),
+            content=_content(tensors, meta),
+            added=tensors.get("added", ()),
         )
     except ModelError:
         raise
@@ -112,6 +117,11 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
     return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
+def _content(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> ContentPrior | None:
+    """The content prior; models saved before there was one have none."""
+    return ContentPrior.from_saved(tensors, meta["content"], len(meta["channels"])) if "content" in meta else None
+
+
 def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     """Compute how large the files of a model of this description can be, in bytes."""
     try:
@@ -122,7 +132,8 @@ def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     except DAMAGES as error:
         raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
     neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
-    tensors = 8 * (n * (channels + 1) * (d + 1) + n + d * (d + 1)) + neighbours
+    content = 8 * MOST_CLASSES * (d + 1) * (d + MOST_FEATURES) * (channels + 1) if "content" in meta else 0
+    tensors = 8 * (n * (channels + 1) * (d + 1) + 2 * n + d * (d + 1)) + neighbours + content
     return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
 
 
@@ -145,6 +156,10 @@ def _write_parts(model: Model, part: Path) -> None:
             tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
     if model.appeared is not None:
         tensors["appeared"] = model.appeared
+    if model.content is not None:
+        tensors |= model.content.arrays()
+    if len(model.added):
+        tensors["added"] = model.added
     _write(part / TENSORS, save(tensors))
     with (part / ITEMS).open("wb") as file:
         item_table(model.catalogue).write_parquet(file)
@@ -168,6 +183,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        **({} if model.content is None else {"content": model.content.description()}),
         "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }

@@ -14,9 +14,11 @@ import numpy.typing as npt
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.attributes import Attributes
 from igcf.errors import FeedbackError, ModelError, UnknownItemError
+from igcf.item import Item
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, gradients
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
+from igcf.model.content import ContentPrior
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Calibration, PolicyChoice, Usage
@@ -66,6 +68,8 @@ class Model:
         appeared: npt.ArrayLike | None = None,
         usage: Usage | None = None,
         attributes: Attributes | None = None,
+        content: ContentPrior | None = None,
+        added: npt.ArrayLike = (),
     ) -> None:
         """Check that all parts fit together.
 
@@ -87,6 +91,8 @@ class Model:
             appeared: time of each item's first reaction in the log, (items,), in the units of the log.
             usage: objective, policy and calibration; without it those of the paper.
             attributes: what else is known of the items: tags, numbers, texts, when they may be shown.
+            content: what the vectors of further items are likely to be; `with_items` needs it.
+            added: rows of the items that were not in the log but came later, in ascending order.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -102,6 +108,8 @@ class Model:
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         self.usage = Usage() if usage is None else usage
         self.attributes = attributes
+        self.content = content
+        self.added: IntArray = np.array(added, dtype=np.int64)
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -279,6 +287,8 @@ class Model:
             appeared=self.appeared,
             attributes=self.attributes,
             usage=self.usage,
+            content=self.content,
+            added=self.added,
         )
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
@@ -304,6 +314,8 @@ class Model:
             appeared=self.appeared,
             attributes=self.attributes,
             usage=usage,
+            content=self.content,
+            added=self.added,
         )
 
     def used_as(self, usage: Usage) -> "Model":
@@ -311,6 +323,15 @@ class Model:
         other = copy(self)
         other.usage = usage
         return other
+
+    def with_items(self, items: Iterable[Item | Mapping[str, Any]]) -> "Model":
+        """Return a model that also has new items, known by their content alone until somebody reacts to them.
+
+        An item is an `Item`, or a mapping with `id` and any of its fields; all are added or none.
+        """
+        from igcf.model.adding import with_items
+
+        return with_items(self, items)
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; it must not exist yet, and a failure leaves nothing behind."""

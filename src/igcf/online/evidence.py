@@ -71,7 +71,9 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
             f"logged reaction to item {reactions[values.index(None)][0]!r} has no value; leave it out of the log, "
             "which says the same, or give it as shown"
         )
-    later = NO_ROWS if until is None or model.appeared is None else np.flatnonzero(model.appeared > until)
+    later = model.added  # the absence of an item that was not there says nothing
+    if until is not None and model.appeared is not None:
+        later = np.union1d(later, np.flatnonzero(model.appeared > until))
     return logged_evidence(model).record(rows, model.reward.checked_all(values), later)
 
 
@@ -110,8 +112,8 @@ class LoggedEvidence:
         self._largest_weight = _weight_in_training(model)
         self._counted = _counted_channel(model)
         z = self._counted.vectors @ model.prior_mean[self._counted.span]
-        self.expected = max(float(self._counted.activation(z).sum()), FEWEST_EXPECTED)
-        """Sum of the rewards of a user of the population over all items: what a whole record is expected to hold."""
+        self.expected = max(float(np.delete(self._counted.activation(z), model.added).sum()), FEWEST_EXPECTED)
+        """Sum of the rewards of a user of the population over the log's items: what a whole record should hold."""
         self.blocks = tuple(_block(model, span, numbers) for span, numbers in model.blocks)
         self._scored_spans = [model.channels[number].span for number in model.scored]
         typical = {block.span.start: block.typical.cov for block in self.blocks}

@@ -24,6 +24,11 @@ class CompiledAnswerRules(Protocol):
         """Which items pass the filters, (items,); None: all."""
         ...
 
+    @property
+    def is_filter(self) -> bool:
+        """Whether the rules do no more than leave items out."""
+        ...
+
     def select(
         self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
     ) -> Selection:

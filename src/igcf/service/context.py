@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from igcf.catalogue import Rules, read_rules
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
 from igcf.service.store.database import StoreEvents
+from igcf.service.store.items import ItemStore
 from igcf.service.store.store import Store
 from igcf.service.store.versions import VersionReader
 
@@ -25,6 +28,10 @@ class ServiceContext:
     audit: AuditLog
     metrics: Metrics
     versions: VersionReader
+    rules: Rules | None
+    """Rules that every answer keeps to."""
+    items: LiveItems
+    """What changed in the catalogue since the model was trained."""
 
     @classmethod
     def open(
@@ -43,16 +50,20 @@ class ServiceContext:
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
         if store.database.checkpointer is not None:
             store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
+        current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics()
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
+        users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
             settings=settings,
             store=store,
-            current_model=CurrentModel(served, store.generation()[0] if generation is None else generation),
-            users=UsersInMemory(store, settings, metrics.count_session),
-            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s),
+            current_model=current,
+            users=users,
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
+            items=LiveItems(ItemStore(store.database), current, users.keep_only),
+            rules=None if settings.rules is None else read_rules(Path(settings.rules)),
         )
 
     def observe(self) -> None:

@@ -60,6 +60,12 @@ class Metrics:
             multiprocess_mode="livemin",
             **own,
         )
+        self.keys_stale = Gauge(
+            "igcf_api_keys_stale",
+            "1 while the file of API keys cannot be used and the keys before it are.",
+            multiprocess_mode="livemax",
+            **own,
+        )
         self.worker_restarts = Counter("igcf_worker_restarts", "Workers started again after a death.", **own)
 
     def count_session(self, is_hit: bool) -> None:

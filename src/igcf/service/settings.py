@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from igcf.errors import ConfigError
 
-CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000}
+CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000, "max_items": 10_000}
 """What the OpenAPI document promises at most; settings may lower it."""
 
 
@@ -87,14 +87,22 @@ class ServiceSettings(BaseSettings):
     """Memory for those users; whichever of the two limits is met first counts."""
     audit_queue: int = 10_000
     """Answers that may wait to be written to the audit log, per process."""
+    audit_days: float | None = None
+    """Days after which answers are deleted from the audit log; unset: never."""
     api_key_file: str | None = None
-    """File with lines of 'client KEY' and 'admin KEY'."""
+    """File with lines of 'client KEY', 'catalogue KEY' and 'admin KEY'; read again when it changes."""
     cors_origins: Names = ()
     """Origins of pages that may call."""
     allowed_hosts: Names = ()
     """Names under which the server may be called; empty: loopback names on loopback, else any."""
     models_root: str | None = None
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
+    rules: str | None = None
+    """JSON file of rules that every answer keeps to, beside those of its request."""
+    max_items: int = int(CEILINGS["max_items"])
+    """Items in one batch."""
+    max_items_body: int = 20_000_000
+    """Bytes of a request body that describes items."""
     log_level: LogLevel = "info"
     """How much is logged."""
 
@@ -124,7 +132,7 @@ class ServiceSettings(BaseSettings):
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (
             "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
-            "hot_users hot_megabytes audit_queue skip_rounds workers"
+            "hot_users hot_megabytes audit_queue skip_rounds max_items max_items_body workers"
         )
         for name in counts.split():
             if getattr(self, name) < 1:
@@ -132,11 +140,17 @@ class ServiceSettings(BaseSettings):
         for name, ceiling in (CEILINGS | {"port": 65535, "workers": 64}).items():
             if not 0 <= getattr(self, name) <= ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
-        if not self.skip_hours > 0:
-            raise ConfigError(f"skip_hours must be above 0, got {self.skip_hours}")
-        for name in ("body_timeout_s", "header_timeout_s", "send_timeout_s", "store_wait_s"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name} must be a positive number of seconds, got {getattr(self, name)}")
+        for name in (
+            "skip_hours",
+            "audit_days",
+            "body_timeout_s",
+            "header_timeout_s",
+            "send_timeout_s",
+            "store_wait_s",
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"{name} must be a finite number above 0, got {value}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= nu <= self.max_nu < float("inf"):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from igcf.catalogue import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
 from igcf.service.serving.current_model import CurrentModel
@@ -40,6 +41,8 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
     )
     current = _first_model(model, settings, is_override=is_override)
+    if settings.rules is not None:
+        read_rules(Path(settings.rules)).compiled(current.served.catalogue)
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(

@@ -10,6 +10,7 @@ from igcf.data.success import Success, success_in
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
+from igcf.training.content import fit_content
 from igcf.training.experts import fit_experts
 from igcf.training.progress import Watch, watching
 from igcf.training.sharded.workers import Engine, Workers
@@ -86,7 +87,8 @@ def pretrain(
 
 
 def _told(model: Model, data: Interactions, success: Success) -> Model:
-    """Return a new model with what the log says of successes and of kinds of feedback."""
+    """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
     model.metadata["success"] = success.as_dict()
     model.kinds = checked_kinds(data.kinds)
+    model.content = fit_content(model)
     return model

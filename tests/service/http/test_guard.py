@@ -107,6 +107,33 @@ def test_a_bad_key_file_is_one_sentence_without_the_keys(tmp_path: Path, text: s
         Keys.from_file(tmp_path / "missing")
 
 
+def test_keys_are_rotated_without_a_restart(opened: Any, key_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(api_key_file=str(key_file)) as client, caplog.at_level(logging.INFO, "igcf.service"):
+
+        def becomes(key: str, status: int) -> None:
+            for _ in range(200):
+                if client.get("/v1/model", headers=bearer(key)).status_code == status:
+                    return
+                time.sleep(0.02)
+            raise AssertionError(f"{key} is not answered {status}")
+
+        key_file.write_text("client another-key-0123456789\nadmin new-admin-key-0123456789\n")
+        becomes("another-key-0123456789", 200)
+        assert client.get("/v1/model", headers=bearer(CLIENT_KEY)).status_code == 401
+        key_file.write_text("client half-a-")
+        for _ in range(200):
+            if any("the old ones stay" in record.message for record in caplog.records):
+                break
+            time.sleep(0.02)
+        assert [record for record in caplog.records if "the old ones stay" in record.message]
+        assert client.get("/v1/model", headers=bearer("another-key-0123456789")).status_code == 200
+        assert "igcf_api_keys_stale 1.0" in client.get("/metrics", headers=bearer("new-admin-key-0123456789")).text
+        key_file.write_text(f"admin {ADMIN_KEY}\n")
+        becomes(ADMIN_KEY, 200)
+        assert "igcf_api_keys_stale 0.0" in client.get("/metrics", headers=bearer(ADMIN_KEY)).text
+        assert "half-a-" not in caplog.text
+
+
 def test_logs_are_json_and_hold_neither_users_nor_keys(
     opened: Any, key_file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,7 +141,7 @@ def test_logs_are_json_and_hold_neither_users_nor_keys(
     with caplog.at_level(logging.INFO, "igcf.service"):
         client.post("/v1/users/ann-private/recommendations", headers=bearer(CLIENT_KEY) | {"x-request-id": "my-id.1"})
         client.get("/v1/users/ann-private", headers=bearer("not-the-key-at-all"))
-    lines = [JsonLines().format(record) for record in caplog.records]
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == "igcf.service"]
     found = [json.loads(line) for line in lines]
     assert [(line["route"], line["status"]) for line in found] == [
         ("/v1/users/{user}/recommendations", 200),
@@ -265,7 +292,7 @@ def test_an_unforeseen_error_tells_nothing_and_is_logged(
     opened: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = opened()
-    monkeypatch.setattr("igcf.service.serving.catalogue.model_info", lambda *_: 1 / 0)
+    monkeypatch.setattr("igcf.service.http.item_routes.model_info", lambda *_: 1 / 0)
     answer = client.get("/v1/model")
     assert answer.status_code == 500
     assert answer.json() == {"error": "InternalError", "message": "the server made a mistake; see its log"}

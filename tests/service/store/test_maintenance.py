@@ -1,20 +1,42 @@
 """Copies of a store that is in use, and what `igcf store check` finds."""
 
+import json
 import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
 from igcf.cli.store import store as command
 from igcf.errors import StoreError
+from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
+from igcf.service.serving.belief_check import belief_problems
+from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
+from igcf.service.store.invariants import problems
 from igcf.service.store.maintenance import backup_store, check_store, restore_store
+from igcf.service.store.transfer import export_store, import_store
 from tests.service.conftest import OpenService
+from tests.service.postgres import Cluster
+
+
+def react(context: ServiceContext) -> TestClient:
+    """Three reactions of each of three users, and an answer."""
+    client = TestClient(create_app(context))
+    for user, first in (("ann", 0), ("bob", 10), ("cid", 20)):
+        for n in range(3):
+            body = {"item": f"item-{first + n}", "value": 5, "event_id": f"e{n}"}
+            assert client.post(f"/v1/users/{user}/feedback", json=body).status_code == 200
+    client.post("/v1/users/ann/recommendations", json={"k": 2})
+    context.audit.flush()
+    return client
 
 
 def test_a_copy_holds_all_that_was_acknowledged_before_it(open_service: OpenService, tmp_path: Path) -> None:
@@ -52,26 +74,120 @@ def test_a_copy_holds_all_that_was_acknowledged_before_it(open_service: OpenServ
             backup_store(url, target)
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        ("DELETE FROM users", "not in the table of users"),
-        ("DELETE FROM feedback", "without a reaction"),
-        ("UPDATE users SET revision = 7", "not numbered"),
-        ("UPDATE feedback SET retracts = 'nothing' WHERE revision = 2", "took back what is not in their log"),
-    ],
+DAMAGE = (
+    ("DELETE FROM users WHERE user_id = 'ann'", "users 'ann': reactions of somebody who is not in the table"),
+    ("DELETE FROM feedback WHERE user_id = 'ann'", "users 'ann': a user without a reaction"),
+    ("UPDATE users SET revision = 7 WHERE user_id = 'ann'", "users 'ann': the revision of the user is not that"),
+    ("UPDATE feedback SET revision = 9 WHERE revision = 2", "feedback 'ann' 9: the revision before it is missing"),
+    ("UPDATE feedback SET retracts = 'nothing' WHERE revision = 2", "feedback 'ann' 2: it takes back what is not"),
+    ("UPDATE feedback SET item_id = NULL WHERE revision = 2", "feedback 'ann' 2: it is a reaction without"),
+    ("UPDATE feedback SET evidence = 'told' WHERE revision = 2", "feedback 'ann' 2: its evidence is none of"),
+    ("UPDATE feedback SET time = 1e400 WHERE revision = 2", "feedback 'ann' 2: its value or time is not"),
+    ("UPDATE recommendations SET items = 'x'", "its items cannot be read"),
+    ("UPDATE recommendations SET revision = 8", "given at revision 8, the user has 3"),
+    ("UPDATE shown SET times = 0", "shown 'item-"),
+    ("UPDATE feedback SET value = 1 WHERE revision = 2 AND user_id = 'ann'", "users 'ann': the belief differs"),
 )
-def test_damage_is_found_and_told(open_service: OpenService, store_url: str, damage: str, message: str) -> None:
-    client = TestClient(create_app(open_service()))
-    for n in range(3):
-        client.post("/v1/users/ann/feedback", json={"item": f"item-{n}", "value": 5, "event_id": f"e{n}"})
-    assert CliRunner().invoke(command, ["check", "--store", store_url]).exit_code == 0
-    broken = Store(store_url)
-    broken.database.write(lambda connection: connection.exec_driver_sql(damage))
-    broken.close()
-    problems = check_store(store_url)
-    assert [problem for problem in problems if message in problem and "'ann'" in problem]
-    assert CliRunner().invoke(command, ["check", "--store", store_url]).exit_code != 0
+
+
+def test_damage_is_found_row_by_row(open_service: OpenService) -> None:
+    context = open_service()
+    react(context)
+    database, served = context.store.database, context.current_model.served
+    infinity = "'Infinity'" if database.is_postgres else "1e400"
+    for damage, row in (("UPDATE users SET drift = 1", None), *DAMAGE):
+        with database.engine.connect() as connection:
+            if not database.is_postgres:
+                connection.exec_driver_sql("BEGIN")
+            connection.exec_driver_sql(damage.replace("1e400", infinity))
+            found = [str(each) for each in (*problems(connection), *belief_problems(connection, served))]
+            connection.rollback()
+        assert (found == []) if row is None else any(row in each for each in found), (damage, found)
+
+
+def test_users_and_beliefs_are_brought_in_line_with_the_log(open_service: OpenService, store_url: str) -> None:
+    context = open_service()
+    client = react(context)
+    right = client.get("/v1/users/ann?cov=true").json()
+    model = ["--store", store_url, "--model", context.current_model.served.folder]
+    saved = sa.text("SELECT belief FROM users WHERE user_id = 'bob'")
+
+    def damage(connection: sa.Connection) -> None:
+        content = bytes(connection.execute(saved).scalar_one())
+        connection.execute(sa.text("UPDATE users SET belief = :belief WHERE user_id = 'ann'"), {"belief": content})
+        connection.execute(sa.text("UPDATE users SET revision = 1, belief = NULL WHERE user_id = 'bob'"))
+        connection.execute(sa.text("DELETE FROM users WHERE user_id = 'cid'"))
+
+    assert CliRunner().invoke(command, ["check", *model]).exit_code == 0
+    context.store.database.write(damage)
+    found = CliRunner().invoke(command, ["check", *model])
+    assert found.exit_code == 1
+    assert "users 'ann': the belief differs from the log by" in found.stdout
+    told = json.loads(CliRunner().invoke(command, ["check", *model, "--rebuild", "--json"]).stdout)
+    assert {each["user_id"] for each in told["problems"]} == {"ann", "bob", "cid"}
+    assert all(each["rebuilt"] for each in told["problems"])
+    assert CliRunner().invoke(command, ["check", *model]).exit_code == 0
+    again = client.get("/v1/users/ann?cov=true").json()
+    assert again["revision"] == right["revision"]
+    np.testing.assert_allclose(again["belief"]["cov"], right["belief"]["cov"], atol=1e-12)
+    assert client.get("/v1/users/bob").json()["revision"] == 3
+    assert client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["revision"] == 3
+
+
+def test_a_store_moves_to_the_other_kind_and_back_unchanged(
+    cluster: Cluster, model_folder: Path, tmp_path: Path
+) -> None:
+    first, second, third = str(tmp_path / "a.db"), cluster.new_store(), str(tmp_path / "b.db")
+    context = ServiceContext.open(model_folder, ServiceSettings(store=first))
+    client = react(context)
+    client.delete("/v1/users/bob/feedback/e1")
+    client.post("/v1/users/cid/history", json={"reactions": [{"item": "item-7", "value": 3.7, "time": 1e9}]})
+    context.store.announce(str(model_folder), "m")
+    context.close()
+    run = CliRunner().invoke
+    for source, target, folder in ((first, second, "one"), (second, third, "two")):
+        for arguments in (["export", str(tmp_path / folder), "--store", source],
+                          ["import", str(tmp_path / folder), "--store", target]):  # fmt: skip
+            done = run(command, arguments)
+            assert done.exit_code == 0, done.output
+    assert (tmp_path / "one" / "manifest.json").read_text() == (tmp_path / "two" / "manifest.json").read_text()
+    tables = json.loads((tmp_path / "one" / "manifest.json").read_text())["tables"]
+    assert tables["feedback"]["rows"] == 11
+    assert tables["recommendations"]["rows"] == 1
+    with closing(sqlite3.connect(first)) as old, closing(sqlite3.connect(third)) as new:
+        for table in tables:
+            query = f"SELECT * FROM {table} ORDER BY 1, 2"
+            assert old.execute(query).fetchall() == new.execute(query).fetchall()
+    repeated = run(command, ["import", str(tmp_path / "one"), "--store", second])
+    assert (repeated.exit_code, "nothing was changed" in repeated.stderr) == (0, True)
+    assert check_store(second) == check_store(third) == []
+
+
+def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str, tmp_path: Path) -> None:
+    context = open_service()
+    client = react(context)
+    out, empty = tmp_path / "out", Store(str(tmp_path / "empty.db"))
+    export_store(context.store.database, out)
+    with pytest.raises(StoreError, match="never overwritten"):
+        export_store(context.store.database, out)
+    with pytest.raises(StoreError, match="is no export"):
+        import_store(empty.database, tmp_path)
+    file = out / "users" / "00000.parquet"
+    pl.read_parquet(file).with_columns(pl.col("revision") + 1).write_parquet(file)
+    with pytest.raises(StoreError, match="users is damaged"):
+        import_store(empty.database, out)
+    file.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="cannot be read"):
+        import_store(empty.database, out)
+    assert empty.database.read(lambda connection: connection.exec_driver_sql("SELECT * FROM feedback").all()) == []
+    client.post("/v1/users/dan/feedback", json={"item": "item-1", "value": 5})
+    with pytest.raises(StoreError, match="is not empty"):
+        import_store(context.store.database, out)
+    empty.close()
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps(manifest | {"schema": 1}))
+    with pytest.raises(StoreError, match="exported with schema 1"):
+        import_store(context.store.database, out)
 
 
 def test_a_damaged_or_missing_file_is_not_copied(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The store by itself: migrations, one truth, nothing left of a forgotten user."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,11 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.service.store import NewEvent, Store, in_force, interactions_from_store
-from igcf.service.store.audit import Answer, AuditLog
+from igcf.service.store.audit import Answer, AuditLog, delete_answers
 from igcf.service.store.database import database_url
 from igcf.service.store.migrations import MIGRATIONS, migrate
 from igcf.service.store.records import StoredBelief
-from igcf.service.store.tables import metadata
+from igcf.service.store.tables import metadata, recommendations
 from tests.service.processes import wait_until
 
 
@@ -216,3 +217,21 @@ def test_a_store_that_does_not_exist_is_not_created_for_reading(tmp_path: Path) 
     with pytest.raises(StoreError, match="no store at"):
         interactions_from_store(str(tmp_path / "none.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_are_deleted_from_the_audit_after_some_days(store_url: str) -> None:
+    store = Store(store_url)
+    now = time.time()
+    audit = AuditLog(store, size=100)
+    for days in (0, 1, 3, 4, 5):
+        audit.add(answer("ann", now - 86_400 * days))
+    audit.close()
+    assert delete_answers(store.database, before=now - 86_400 * 4.5, limit=1) == 1
+    keeping = AuditLog(store, size=100, days=2)
+    query = sa.select(sa.func.count()).select_from(recommendations)
+    wait_until(
+        lambda: store.database.read(lambda connection: connection.execute(query).scalar_one()) == 2,
+        "answers older than two days have been deleted",
+    )
+    keeping.close()
+    store.close()

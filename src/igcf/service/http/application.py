@@ -1,5 +1,6 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,33 +16,55 @@ from starlette.middleware.cors import CORSMiddleware
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import invalid, problem, status_of
-from igcf.service.http.authentication import Keys
+from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import Guard, RouteTable, headers_of
+from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
+from igcf.service.http.many_routes import many_routes
 from igcf.service.http.page import page_routes
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
-from igcf.service.http.routes import admin_routes, catalogue_routes, user_routes
+from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
+READY_EVERY_S = 5.0
+"""How often a process looks whether it is ready, for its gauge, also where nobody asks."""
+
 
 def create_app(context: ServiceContext) -> FastAPI:
     """Build the HTTP API and the page over `context`, which is closed when the application shuts down."""
     settings = context.settings
-    keys = Keys.from_file(Path(settings.api_key_file)) if settings.api_key_file else Keys()
+    keys = KeyFile(Path(settings.api_key_file) if settings.api_key_file else None)
+
+    def read_keys() -> None:
+        try:
+            keys.refresh()
+        finally:
+            context.metrics.keys_stale.set(keys.is_stale)
+
+    looked = -READY_EVERY_S
+
+    def look() -> None:
+        nonlocal looked
+        if time.monotonic() - looked >= READY_EVERY_S:
+            looked = time.monotonic()
+            readiness(context)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        follower = Follower(context)
+        others = {"the API keys cannot be read again, the old ones stay": read_keys, "cannot look for health": look}
+        follower = Follower(context, others)
         yield
         await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(context.close)
 
     app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routers = [user_routes(context), catalogue_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
+    routers += [admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)
@@ -54,7 +77,7 @@ def create_app(context: ServiceContext) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
             expose_headers=["x-request-id", "retry-after", "www-authenticate"],
         )

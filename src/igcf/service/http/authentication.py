@@ -1,7 +1,8 @@
-"""API keys: two roles, compared in constant time, never logged."""
+"""API keys: three roles, compared in constant time, never logged."""
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Literal
 from igcf.errors import ConfigError
 from igcf.service.errors import AdminRequiredError, KeyRequiredError
 
-Role = Literal["client", "admin"]
+log = logging.getLogger("igcf.service")
+Role = Literal["client", "catalogue", "admin"]
+ROLES: tuple[Role, ...] = ("client", "catalogue", "admin")
 SHORTEST_KEY = 16
 
 
@@ -22,7 +25,7 @@ class Keys:
 
     @classmethod
     def from_file(cls, path: Path) -> "Keys":
-        """Read lines of `client KEY` or `admin KEY`; empty lines and those that begin with # are skipped."""
+        """Read lines of `client KEY`, `catalogue KEY` or `admin KEY`; empty lines and # are skipped."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -32,18 +35,18 @@ class Keys:
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            if len(words) != 2 or words[0] not in ("client", "admin") or len(words[1]) < SHORTEST_KEY:
+            if len(words) != 2 or words[0] not in ROLES or len(words[1]) < SHORTEST_KEY:
                 raise ConfigError(
-                    f"{path}:{number}: expected 'client KEY' or 'admin KEY' with a key of at least {SHORTEST_KEY} "
-                    "characters without blanks"
+                    f"{path}:{number}: expected 'client KEY', 'catalogue KEY' or 'admin KEY' with at least "
+                    f"{SHORTEST_KEY} characters without blanks"
                 )
-            found.append(("admin" if words[0] == "admin" else "client", _digest(words[1])))
+            found.append((ROLES[ROLES.index(words[0])], _digest(words[1])))
         if not any(role == "admin" for role, _ in found):
             raise ConfigError(f"{path} has no admin key; add a line 'admin KEY'")
         return cls(tuple(found))
 
-    def check(self, headers: Mapping[str, str], *, admin: bool) -> None:
-        """Let a request pass or refuse it."""
+    def check(self, headers: Mapping[str, str], *, needed: Role) -> None:
+        """Let a request pass or refuse it; the admin key may do everything, that of the catalogue what clients may."""
         if not self.digests:
             return
         scheme, _, sent = headers.get("authorization", "").partition(" ")
@@ -51,8 +54,9 @@ class Keys:
         role = self._role(key)
         if role is None:
             raise KeyRequiredError("this server needs an API key; send it as 'Authorization: Bearer KEY'")
-        if admin and role != "admin":
-            raise AdminRequiredError("this needs the admin key")
+        if ROLES.index(role) < ROLES.index(needed):
+            which = "the admin key" if needed == "admin" else "the admin key or one of kind 'catalogue'"
+            raise AdminRequiredError(f"this needs {which}")
 
     def _role(self, key: str) -> Role | None:
         sent, found = _digest(key), None
@@ -60,6 +64,41 @@ class Keys:
             if hmac.compare_digest(sent, digest):
                 found = role
         return found
+
+
+class KeyFile:
+    """The keys of a server: those that its file held when it could last be used."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Read the file, which must be usable at the start; None lets everybody in."""
+        self._path = path
+        self._content = None if path is None else _content(path)
+        self._keys = Keys() if path is None else Keys.from_file(path)
+        self.is_stale = False
+        """Whether the file has changed to something that cannot be used."""
+
+    def check(self, headers: Mapping[str, str], *, needed: Role) -> None:
+        """Let a request pass or refuse it."""
+        self._keys.check(headers, needed=needed)
+
+    def refresh(self) -> None:
+        """Take over the keys of a file that has changed; one that cannot be used is refused and the old keys stay."""
+        if self._path is None:
+            return
+        content = _content(self._path)
+        if content is not None and content == self._content and not self.is_stale:
+            return
+        self.is_stale = True
+        self._keys = Keys.from_file(self._path)
+        self._content, self.is_stale = content, False
+        log.info("API keys read again", extra={"keys": len(self._keys.digests)})
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _digest(key: str) -> bytes:

@@ -7,15 +7,17 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from igcf.errors import IgcfError
-from igcf.service.errors import OverloadedError, problem, status_of
-from igcf.service.http.authentication import Keys
+from igcf.item_parsing import nearest
+from igcf.service.errors import OverloadedError, RequestError, problem, status_of
+from igcf.service.http.authentication import KeyFile, Role
 from igcf.service.http.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.http.logs import request_id
 from igcf.service.metrics import Metrics
@@ -86,12 +88,27 @@ class RouteTable:
         found = [route.methods or () for route in self._routes if any(map(route.path_regex.match, paths))]
         return {method for methods in found for method in methods}
 
+    def query_names(self, method: str, path: str) -> list[str] | None:
+        """Return the query parameters of the first route that answers a request; None where there is none."""
+        for route in self._routes:
+            if isinstance(route, APIRoute) and method in route.methods and route.path_regex.match(path):
+                return [field.alias for field in route.dependant.query_params]
+        return None
+
+
+def needed_role(method: str, path: str) -> Role:
+    """Find what a key must be to make a request."""
+    if (method, path) in ADMIN_ONLY:
+        return "admin"
+    is_item = path == "/v1/items" or path.startswith("/v1/items/")
+    return "catalogue" if is_item and method not in ("GET", "HEAD") else "client"
+
 
 class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServiceSettings, keys: Keys, metrics: Metrics, routes: RouteTable, lanes: Lanes
+        self, app: ASGIApp, settings: ServiceSettings, keys: KeyFile, metrics: Metrics, routes: RouteTable, lanes: Lanes
     ) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
         self.routes, self.lanes = routes, lanes
@@ -118,7 +135,10 @@ class Guard:
 
         try:
             has_body = self._check(scope, headers)
-            whole = await self._whole_body(headers, receive) if has_body else receive
+            limit = self.settings.max_body
+            if scope["path"] == "/v1/items":
+                limit = max(limit, self.settings.max_items_body)
+            whole = await self._whole_body(headers, receive, limit) if has_body else receive
             await self._admit(scope, whole, tell)  # only now is it work: a body that never comes keeps nobody waiting
         except IgcfError as error:
             await _refuse(error, tell)
@@ -144,7 +164,9 @@ class Guard:
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
         if method != "OPTIONS" and (path.startswith("/v1/") or path == "/metrics"):
-            self.keys.check(headers, admin=(method, path) in ADMIN_ONLY)
+            self.keys.check(headers, needed=needed_role(method, path))
+            if scope.get("query_string"):
+                self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
         if has_body:  # without one, the router says the same
             allowed = self.routes.methods(path)
@@ -153,6 +175,15 @@ class Guard:
             if method not in allowed:
                 raise MethodNotAllowedError(allowed)
         return has_body
+
+    def _check_query(self, method: str, path: str, query: bytes) -> None:
+        """Refuse parameters that the route does not know: they would be ignored, which nobody wants."""
+        known = self.routes.query_names(method, path)
+        if known is None:
+            return
+        for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+            if name not in known:
+                raise RequestError(f"query: {name[:80]!r} is not a parameter of this route{nearest(name, known)}")
 
     def _check_host(self, headers: Headers) -> None:
         allowed = self.settings.allowed_hosts
@@ -178,9 +209,8 @@ class Guard:
             self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
             lane_of_request.reset(token)
 
-    async def _whole_body(self, headers: Headers, receive: Receive) -> Receive:
-        """Read the body before any work is done: bounded in size and in time."""
-        limit = self.settings.max_body
+    async def _whole_body(self, headers: Headers, receive: Receive, limit: int) -> Receive:
+        """Read the body before any work is done: bounded in size, by `limit` bytes, and in time."""
         length = headers.get("content-length")
         too_large = BodyTooLargeError(f"the body is larger than {limit} bytes; send it in parts")
         if length is not None and (not length.isdecimal() or int(length) > limit):

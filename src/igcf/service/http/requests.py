@@ -76,6 +76,11 @@ class RecommendAsk(Schema):
     nu: Number | None = Field(
         default=None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std."
     )
+    rules: dict[str, Any] | None = Field(
+        default=None,
+        description="Filters, boosts, caps, pinned items and diversity; they hold beside those of the server.",
+        examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
+    )
 
 
 class Feedback(Schema):
@@ -146,6 +151,47 @@ class FeedbackBatch(Schema):
     """Reactions of any users."""
 
     feedback: FeedbackList
+
+
+class ManyAsk(RecommendAsk):
+    """What to recommend to many users."""
+
+    users: list[PathId] = Field(min_length=1, max_length=1_000, description="At most 1,000 users, each once.")
+
+
+class MergeAsk(Schema):
+    """Whose reactions become those of the user."""
+
+    visitor: PathId = Field(alias="from", description="The anonymous visitor; nothing is left under this name.")
+
+
+ITEM = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID},
+        "title": {"type": ["string", "null"], "maxLength": 1000},
+        "categories": {"type": "array", "items": {"type": "string"}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "numbers": {"type": "object", "additionalProperties": {"type": "number"}},
+        "text": {"type": ["string", "null"], "maxLength": 20_000},
+        "image": {"type": ["string", "null"], "maxLength": 1000},
+        "available_from": {"type": ["number", "null"]},
+        "available_until": {"type": ["number", "null"]},
+        "hidden": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
+"""An item as JSON; `igcf.item_parsing` checks it, so that library, command line and service say the same."""
+
+
+class ItemBatch(Schema):
+    """Items as they are from now on: new ones, and known ones described anew."""
+
+    items: list[Any] = Field(min_length=1, max_length=LIMITS.max_items, json_schema_extra={"items": ITEM})
+    event_id: PathId | None = Field(
+        default=None, description="Makes a retry safe: the same id twice counts once; with other items it is a 409."
+    )
 
 
 class LoadModel(Schema):

@@ -8,19 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from igcf.service.evidence import EvidenceKind
-from igcf.service.http.requests import PolicyName
+from igcf.service.http.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
 
-Reason = Literal["please", "learn"]
-CHANCE = "Probability that the user is satisfied, if they react to the item."
-LOW = "Lower end of the chance's 80 % interval."
-HIGH = "Upper end of the chance's 80 % interval."
-
-
-class PolicyUsed(BaseModel):
-    """How the items were chosen."""
-
-    name: PolicyName
-    nu: float | None = None
+Reason = Literal["please", "learn", "rule"]
 
 
 class RecommendedItem(BaseModel):
@@ -35,8 +25,12 @@ class RecommendedItem(BaseModel):
     high: float = Field(description=HIGH)
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
-    reason: Reason = Field(description="`learn`: the mean alone would not have put it in this answer.")
-    propensity: float | None = Field(description="Probability of being in this answer; null in the reserve.")
+    reason: Reason = Field(
+        description="`learn`: the mean alone would not have put it in this answer; `rule`: rules rank, too."
+    )
+    propensity: float | None = Field(
+        description="Probability of being in this answer; null in the reserve, and where it is not known."
+    )
     popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
     title: str | None
     categories: list[str]
@@ -201,6 +195,9 @@ class Beliefs(BaseModel):
     top: list[BelievedItem]
     popular: list[PopularItem] = Field(description="The first items of the population's order.")
     map: Ellipse
+    taste: TasteTold
+    n_possible: int = Field(description="Unseen items whose 80 % interval reaches the best one's chance.")
+    possible: list[str] = Field(description="The most likely of them, at most 1000.")
 
 
 class ContributionPart(BaseModel):
@@ -231,15 +228,35 @@ class Explained(BaseModel):
     absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 
+ItemStatus = Literal["active", "hidden", "retired", "scheduled", "expired", "waiting"]
+STATUS = (
+    "`active`: may be shown; `hidden`, `retired`: may not; `scheduled`, `expired`: not yet, not any more; "
+    "`waiting`: the model does not know it."
+)
+
+
 class CatalogueItem(BaseModel):
     """One item."""
 
     item: str
     title: str | None
     categories: list[str]
-    popularity_rank: int
-    x: float
-    y: float
+    tags: list[str]
+    numbers: dict[str, float]
+    text: str | None
+    image: str | None
+    available_from: float | None = Field(description="Seconds since 1970.")
+    available_until: float | None = Field(description="Seconds since 1970.")
+    status: ItemStatus = Field(description=STATUS)
+    popularity_rank: int | None = Field(description="Place in the population's order; null for a waiting item.")
+    x: float | None = Field(description="Place on the map of tastes; null for a waiting item.")
+    y: float | None
+    trend: float | None = Field(
+        default=None, description="With `sort=trending`: satisfied reactions of the last days against the time before."
+    )
+    similarity: float | None = Field(
+        default=None, description="To the item asked for, -1 to 1: do the same people like both."
+    )
 
 
 class CataloguePage(BaseModel):
@@ -249,6 +266,65 @@ class CataloguePage(BaseModel):
     total: int
     offset: int
     items: list[CatalogueItem]
+
+
+class SimilarItems(BaseModel):
+    """The items that the same people like, most similar first."""
+
+    model: str
+    item: str
+    items: list[CatalogueItem]
+
+
+class ItemsStored(BaseModel):
+    """What became of a batch of items; it is durable and in force here, on all servers within a second."""
+
+    revision: int = Field(description="Revision of the catalogue that contains the batch.")
+    duplicate: bool = Field(description="A batch of this event id was stored before; nothing was changed.")
+    added: int
+    changed: int
+    returned: int = Field(description="Items that had been retired and are back.")
+    unchanged: int
+
+
+class ItemChanged(BaseModel):
+    """An item after a change."""
+
+    revision: int
+    item: CatalogueItem
+
+
+class ItemRetired(BaseModel):
+    """What became of an item that was to go."""
+
+    item: str
+    revision: int
+    duplicate: bool = Field(description="It had been retired before.")
+
+
+class MergeReceipt(BaseModel):
+    """What became of a merge."""
+
+    user: str
+    revision: int
+    moved: int = Field(description="Reactions that came from the visitor.")
+    known: int = Field(description="Reactions of the visitor that the user's log had already; they count once.")
+    duplicate: bool = Field(description="The visitor had been merged before and nothing was left to move.")
+
+
+class ManyEntry(BaseModel):
+    """The answer for one of many users, or an error."""
+
+    user: str
+    answer: Recommended | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+class ManyRecommended(BaseModel):
+    """One entry per user, in the order of the request."""
+
+    results: list[ManyEntry]
 
 
 class RewardInfo(BaseModel):

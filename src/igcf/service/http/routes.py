@@ -1,26 +1,18 @@
 """The routes under `/v1/`: parse, call one function, answer."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Query
 
 from igcf.service.context import ServiceContext
 from igcf.service.http import requests, responses
 from igcf.service.http.dashboard_responses import Stats
+from igcf.service.http.paths import EventId, ItemPath, User, problems
 from igcf.service.http.serialising import as_json
-from igcf.service.serving import catalogue, reacting, reading
+from igcf.service.serving import reacting, reading
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend_quickly
 from igcf.service.serving.statistics import statistics
-
-User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
-EventId = Annotated[requests.PathId, Path()]
-ItemPath = Annotated[requests.Id, Path(json_schema_extra={"pattern": requests.PATTERN})]
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Declare the errors of a route, for the OpenAPI document."""
-    return {status: {"model": responses.Problem} for status in (400, 401, 408, 413, 422, 503, *statuses)}
 
 
 def user_routes(context: ServiceContext) -> APIRouter:
@@ -91,36 +83,6 @@ def user_routes(context: ServiceContext) -> APIRouter:
     def get_explanation(user: User, item: ItemPath) -> responses.Explained:
         """Where the expected reward of an item comes from: the population plus each past reaction."""
         return reading.explanation(users, current_model.served, user, item)
-
-    return router
-
-
-def catalogue_routes(context: ServiceContext) -> APIRouter:
-    """Build the routes of the items and of the model."""
-    router = APIRouter(prefix="/v1", tags=["catalogue"])
-    current_model = context.current_model
-
-    @router.get("/items", responses=problems())
-    @as_json
-    def get_items(
-        query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
-        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> responses.CataloguePage:
-        """The catalogue in pages, the population's favourites first."""
-        return catalogue.catalogue_page(current_model.served, query, offset, limit)
-
-    @router.get("/items/{item:path}", responses=problems(404))
-    @as_json
-    def get_item(item: ItemPath) -> responses.CatalogueItem:
-        """One item."""
-        return catalogue.catalogue_item(current_model.served, item)
-
-    @router.get("/model", responses=problems())
-    @as_json
-    def get_model() -> responses.ModelInfo:
-        """What is served."""
-        return catalogue.model_info(current_model, context.settings)
 
     return router
 

@@ -1,62 +1,181 @@
-"""Answers about the items and the model in service."""
+"""Answers about items: the catalogue in pages, one item, its neighbours, and changes."""
 
-from igcf.service.http.responses import CatalogueItem, CataloguePage, ModelInfo, RewardInfo
-from igcf.service.serving.current_model import CurrentModel
-from igcf.service.serving.recommending import resolve_policy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.errors import ConfigError, RuleError
+from igcf.item import Item
+from igcf.item_parsing import nearest, parse_fields, parse_items
+from igcf.service.context import ServiceContext
+from igcf.service.http.requests import ItemBatch
+from igcf.service.http.responses import (
+    CatalogueItem,
+    CataloguePage,
+    ItemChanged,
+    ItemRetired,
+    ItemsStored,
+    ItemStatus,
+    SimilarItems,
+)
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.settings import ServiceSettings
+from igcf.service.serving.trending import trends
 
-LIMITS = ("max_k", "max_nu", "max_list", "max_batch", "max_body")
+Sort = Literal["popular", "trending"]
 
 
-def catalogue_page(served: ServedModel, query: str, offset: int, limit: int) -> CataloguePage:
+@dataclass(frozen=True)
+class PageAsk:
+    """Which items, in which order, from where on."""
+
+    query: str = ""
+    category: str | None = None
+    tag: str | None = None
+    status: ItemStatus | None = None
+    sort: Sort = "popular"
+    offset: int = 0
+    limit: int = 50
+
+
+def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
     """Answer `GET /v1/items`."""
+    served = context.current_model.served
+    if ask.status == "waiting":
+        waiting = context.items.waiting()
+        items = [_waiting(context, item) for item in waiting[ask.offset : ask.offset + ask.limit]]
+        return CataloguePage(model=served.model_id, total=len(waiting), offset=ask.offset, items=items)
+    trend = trends(context, served) if ask.sort == "trending" else {}
     rows = served.popular_rows.tolist()
-    if query:
-        words = query.casefold().split()
-        rows = [row for row in rows if all(word in served.search_texts[row] for word in words)]
-    items = [_item(served, row) for row in rows[offset : offset + limit]]
-    return CataloguePage(model=served.model_id, total=len(rows), offset=offset, items=items)
+    if ask.sort == "trending":
+        rows = sorted((row for row in rows if row in trend), key=lambda row: -trend[row])
+    for what, name, column in (
+        ("category", ask.category, served.catalogue.categories),
+        ("tag", ask.tag, served.catalogue.attributes.tags),
+    ):
+        if name is not None:
+            known = {each for names in column or () for each in names}
+            if name not in known:
+                raise RuleError(f"no item has the {what} {name[:80]!r}{nearest(name, sorted(known))}")
+            rows = [row for row in rows if column is not None and name in column[row]]
+    if ask.query:
+        words_asked, texts = ask.query.casefold().split(), served.search_texts()
+        rows = [row for row in rows if all(word in texts[row] for word in words_asked)]
+    if ask.status is not None or ask.sort == "trending":
+        wanted = ask.status or "active"
+        rows = [row for row in rows if item_status(context, served, served.catalogue.item(row)) == wanted]
+    page = [_item(context, served, row, trend=trend.get(row)) for row in rows[ask.offset : ask.offset + ask.limit]]
+    return CataloguePage(model=served.model_id, total=len(rows), offset=ask.offset, items=page)
 
 
-def catalogue_item(served: ServedModel, item_id: str) -> CatalogueItem:
+def catalogue_item(context: ServiceContext, item_id: str) -> CatalogueItem:
     """Answer `GET /v1/items/{item}`."""
-    return _item(served, served.model.item_row(item_id))
+    served = context.current_model.served
+    row, stored = served.model.known_row(item_id), context.items.stored(item_id)
+    if row is None and stored is not None:
+        return _waiting(context, stored.described())
+    return _item(context, served, served.model.item_row(item_id))
 
 
-def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelInfo:
-    """Answer `GET /v1/model`."""
-    served = current_model.served
-    reward = served.model.reward
-    return ModelInfo(
-        model=served.model_id,
-        items=served.model.n_items,
-        dim=served.model.dim,
-        reward=RewardInfo(
-            kind=reward.kind,
-            threshold=reward.threshold,
-            low=reward.low,
-            high=reward.high,
-            implicit=reward.is_implicit,
-        ),
-        satisfied=served.satisfied,
-        kinds=served.model.kinds,
-        objective=served.model.objective,
-        policy=resolve_policy(settings, served.policy, None, None)[0],
-        forgetting=settings.forgetting,
-        limits={name: getattr(settings, name) for name in LIMITS},
-        metadata=served.model.metadata,
-        generation=current_model.generation,
-    )
+def similar_items(context: ServiceContext, item_id: str, limit: int) -> SimilarItems:
+    """Answer `GET /v1/items/{item}/similar`: available items by their correlation over the population."""
+    served = context.current_model.served
+    row = served.model.item_row(item_id)
+    likeness = similarities(served, row)
+    available = served.available()
+    is_open = np.ones(len(likeness), dtype=np.bool_) if available is None else available.copy()
+    is_open[row] = False
+    order = np.argsort(np.where(is_open, -likeness, np.inf), kind="stable")[: min(limit, int(is_open.sum()))]
+    items = [_item(context, served, each, similarity=float(likeness[each])) for each in order.tolist()]
+    return SimilarItems(model=served.model_id, item=item_id, items=items)
 
 
-def _item(served: ServedModel, row: int) -> CatalogueItem:
+def similarities(served: ServedModel, row: int) -> FloatArray:
+    """Return how much the same people like each item and the one at `row`, -1 to 1, (items,)."""
+    vectors, cov = served.model.item_vectors, served.model.prior_cov.astype(np.float32)
+    covariances = vectors @ (cov @ vectors[row])
+    spread = served.catalogue.computed("spread", lambda: np.sqrt(np.einsum("nd,nd->n", vectors @ cov, vectors)))
+    scale = np.maximum(spread * spread[row], 1e-12)
+    return np.clip(np.asarray(covariances / scale, dtype=np.float64), -1.0, 1.0)
+
+
+def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
+    """Answer `POST /v1/items`: all of a batch or nothing."""
+    if len(batch.items) > context.settings.max_items:
+        raise ConfigError(f"the batch has {len(batch.items)} items; this server allows {context.settings.max_items}")
+    items = context.items
+    receipt = items.store.put(parse_items(batch.items), batch.event_id, is_known=items.is_trained)
+    items.look()
+    return ItemsStored.model_validate(vars(receipt))
+
+
+def change_item(context: ServiceContext, item_id: str, fields: Mapping[str, Any]) -> ItemChanged:
+    """Answer `PATCH /v1/items/{item}`."""
+    if not fields:
+        raise ConfigError("the change names no field; expected for instance {'hidden': true}")
+    parsed = parse_fields(fields, f"item {item_id[:80]!r}")
+    items = context.items
+    revision = items.store.patch(item_id, parsed, is_known=items.is_known)
+    items.look()
+    return ItemChanged(revision=revision, item=catalogue_item(context, item_id))
+
+
+def retire_item(context: ServiceContext, item_id: str) -> ItemRetired:
+    """Answer `DELETE /v1/items/{item}`."""
+    items = context.items
+    revision, n_retired = items.store.retire([item_id], is_known=items.is_known)
+    items.look()
+    return ItemRetired(item=item_id, revision=revision, duplicate=n_retired == 0)
+
+
+def item_status(context: ServiceContext, served: ServedModel, item: Item) -> ItemStatus:
+    """Tell whether an item may be shown now, and why not."""
+    stored, now = context.items.stored(item.id), served.recommender.clock()
+    if stored is not None and stored.is_retired:
+        return "retired"
+    if item.hidden:
+        return "hidden"
+    if item.available_from is not None and item.available_from > now:
+        return "scheduled"
+    return "expired" if item.available_until is not None and item.available_until <= now else "active"
+
+
+def _item(
+    context: ServiceContext,
+    served: ServedModel,
+    row: int,
+    *,
+    trend: float | None = None,
+    similarity: float | None = None,
+) -> CatalogueItem:
+    item = served.catalogue.item(row)
     x, y = served.map.points[row].tolist()
-    return CatalogueItem(
-        item=served.model.item_ids[row],
-        title=served.title(row),
-        categories=served.categories(row),
-        popularity_rank=int(served.popularity[row]),
-        x=x,
-        y=y,
-    )
+    told = _told(item, item_status(context, served, item), int(served.popularity[row]), [x, y])
+    told |= {} if trend is None else {"trend": trend}
+    return CatalogueItem(**told | ({} if similarity is None else {"similarity": similarity}))
+
+
+def _waiting(context: ServiceContext, item: Item) -> CatalogueItem:
+    stored = context.items.stored(item.id)
+    status: ItemStatus = "retired" if stored is not None and stored.is_retired else "waiting"
+    return CatalogueItem(**_told(item, status, None, [None, None]))
+
+
+def _told(item: Item, status: ItemStatus, rank: int | None, place: Sequence[float | None]) -> dict[str, Any]:
+    return {
+        "item": item.id,
+        "title": item.title,
+        "categories": list(item.categories),
+        "tags": list(item.tags),
+        "numbers": dict(item.numbers),
+        "text": item.text,
+        "image": item.image,
+        "available_from": item.available_from,
+        "available_until": item.available_until,
+        "status": status,
+        "popularity_rank": rank,
+        "x": place[0],
+        "y": place[1],
+    }

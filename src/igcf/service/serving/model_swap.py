@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError
@@ -43,10 +43,12 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that looks for models and deleted users that other servers have announced."""
+    """A thread that looks for what other servers announced: models, changed items, deleted users, and `others`."""
 
-    def __init__(self, context: ServiceContext) -> None:
+    def __init__(self, context: ServiceContext, others: Mapping[str, Callable[[], None]] | None = None) -> None:
+        """Start to look; `others` are further things to look at, each with what to say when that fails."""
         self._context = context
+        self._others = dict(others or {})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="igcf-follow", daemon=True)
         self._thread.start()
@@ -60,8 +62,11 @@ class Follower:
         told: dict[str, str] = {}
         while not self._stop.wait(LOOK_EVERY_S):
             self._try("cannot follow to the announced model", self._follow, told)
+            self._try("cannot look for changed items", self._look, told)
             self._try("cannot look for deleted users", self._forget, told)
             self._try("cannot count", self._context.observe, told)
+            for message, look in self._others.items():
+                self._try(message, look, told)
 
     def _try(self, message: str, look: Callable[[], None], told: dict[str, str]) -> None:
         """Look once; whatever goes wrong is logged (once, not twice a second) and tried again in the next turn."""
@@ -77,6 +82,9 @@ class Follower:
     def _follow(self) -> None:
         follow(self._context)
 
+    def _look(self) -> None:
+        self._context.items.look()
+
     def _forget(self) -> None:
         deletions = self._context.store.deletions()
         self._context.users.forget_hashed(set(deletions))
@@ -84,8 +92,8 @@ class Follower:
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
-    context.current_model.replace(served, generation)
-    context.users.keep_only(served)
+    context.items.install(served, lambda extended: context.current_model.replace(extended, generation))
+    context.users.keep_only(context.current_model.served)
     log.info("model in service", extra={"model": served.model_id, "generation": generation})
 
 

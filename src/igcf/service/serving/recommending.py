@@ -10,12 +10,14 @@ import anyio.to_thread
 import numpy as np
 
 from igcf.arrays import BoolArray
-from igcf.errors import ConfigError
+from igcf.catalogue import Rules
+from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
+from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import PolicyName, RecommendAsk
-from igcf.service.http.responses import PolicyUsed, Recommended, RecommendedItem
+from igcf.service.http.responses import PolicyUsed, Reason, Recommended, RecommendedItem
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
@@ -36,6 +38,8 @@ async def recommend_quickly(context: ServiceContext, user_id: str, ask: Recommen
     That is so when the user is in memory and nothing is sampled; handing the work to a thread and back would take
     longer than the work. A local file is read here (its readers never wait), a database across a network is not.
     """
+    if context.items.is_stale:
+        await anyio.to_thread.run_sync(context.items.look)
     if context.store.database.is_postgres:
         version, behind = await context.versions.version(user_id), 0
     else:
@@ -56,17 +60,21 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     check_limits(context.settings, ask)
     served = context.current_model.served  # once: the whole answer comes from this model
     used, policy = resolve_policy(context.settings, served.policy, ask.policy, ask.nu)
-    k = ask.k
+    k, rules = ask.k, answer_rules(context.rules, ask)
     with context.users.open(served, user_id, version) as user:
         session = user.session
-        exclude = excluded(user, ask)
-        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates))) if ask.reserve else k
-        picks = session.recommend(min(k + ask.reserve, left), exclude, ask.candidates, policy)
+        exclude = excluded(user, ask, rules)
+        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if ask.reserve else k
+        picks = pick_items(session, min(k + ask.reserve, left), k, (exclude, ask.candidates, policy, rules))
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
-        propensities = [1.0] * k
-        if isinstance(policy, Thompson):
-            available = session.available(k, exclude, ask.candidates)
+        is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
+        otherwise: Reason = "rule" if is_shaped else "learn"
+        propensities: Sequence[float | None] = [1.0] * k
+        if isinstance(policy, Thompson) and is_shaped:
+            propensities = [None] * k
+        elif isinstance(policy, Thompson):
+            available = session.available(k, exclude, ask.candidates, rules)
             propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
     answer = Recommended(
         user=user_id,
@@ -75,8 +83,8 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
         recommendation_id=uuid.uuid4().hex,
         policy=used,
         propensity="estimated" if isinstance(policy, Thompson) else "exact",
-        items=[_item(served, pick, k, share) for pick, share in zip(picks, propensities, strict=True)],
-        reserve=[_item(served, pick, k, None) for pick in next_picks],
+        items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],
+        reserve=[_item(served, pick, k, None, otherwise) for pick in next_picks],
     )
     context.audit.add(_logged(answer))
     learning = sum(item.reason == "learn" for item in answer.items)
@@ -84,14 +92,36 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     return answer
 
 
-def excluded(user: OpenUser, ask: RecommendAsk) -> Sequence[str]:
+def answer_rules(server: Rules | None, ask: RecommendAsk) -> AnswerRules | None:
+    """Find the rules of an answer: those of the request and those of the server."""
+    if not ask.rules:
+        return None if server is None else Rules().within(server)
+    asked = Rules.parse(ask.rules)
+    return asked if server is None else asked.within(server)
+
+
+Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, AnswerRules | None]
+"""Exclusions, candidates, policy and rules of an answer."""
+
+
+def pick_items(session: Session, most: int, k: int, wanted: Wanted) -> list[Recommendation]:
+    """Choose up to `most` items, at least `k`: caps may leave fewer for the reserve than there are items."""
+    try:
+        return session.recommend(most, *wanted)
+    except NoItemsLeftError:
+        if most == k:
+            raise
+        return session.recommend(k, *wanted)
+
+
+def excluded(user: OpenUser, ask: RecommendAsk, rules: AnswerRules | None = None) -> Sequence[str]:
     """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
 
     Where too little is left without the skipped items, those skipped longest ago may be shown again.
     """
     if not user.aside:
         return ask.exclude
-    left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates)))
+    left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates, rules)))
     aside = [item for item in user.aside if user.session.model.known_row(item) is not None]
     return [*ask.exclude, *aside[max(0, len(aside) - (left - ask.k)) :]]
 
@@ -118,7 +148,9 @@ def resolve_policy(
     return used, named_policy(name, nu=nu)
 
 
-def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float | None) -> RecommendedItem:
+def _item(
+    served: ServedModel, pick: Recommendation, k: int, propensity: float | None, otherwise: Reason = "learn"
+) -> RecommendedItem:
     row = served.model.item_row(pick.item_id)
     return RecommendedItem(
         item=pick.item_id,
@@ -130,7 +162,7 @@ def _item(served: ServedModel, pick: Recommendation, k: int, propensity: float |
         high=pick.high,
         rank=pick.rank,
         mean_rank=pick.mean_rank,
-        reason="please" if pick.mean_rank <= max(k, pick.rank) else "learn",  # the reserve comes after the first k
+        reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve comes after the first k
         propensity=propensity,
         popularity_rank=int(served.popularity[row]),
         title=served.title(row),

@@ -1,17 +1,22 @@
 """A model in service with its map, its order of popularity and its texts, computed once when it is loaded."""
 
-from functools import cached_property
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
-from igcf.arrays import IntArray
+from igcf.arrays import BoolArray, IntArray
+from igcf.item import Item
 from igcf.model import Model
+from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
 from igcf.online import Recommender, named_policy
 from igcf.service.serving.catalogue_map import CatalogueMap
 from igcf.service.settings import ServiceSettings
+
+_numbers = count()
 
 
 class ServedModel:
@@ -21,6 +26,10 @@ class ServedModel:
         self.model = model
         self.model_id = model_id
         self.folder = folder
+        self.trained: ServedModel = self
+        """The model as it was loaded, without the items that came later."""
+        self.key = model_id
+        """Differs between the same model with and without items that came later."""
         self.policy = policy
         """How items are chosen when a request does not say."""
         self.recommender = Recommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
@@ -39,6 +48,17 @@ class ServedModel:
         policy = model.policy.changed(settings.policy, settings.nu)
         return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
 
+    def with_items(self, items: Sequence[Item]) -> "ServedModel":
+        """Return the model as it was loaded with further items, which are known by their content."""
+        if not items:
+            return self.trained
+        forgetting = self.recommender.forgetting
+        other = ServedModel(self.trained.model.with_items(items), self.model_id, self.folder, self.policy, forgetting)
+        other.trained = self.trained
+        other.key = f"{self.model_id}+{next(_numbers)}"
+        other.recommender.clock = self.recommender.clock
+        return other
+
     @property
     def satisfied(self) -> str:
         """What counts as a success, in words."""
@@ -47,14 +67,22 @@ class ServedModel:
             return str(told["sentence"])
         return f"satisfied: {'every reaction' if reward.is_implicit else f'value >= {reward.threshold:g}'}"
 
-    @cached_property
+    @property
+    def catalogue(self) -> Catalogue:
+        """The items as they are described now."""
+        return self.recommender.catalogue
+
     def search_texts(self) -> list[str]:
-        """Texts that a search looks through, one per item, in lower case."""
-        return [f"{item_id}\n{self.title(row) or ''}".casefold() for row, item_id in enumerate(self.model.item_ids)]
+        """Return the texts that a search looks through, one per item, in lower case."""
+        now = self.catalogue
+        titles = now.titles or ("",) * len(now)
+        pairs = zip(now.item_ids, titles, strict=True)
+        return now.computed("search", lambda: [f"{item_id}\n{title}".casefold() for item_id, title in pairs])
 
     def title(self, row: int) -> str | None:
         """Look up the title of an item, where it has one."""
-        return self.model.titles[row] if self.model.titles else None
+        titles = self.catalogue.titles
+        return titles[row] if titles else None
 
     def title_of(self, item_id: str) -> str | None:
         """Look up the title of an item by its id, also of one that this model does not know."""
@@ -63,7 +91,12 @@ class ServedModel:
 
     def categories(self, row: int) -> list[str]:
         """Look up the categories of an item."""
-        return list(self.model.categories[row]) if self.model.categories else []
+        categories = self.catalogue.categories
+        return list(categories[row]) if categories else []
+
+    def available(self) -> BoolArray | None:
+        """Return which items may be shown now, (items,); None: all of them."""
+        return self.catalogue.available(self.recommender.clock())
 
     def bytes_per_user(self) -> int:
         """Estimate the memory of a session: the belief, and for every item means, variances and whether it was seen."""

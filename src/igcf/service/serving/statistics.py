@@ -23,7 +23,7 @@ from igcf.service.http.dashboard_responses import (
     Stats,
     StoreHealth,
 )
-from igcf.service.serving.catalogue import model_info
+from igcf.service.serving.model_info import model_info
 from igcf.service.store.tables import feedback, recommendations, shown, users
 
 log = logging.getLogger("igcf.service")

@@ -14,12 +14,16 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
+from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
 from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
 from igcf.service.store.tables import forgotten, recommendations
 
 BATCH = 500
 PAUSE_S = 0.2
+DELETED_AT_ONCE = 1_000
+"""Old answers that one transaction deletes, so that nobody waits for long."""
+LOOK_FOR_OLD_S = 600.0
 
 log = logging.getLogger("igcf.service")
 
@@ -45,8 +49,19 @@ class AuditLog:
     The writer wakes by the clock: waking it for every answer would cost more than the answer.
     """
 
-    def __init__(self, store: Store, *, size: int, wait_s: float = 15.0) -> None:
+    def __init__(self, store: Store, *, size: int, wait_s: float = 15.0, days: float | None = None) -> None:
+        """Start the writer.
+
+        Args:
+            store: where to.
+            size: answers that may wait.
+            wait_s: how long to wait for another flush.
+            days: older answers are deleted, a few at a time; None keeps them all.
+        """
         self._store = store
+        self._days = days
+        self._delete_from = 0.0
+        """When old answers are to be looked for again, by the clock that never goes back."""
         self._size = size
         self._wait_s = wait_s
         self._answers: list[Answer] = []
@@ -104,9 +119,17 @@ class AuditLog:
             is_stopping = self._stop.wait(PAUSE_S)
             try:
                 self.flush()
+                self._delete_old()
             except StoreError as error:
                 log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
                 self._stop.wait(1.0)
+
+    def _delete_old(self) -> None:
+        """Delete a few of the answers that are too old; what is left, in the next turn, or else look later again."""
+        if self._days is not None and time.monotonic() >= self._delete_from:
+            n = delete_answers(self._store.database, before=time.time() - self._days * 86_400)
+            if n < DELETED_AT_ONCE:
+                self._delete_from = time.monotonic() + LOOK_FOR_OLD_S
 
     def _is_of_deleted(self, answer: Answer, place: int, hashed: str, gone: dict[str, float]) -> bool:
         """Whether an answer was given before its user was deleted.
@@ -143,6 +166,14 @@ class AuditLog:
 
         self._store.database.write(work)
         self._is_unsure = False
+
+
+def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT_ONCE) -> int:
+    """Delete the oldest answers that were given before a time, at most `limit`; returns how many there were."""
+    old = sa.select(recommendations.c.recommendation_id).where(recommendations.c.time < before)
+    oldest = old.order_by(recommendations.c.time).limit(limit)
+    statement = sa.delete(recommendations).where(recommendations.c.recommendation_id.in_(oldest))
+    return database.write(lambda connection: int(connection.execute(statement).rowcount))
 
 
 def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:

@@ -42,6 +42,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "ALTER TABLE feedback ADD COLUMN evidence TEXT NOT NULL DEFAULT 'shown'",
         "ALTER TABLE feedback ADD COLUMN kind TEXT",
     ),
+    ("CREATE INDEX recommendations_by_time ON recommendations (time)",),
+    (
+        """CREATE TABLE items (
+            item_id TEXT NOT NULL PRIMARY KEY, fields TEXT NOT NULL, retired INTEGER NOT NULL, revision BIGINT NOT NULL,
+            added DOUBLE PRECISION NOT NULL, updated DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX items_by_revision ON items (revision)",
+        """CREATE TABLE item_events (
+            event_id TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, revision BIGINT NOT NULL,
+            time DOUBLE PRECISION NOT NULL)""",
+        """CREATE TABLE merges (
+            visitor_hash TEXT NOT NULL PRIMARY KEY, user_hash TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX merges_of_user ON merges (user_hash)",
+    ),
 )
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from igcf.service.store import statements
 from igcf.service.store.database import Database
 from igcf.service.store.records import Appended, Event, Learn, Learned, NewEvent, UserRow, Version, user_hash
-from igcf.service.store.tables import feedback, forgotten, recommendations, serving, users
+from igcf.service.store.tables import feedback, forgotten, merges, recommendations, serving, users
 from igcf.service.store.user_log import append_events, lock_user, read_events, read_user, retract_event
 
 FORGET_LOCK = 0x69676367
@@ -70,6 +70,8 @@ class Store:
             for table in (users, recommendations):
                 connection.execute(sa.delete(table).where(table.c.user_id == user_id))
             mark = {"user_hash": user_hash(user_id), "time": time.time()}
+            is_part = sa.or_(merges.c.visitor_hash == mark["user_hash"], merges.c.user_hash == mark["user_hash"])
+            connection.execute(sa.delete(merges).where(is_part))
             connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == mark["user_hash"]))
             connection.execute(sa.insert(forgotten).values(mark))
             return int(deleted)

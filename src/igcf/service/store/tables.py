@@ -57,6 +57,31 @@ serving = Table(  # one row per loaded model; the highest generation is the one 
     Column("model", Text, nullable=False),
     Column("time", Double, nullable=False),
 )
+items = Table(  # what was added, changed and retired since the model was trained
+    "items",
+    metadata,
+    Column("item_id", Text, primary_key=True),
+    Column("fields", Text, nullable=False),
+    Column("retired", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("added", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+)
+item_events = Table(  # batches of items that were sent with an event id, so that a repetition counts once
+    "item_events",
+    metadata,
+    Column("event_id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("time", Double, nullable=False),
+)
+merges = Table(  # hashes of visitors who became known users, and of those users
+    "merges",
+    metadata,
+    Column("visitor_hash", Text, primary_key=True),
+    Column("user_hash", Text, nullable=False),
+    Column("time", Double, nullable=False),
+)
 forgotten = Table(  # hashes of users deleted in the last minute, so that answers still in a queue are not written
     "forgotten",
     metadata,

@@ -1,0 +1,174 @@
+"""What reactions tell of a new item, in closed form (docs/maths.md, section New items).
+
+Everything here is a pure function of the content prior and of a set of reactions: the order in which they came does not
+matter, one that is taken back leaves no trace, and whoever has the same reactions has the same posterior.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from igcf.arrays import FloatArray, covariance_root
+from igcf.model import Model
+from igcf.model.channel import sigmoid
+from igcf.model.content import ItemPriors
+from igcf.online.belief import Belief
+
+LEAST_SLOPE = 1e-4
+"""Smallest slope of a probability that a reaction is weighed by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What one reaction of one user tells of an item: all that the item's posterior needs of it."""
+
+    user: FloatArray
+    """Mean of the user's vector when the reaction came, (d,)."""
+    spreads: FloatArray
+    """Variance of z that is due to what was unknown of the user, (channels, classes)."""
+    rewards: FloatArray
+    """Reward of the reaction in each channel, (channels,); NaN where it says nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPosterior:
+    """What is believed of one item: a mixture of Gaussians over the classes of items."""
+
+    shares: FloatArray
+    """Probability of each class, (classes,)."""
+    means: tuple[FloatArray, ...]
+    """Mean of the item's vector in each class, (classes, width) per channel."""
+    covs: tuple[FloatArray, ...]
+    """Covariance of the vector in each class, (classes, width, width) per channel."""
+
+    def vector(self, number: int) -> FloatArray:
+        """Return the expected vector in one channel, (width,)."""
+        return np.asarray(self.shares @ self.means[number])
+
+    def cov(self, number: int) -> FloatArray:
+        """Return the covariance Q of the vector in one channel, within classes and between them, (width, width)."""
+        centred = self.means[number] - self.vector(number)
+        between = np.einsum("k,kv,kw->vw", self.shares, centred, centred)
+        return np.asarray(np.einsum("k,kvw->vw", self.shares, self.covs[number]) + between)
+
+
+def z_variance(user: Belief, item: FloatArray, cov: FloatArray) -> float:
+    """Return the variance of the product of two vectors that are unknown: y'Sy + m'Qm + tr(SQ) for N(m, S), N(y, Q)."""
+    return float(item @ user.cov @ item + user.mean @ cov @ user.mean + np.sum(user.cov * cov))
+
+
+class ItemLearning:
+    """The content prior of a model, prepared for learning items: roots of the covariances, blocks of the vector."""
+
+    def __init__(self, model: Model) -> None:
+        if model.content is None:
+            raise ValueError("the model has no content prior")
+        self.model, self.content = model, model.content
+        self._roots = [covariance_root(cov) for cov in self.content.covs]
+        self._judges = _judges(model)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of items."""
+        return self.content.n_classes
+
+    @cached_property
+    def _logits(self) -> list[bool]:
+        return [channel.link == "logit" for channel in self.model.channels]
+
+    def contribution(self, priors: ItemPriors, place: int, belief: Belief, value: float) -> Told:
+        """Return what a reaction tells of the item at `place` of `priors`; `belief` is that before the reaction."""
+        spreads = np.empty((len(self.model.channels), self.n_classes))
+        for number, channel in enumerate(self.model.channels):
+            y, cov = priors.means[number][place].astype(np.float64), belief.cov[channel.span, channel.span]
+            spreads[number] = np.einsum("kv,kv->k", y @ cov, y)
+        rewards = np.array([channel.reward.of_one(value) for channel in self.model.channels])
+        return Told(belief.mean, np.maximum(spreads, 0.0), rewards)
+
+    def posterior(
+        self, priors: ItemPriors, place: int, told: Sequence[Told], *, with_cov: bool = False
+    ) -> ItemPosterior:
+        """Return what is believed of the item at `place` of `priors` after some reactions, in any order.
+
+        In every channel and class the vector is y = y0 + L a with a ~ N(0, 1) and L L' = Q0. A reward r of a user with
+        mean m is N(m'y, noise + y0'S y0); of a logit channel the likelihood is taken to second order at y0, which makes
+        it the same with target (r - p) / slope and noise 1 / slope. The classes are judged by how likely the rewards
+        were, on average over the experts.
+        """
+        users = np.stack([each.user for each in told]) if told else np.zeros((0, self.model.dim))
+        rewards = np.stack([each.rewards for each in told]) if told else np.zeros((0, len(self.model.channels)))
+        spreads = np.stack([each.spreads for each in told], axis=2) if told else None
+        means, covs, likelihood = [], [], {}
+        for number, channel in enumerate(self.model.channels):
+            y, root = priors.means[number][place].astype(np.float64), self._roots[number]
+            known = np.flatnonzero(~np.isnan(rewards[:, number]))
+            if spreads is None or not len(known):
+                means.append(y)
+                covs.append(self.content.covs[number])
+                likelihood[number] = np.zeros(self.n_classes)
+                continue
+            x, r = users[known, channel.span], rewards[known, number]
+            surprise, noise, x = self._linearised(number, y, x, r, spreads[number][:, known])
+            Z = x @ root  # (classes, n, width)
+            weighted = np.swapaxes(Z, 1, 2) / noise[:, None, :]
+            precision = np.eye(Z.shape[2]) + weighted @ Z
+            information = (weighted @ surprise[:, :, None])[..., 0]
+            inverse = np.linalg.inv(precision)
+            moved = (inverse @ information[..., None])[..., 0]
+            means.append(y + (root @ moved[..., None])[..., 0])
+            if with_cov:
+                covs.append(root @ inverse @ np.swapaxes(root, 1, 2))
+            if number in self._judges:
+                likelihood[number] = self._likelihood(
+                    number, surprise, noise, precision, information, moved, Z, y, x, r
+                )
+        if not with_cov:
+            covs = list(self.content.covs)
+        weights = np.log(priors.shares[place]) + np.mean([likelihood[number] for number in self._judges], axis=0)
+        shares = np.exp(weights - weights.max())
+        return ItemPosterior(shares / shares.sum(), tuple(means), tuple(covs))
+
+    def _linearised(
+        self, number: int, y: FloatArray, x: FloatArray, r: FloatArray, spread: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Surprise and noise of each reaction in each class, (classes, n), and users' vectors, (classes, n, width)."""
+        z = y @ x.T
+        if not self._logits[number]:
+            noise = self.content.noise[number][:, None] + spread
+            return r - z, noise, np.broadcast_to(x, (len(y), *x.shape))
+        scale = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * spread)  # a user who is not known well makes a probability flatter
+        p = sigmoid(z * scale)
+        slope = np.maximum(p * (1.0 - p), LEAST_SLOPE) / self.content.noise[number][:, None]
+        return (r - p) / (slope * self.content.noise[number][:, None]), 1.0 / slope, scale[..., None] * x
+
+    def _likelihood(  # noqa: PLR0913
+        self,
+        number: int,
+        surprise: FloatArray,
+        noise: FloatArray,
+        precision: FloatArray,
+        information: FloatArray,
+        moved: FloatArray,
+        Z: FloatArray,
+        y: FloatArray,
+        x: FloatArray,
+        r: FloatArray,
+    ) -> FloatArray:
+        """Logarithm of the likelihood of all rewards in each class, the vector integrated out, (classes,)."""
+        log_size = np.linalg.slogdet(precision)[1]
+        if not self._logits[number]:
+            fit = (surprise**2 / noise).sum(axis=1) - (information * moved).sum(axis=1)
+            return np.asarray(-0.5 * (fit + log_size + np.log(noise).sum(axis=1)))
+        z = np.einsum("knw,kw->kn", x, y) + np.einsum("knw,kw->kn", Z, moved)
+        p = np.clip(sigmoid(z), 1e-9, 1.0 - 1e-9)
+        logs = np.where(r > 0.5, np.log(p), np.log1p(-p)) / self.content.noise[number][:, None]
+        return np.asarray(logs.sum(axis=1) - 0.5 * (moved**2).sum(axis=1) - 0.5 * log_size)
+
+
+def _judges(model: Model) -> tuple[int, ...]:
+    """The channels by which classes are judged: the first scored one of every block of the user's vector."""
+    return tuple(
+        next(n for n in model.scored if n in numbers) for _, numbers in model.blocks if set(numbers) & set(model.scored)
+    )

@@ -1,0 +1,77 @@
+"""The routes of items and of the model: parse, call one function, answer."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+
+from igcf.service.context import ServiceContext
+from igcf.service.http import requests, responses
+from igcf.service.http.paths import ItemPath, problems
+from igcf.service.http.serialising import as_json
+from igcf.service.serving import catalogue
+from igcf.service.serving.model_info import model_info
+
+Label = Annotated[str | None, Query(max_length=200)]
+CHANGES = {name: schema for name, schema in requests.ITEM["properties"].items() if name != "id"}
+
+
+def item_routes(context: ServiceContext) -> APIRouter:
+    """Build the routes of the items and of the model."""
+    router = APIRouter(prefix="/v1", tags=["catalogue"])
+
+    @router.get("/items", responses=problems())
+    @as_json
+    def get_items(
+        query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
+        category: Label = None,
+        tag: Label = None,
+        status: responses.ItemStatus | None = None,
+        sort: catalogue.Sort = "popular",
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> responses.CataloguePage:
+        """The catalogue in pages: the population's favourites first, or what is liked more than it used to be."""
+        return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, offset, limit))
+
+    @router.post("/items", responses=problems(403, 409))
+    @as_json
+    def post_items(batch: requests.ItemBatch) -> responses.ItemsStored:
+        """Add items, or describe them anew: all of a batch or nothing; durable when answered."""
+        return catalogue.add_items(context, batch)
+
+    @router.get("/items/{item:path}/similar", responses=problems(404))
+    @as_json
+    def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> responses.SimilarItems:
+        """The items that the same people like."""
+        return catalogue.similar_items(context, item, limit)
+
+    @router.get("/items/{item:path}", responses=problems(404))
+    @as_json
+    def get_item(item: ItemPath) -> responses.CatalogueItem:
+        """One item."""
+        return catalogue.catalogue_item(context, item)
+
+    @router.patch("/items/{item:path}", responses=problems(403, 404))
+    @as_json
+    def patch_item(
+        item: ItemPath,
+        fields: Annotated[
+            dict[str, Any], Body(json_schema_extra={"properties": CHANGES, "additionalProperties": False})
+        ],
+    ) -> responses.ItemChanged:
+        """Change some fields of an item; null takes one back."""
+        return catalogue.change_item(context, item, fields)
+
+    @router.delete("/items/{item:path}", responses=problems(403, 404))
+    @as_json
+    def delete_item(item: ItemPath) -> responses.ItemRetired:
+        """Retire an item: it is in no answer any more; `POST /v1/items` brings it back."""
+        return catalogue.retire_item(context, item)
+
+    @router.get("/model", responses=problems())
+    @as_json
+    def get_model() -> responses.ModelInfo:
+        """What is served."""
+        return model_info(context.current_model, context.settings)
+
+    return router

@@ -1,0 +1,122 @@
+"""What must hold in every store, and the rows for which it does not."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from igcf.progress import Report, silent
+from igcf.service.store.snapshots import rows_of
+from igcf.service.store.tables import feedback, recommendations, shown, users
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with one row."""
+
+    table: str
+    row: str
+    """The key of the row, for people."""
+    what: str
+    user_id: str | None = None
+    """The user whose entry in `users` can be computed again from the log; None where that does not help."""
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.row}: {self.what}"
+
+
+_USERS_AND_LOG = {
+    "reactions of somebody who is not in the table of users": (
+        "SELECT user_id FROM feedback EXCEPT SELECT user_id FROM users"
+    ),
+    "a user without a reaction": "SELECT user_id FROM users EXCEPT SELECT user_id FROM feedback",
+    "the revision of the user is not that of the last reaction": (
+        "SELECT u.user_id FROM users u JOIN feedback f ON f.user_id = u.user_id GROUP BY u.user_id, u.revision "
+        "HAVING MAX(f.revision) <> u.revision"
+    ),
+}
+"""Queries for users whose entry and log do not fit; they find nothing in a sound store."""
+_LOG = {
+    "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
+        "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "
+        "(SELECT 1 FROM feedback b WHERE b.user_id = f.user_id AND b.revision = f.revision - 1)"
+    ),
+    "its event id is that of an earlier reaction of the user": (
+        "SELECT f.user_id, f.revision FROM feedback f JOIN feedback b ON b.user_id = f.user_id "
+        "AND b.event_id = f.event_id AND b.revision < f.revision"
+    ),
+    "it takes back what is not in the log of the user before it": (
+        "SELECT r.user_id, r.revision FROM feedback r WHERE r.retracts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+        "feedback f WHERE f.user_id = r.user_id AND f.event_id = r.retracts AND f.revision < r.revision)"
+    ),
+    "it takes back what was taken back before": (
+        "SELECT r.user_id, r.revision FROM feedback r JOIN feedback b ON b.user_id = r.user_id "
+        "AND b.retracts = r.retracts AND b.revision < r.revision"
+    ),
+    "it is a reaction without an event id or an item": (
+        "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR item_id IS NULL)"
+    ),
+    "its evidence is none of shown, logged, skip": (
+        "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip')"
+    ),
+    "its value or time is not a finite number": (
+        "SELECT user_id, revision FROM feedback WHERE value > 1e308 OR value < -1e308 OR time > 1e308 OR time < -1e308"
+    ),
+}
+"""Queries for rows of the log; they find nothing in a sound store."""
+
+
+def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
+    """Find what is wrong, row by row: the file, the log, the users, the audit and its counts."""
+    done, total = 0, len(_USERS_AND_LOG) + len(_LOG)
+    if connection.dialect.name == "sqlite":
+        report("the file", 0, None)
+        for line in connection.exec_driver_sql("PRAGMA integrity_check").scalars():
+            if line != "ok":
+                yield Problem("file", "SQLite", str(line))
+    for what, query in _USERS_AND_LOG.items():
+        report("rules about users and log", done, total)
+        for (user_id,) in rows_of(connection, sa.text(query)):
+            yield Problem(users.name, repr(user_id), what, user_id)
+        done += 1
+    for what, query in _LOG.items():
+        report("rules about users and log", done, total)
+        for user_id, revision in rows_of(connection, sa.text(query)):
+            yield Problem(feedback.name, f"{user_id!r} {revision}", what)
+        done += 1
+    for row in rows_of(connection, sa.select(users.c.user_id, users.c.drift)):
+        if not math.isfinite(row.drift):
+            yield Problem(users.name, repr(row.user_id), f"the drift is {row.drift}", row.user_id)
+    yield from _audit_problems(connection, report)
+
+
+def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:
+    times: Counter[str] = Counter()
+    explored: Counter[str] = Counter()
+    query = sa.select(
+        recommendations.c.recommendation_id, recommendations.c.revision, recommendations.c["items"], users.c.revision
+    ).join_from(recommendations, users, users.c.user_id == recommendations.c.user_id, isouter=True)
+    for number, (key, revision, items, reached) in enumerate(rows_of(connection, query), start=1):
+        if number % 10_000 == 0:
+            report("answers of the audit", number, None)
+        if revision > (reached or 0):
+            yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
+        try:
+            entries = [(str(each["item"]), each["reason"] == "learn") for each in json.loads(items)]
+        except (ValueError, TypeError, KeyError):
+            yield Problem(recommendations.name, key, "its items cannot be read")
+            continue
+        times.update(item for item, _ in entries)
+        explored.update(item for item, is_learned in entries if is_learned)
+    counted = {row.item_id: (row.times, row.explored) for row in rows_of(connection, sa.select(shown))}
+    for item, least in times.items():  # the counts also tell of answers that have been deleted
+        n, n_explored = counted.get(item, (0, 0))
+        if n < least or n_explored < explored[item]:
+            what = f"counted {n} times, {n_explored} to learn; the audit has {least} and {explored[item]}"
+            yield Problem(shown.name, repr(item), what)
+    for item, (n, n_explored) in counted.items():
+        if not 0 <= n_explored <= n:
+            yield Problem(shown.name, repr(item), f"counted {n} times, and {n_explored} of them to learn")

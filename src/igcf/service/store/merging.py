@@ -1,0 +1,100 @@
+"""An anonymous visitor becomes a known user: the visitor's reactions move into the user's log, in one transaction."""
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from igcf.service.errors import EventConflictError
+from igcf.service.store.database import Database
+from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
+from igcf.service.store.tables import feedback, merges, recommendations, users
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of a merge."""
+
+    revision: int
+    """The user's revision after it."""
+    moved: int
+    """Reactions that came from the visitor."""
+    known: int
+    """Reactions of the visitor that the user's log had already; they count once."""
+    duplicate: bool
+    """Whether this visitor had been merged before and nothing was left to move."""
+
+
+def merge_users(database: Database, visitor: str, user_id: str) -> Merged:
+    """Move what is in force of a visitor's log behind that of a user, and leave nothing of the visitor.
+
+    An event id that the user's log has with the same reaction is the same reaction; with another reaction, the
+    visitor's is stored under an id made of both. A visitor who was merged into somebody else is refused.
+    """
+    return database.write(lambda connection: _merge(connection, visitor, user_id))
+
+
+def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
+    mark = {"visitor_hash": user_hash(visitor), "user_hash": user_hash(user_id), "time": time.time()}
+    revisions = _lock_both(connection, visitor, user_id)
+    before = connection.execute(sa.select(merges).where(merges.c.visitor_hash == mark["visitor_hash"])).first()
+    if before is not None and before.user_hash != mark["user_hash"]:
+        raise EventConflictError(f"visitor {visitor!r} was merged into another user before; nothing was changed")
+    log = _log(connection, visitor)
+    own = {row["event_id"]: row for row in _log(connection, user_id) if row["event_id"] is not None}
+    retracted = {row["retracts"] for row in log}
+    rows: list[dict[str, Any]] = []
+    n_known = 0
+    revision = revisions.get(user_id, 0)
+    for row in log:
+        event_id = row["event_id"]
+        if row["retracts"] is not None or event_id in retracted:
+            continue
+        if event_id in own:
+            if _payload(own[event_id]).agrees_with(_payload(row)):
+                n_known += 1
+                continue
+            event_id = f"{event_id}:{mark['visitor_hash'][:16]}"
+        rows.append(row | {"user_id": user_id, "event_id": event_id, "revision": revision + len(rows) + 1})
+    if rows:
+        _append(connection, user_id, rows, is_new=user_id not in revisions)
+    connection.execute(sa.update(recommendations).where(recommendations.c.user_id == visitor).values(user_id=user_id))
+    for table in (feedback, users):
+        connection.execute(sa.delete(table).where(table.c.user_id == visitor))
+    if before is None and log:
+        connection.execute(sa.insert(merges).values(mark))
+    return Merged(revision + len(rows), len(rows), n_known, duplicate=before is not None and not log)
+
+
+def _lock_both(connection: sa.Connection, visitor: str, user_id: str) -> dict[str, int]:
+    """Keep both users from being changed elsewhere; returns their revisions, of those who have one.
+
+    They are locked in the order of their names, so that no two changes wait for each other.
+    """
+    query = sa.select(users.c.user_id, users.c.revision).where(users.c.user_id.in_([visitor, user_id]))
+    if connection.dialect.name == "postgresql":
+        query = query.order_by(users.c.user_id).with_for_update()
+    return {str(name): int(revision) for name, revision in connection.execute(query)}
+
+
+def _log(connection: sa.Connection, user_id: str) -> list[dict[str, Any]]:
+    query = sa.select(feedback).where(feedback.c.user_id == user_id).order_by(feedback.c.revision)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _payload(row: dict[str, Any]) -> Payload:
+    return Payload(row["item_id"], row["value"], row["evidence"], row["kind"])
+
+
+def _append(connection: sa.Connection, user_id: str, rows: Sequence[dict[str, Any]], *, is_new: bool) -> None:
+    """Add rows to the log of a user; the saved belief is removed, so that the next reader computes it from the log."""
+    now = time.time()
+    if is_new:
+        new = {"user_id": user_id, "born": uuid.uuid4().hex, "revision": 0, "drift": NEUTRAL_DRIFT, "updated": now}
+        connection.execute(sa.insert(users).values(new))  # one who was created meanwhile: refused, and tried again
+    connection.execute(sa.insert(feedback), list(rows))
+    state = {"revision": rows[-1]["revision"], "updated": now, "belief": None, "belief_model": None}
+    connection.execute(sa.update(users).where(users.c.user_id == user_id).values(state))
