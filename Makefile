@@ -60,7 +60,7 @@ check: setup check-web
 
 # The page needs no build; its scripts are checked by eslint and by TypeScript, which read the types in JSDoc comments.
 check-web: node_modules/.ready
-	node_modules/.bin/eslint src/igcf/service/web
+	node_modules/.bin/eslint src/igcf/service/web clients/js/src examples/shop/site
 	node_modules/.bin/tsc --project tsconfig.json
 
 node_modules/.ready: package.json package-lock.json

@@ -33,7 +33,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
 
 def load_small(name: str, *arguments: Any, **options: Any) -> igcf.Interactions:
     """Load a data set; of the embedded catalogue a small part."""
-    return synthetic_catalogue(n_users=120, n_items=50) if name == "synthetic" else load(name, *arguments, **options)
+    return synthetic_catalogue(n_users=80, n_items=40) if name == "synthetic" else load(name, *arguments, **options)
 
 
 @pytest.mark.slow
