@@ -100,11 +100,17 @@ sanitize: setup
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
-# Source archive and wheel; the wheel then has to prove itself in an empty environment.
+# Source archive, a wheel for this platform (abi3: Python 3.11 and every later one) and a pure one for all others.
+# On Linux auditwheel says which systems the first one runs on. `make smoke`: wheels prove themselves in empty environments.
 dist: setup
 	$(INSTALL) --group release
-	rm -rf dist
+	rm -rf dist build/lib* build/bdist* build/temp*
 	$(BIN)/python -m build
+	rm -rf build/lib* build/bdist* build/temp*
+	IGCF_PURE=1 $(BIN)/python -m build --wheel
+	if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH="$(CURDIR)/$(BIN):$$PATH" \
+		$(BIN)/auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+	$(BIN)/twine check --strict dist/*
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
