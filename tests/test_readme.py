@@ -1,46 +1,103 @@
-"""What the README shows is run as it stands."""
+"""What the README and the pages for users show is run as it stands, against the embedded catalogue."""
 
 import re
-import subprocess
-import sys
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+import igcf
+from igcf.data import load_dataset as load
+from igcf.data import synthetic_catalogue
+from tests.pages import FOR_USERS, ROOT, blocks, demo_model, pages_with_code, run_line, write_logs
+from tests.service.processes import Server
+
+PAGES = pages_with_code()
+EVERY_PAGE = [*FOR_USERS, *ROOT.glob("docs/tutorials/*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*/README.md")]
+LONGEST_CELL = 200
+OLD = {"bench.md", "data.md", "deviations.md", "http.md", "maths.md", "operation.md", "page.md", "protocols.md"} | {
+    "results.md",
+    "scale.md",
+    "theory.md",
+    "catalogue.md",
+    "architecture.md",
+}
 
 
-def test_every_link_in_the_readme_leads_somewhere() -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Serve the items of `igcf serve --demo`, with a model that is learned faster, and write the logs of the pages."""
+    folder = tmp_path_factory.mktemp("pages")
+    write_logs(folder)
+    demo_model().save(folder / "demo-model")
+    igcf.pretrain(igcf.Interactions.from_csv(folder / "ratings.csv"), seed=0, progress=False).save(folder / "model")
+    server = Server(folder / "demo-model", str(folder / "demo.db")).wait_until_ready()
+    yield folder, server.url
+    server.stop()
+
+
+def load_small(name: str, *arguments: Any, **options: Any) -> igcf.Interactions:
+    """Load a data set; of the embedded catalogue a small part."""
+    return synthetic_catalogue(n_users=120, n_items=50) if name == "synthetic" else load(name, *arguments, **options)
 
 
 @pytest.mark.slow
-def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        result = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
-        assert "liked with " in result.stdout
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything runs as it stands, on small logs: a smaller embedded catalogue, one process, another port."""
+    folder, url = demo
+    text, found = page.read_text(encoding="utf-8"), blocks(page)
+    for each in folder.iterdir():
+        if each.suffix in (".csv", ".tsv"):
+            shutil.copy(each, tmp_path)
+        elif each.is_dir() and f"--out {each.name}/" not in text and f'save("{each.name}")' not in text:
+            (tmp_path / each.name).symlink_to(each)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IGCF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    if page.name != "policy.md":
+        monkeypatch.setattr("igcf.data.load_dataset", load_small)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in found:
+        if block.language == "python":
+            exec(compile(block.text.replace("http://127.0.0.1:8000", url), str(page), "exec"), names)
+        else:
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if line.strip() and not line.startswith("#"):
+                    run_line(line, url)
 
 
-@pytest.mark.slow
-def test_the_commands_of_the_readme_run_on_a_log_of_ones_own(tmp_path: Path) -> None:
-    """Validate, pretrain, recommend and import as shown; `serve` and `curl` are tested in tests/service."""
-    from igcf.data import synthetic_catalogue
+def test_every_link_leads_somewhere() -> None:
+    broken = []
+    for page in EVERY_PAGE:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert broken == []
 
-    log = synthetic_catalogue(n_users=150, n_items=60)
-    rows = zip(log.user_idx, log.item_idx, log.values, strict=True)
-    lines = [f"{log.user_ids[user]},{log.item_ids[item]},{value:g}" for user, item, value in rows]
-    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,value", *lines]))
-    pattern = r"igcf (data validate|pretrain|recommend|import) [^#]*"
-    commands = [found.group() for found in (re.match(pattern, line) for line in README.splitlines()) if found]
-    assert len(commands) == 4
-    for command in commands:
-        arguments = [sys.executable, "-m", *command.split()]
-        result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, input="5\n\nq\n")
-        assert result.returncode == 0, result.stderr
-    assert (tmp_path / "model" / "meta.json").exists()
+
+def test_every_page_says_at_its_head_what_one_will_be_able_to_do() -> None:
+    silent = [
+        str(page.relative_to(ROOT))
+        for page in EVERY_PAGE
+        if page.name not in {"README.md", "CHANGELOG.md", *OLD}
+        and "After this page" not in "\n".join(page.read_text(encoding="utf-8").splitlines()[:16])
+    ]
+    assert silent == []
+
+
+def test_no_cell_of_a_table_is_a_paragraph() -> None:
+    long = [
+        f"{page.relative_to(ROOT)}: {cell.strip()[:60]}..."
+        for page in EVERY_PAGE
+        if page.name not in OLD
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+        for cell in line.split("|")
+        if len(cell.strip()) > LONGEST_CELL
+    ]
+    assert long == []

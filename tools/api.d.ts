@@ -29,6 +29,9 @@ declare namespace Api {
     top: Array<BelievedItem>;
     popular: Array<PopularItem>;
     map: Ellipse;
+    taste: TasteTold;
+    n_possible: number;
+    possible: Array<string>;
   }
   interface BelievedItem {
     item: string;
@@ -64,6 +67,36 @@ declare namespace Api {
     total: number;
     offset: number;
     items: Array<CatalogueItem>;
+  }
+  interface CategoryTold {
+    category: string;
+    items: number;
+    lift: number;
+    hits: number;
+    misses: number;
+    standing: "liked" | "less" | "unsure";
+  }
+  interface Choice {
+    item: string;
+    title: string | null;
+    categories: Array<string>;
+    mean: number;
+    std: number;
+    chance: number;
+    low: number;
+    high: number;
+    rank: number;
+    mean_rank: number;
+    reason: "please" | "learn";
+    popularity_rank: number;
+  }
+  interface Choices {
+    user: string;
+    model: string;
+    revision: number;
+    policy: PolicyUsed;
+    item: string | null;
+    outcomes: Array<Outcome>;
   }
   interface ContributionPart {
     item: string;
@@ -217,6 +250,10 @@ declare namespace Api {
     items: number;
     generation: number;
   }
+  interface Outcome {
+    value: number | null;
+    items: Array<Choice>;
+  }
   interface PastReaction {
     event_id: string;
     item: string;
@@ -315,6 +352,15 @@ declare namespace Api {
     item: string;
     items: Array<CatalogueItem>;
   }
+  interface StartingItem {
+    item: string;
+    title: string | null;
+    categories: Array<string>;
+  }
+  interface StartingItems {
+    model: string;
+    items: Array<StartingItem>;
+  }
   interface Stats {
     model: ModelInfo;
     uptime_s: number;
@@ -346,6 +392,11 @@ declare namespace Api {
     value: number | null;
     evidence: "shown" | "logged" | "skip";
     kind: string | null;
+  }
+  interface TasteTold {
+    sentence: string;
+    confidence: "none" | "first impression" | "fairly sure" | "sure";
+    categories: Array<CategoryTold>;
   }
   interface UserFeedback {
     item: string;

@@ -19,9 +19,14 @@ WIDTH = 100
 
 def cli_markdown() -> str:
     """Write the help of every command, in the order in which one meets them."""
+    return "\n".join([HEAD, *(_section(context) for context in commands())])
+
+
+def commands() -> list[click.Context]:
+    """List all commands, each in a context of its own."""
     from igcf.cli.main import cli
 
-    return "\n".join([HEAD, *(_section(context) for context in _contexts(cli, "igcf", None))])
+    return list(_contexts(cli, "igcf", None))
 
 
 def _contexts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:

@@ -13,20 +13,26 @@ from tools.load import random_model
 
 HEAD = """# HTTP API
 
-Written by `python -m tools.http_document` from the OpenAPI document, which a running server also gives at
+After this page you will know every route, what it takes and what it answers. It is written by
+`python -m tools.http_document` from the OpenAPI document, which a running server also gives at
 `/openapi.json`. Bodies and answers are JSON. An error is `{"error": "<class>", "message": "<one sentence>"}`; 4xx is
 the caller's mistake, 503 comes with `Retry-After`. Where the server has keys, send `Authorization: Bearer KEY`; routes
 marked *admin* need the admin key, `/healthz`, `/readyz` and the page need none. Every answer carries `X-Request-ID`;
 send your own to find a request in the log. How to run a server is in [operation.md](operation.md).
 
+Against `igcf serve --demo`:
+
 ```sh
 curl -s -X POST localhost:8000/v1/users/ann/recommendations -H 'content-type: application/json' -d '{"k": 3}'
-curl -s -X POST localhost:8000/v1/users/ann/feedback -H 'content-type: application/json' -d '{"item": "1", "value": 5}'
+curl -s -X POST localhost:8000/v1/users/ann/feedback -H 'content-type: application/json' \\
+  -d '{"item": "i0460", "value": 5}'
 ```
 
-From Python: `from igcf.service.client import Client` (or `AsyncClient`, the same methods to be awaited).
+From Python, with `Client` or `AsyncClient` (the same methods, to be awaited):
 
 ```python
+from igcf.service.client import Client
+
 with Client("http://127.0.0.1:8000") as client:
     answer = client.recommend("ann", k=3)
     client.feedback("ann", answer.items[0].item, 5, recommendation_id=answer.recommendation_id)

@@ -34,6 +34,27 @@ interface Chance {
   low: number;
   high: number;
 }
+/** The card that comes after the one on the stage: after a hit, and after a miss. */
+interface Ahead {
+  item: string;
+  hit: Card | null;
+  miss: Card | null;
+}
+interface ChoicesAsk {
+  k: number;
+  policy?: Api.PolicyUsed["name"];
+  nu?: number;
+  item?: string;
+  value?: (number | "none")[];
+}
+/** A category as a circle on the map. */
+interface Region {
+  name: string;
+  x: number;
+  y: number;
+  r: number;
+  items: Api.CatalogueItem[];
+}
 /** A reaction that a visitor may choose. */
 interface Choice {
   label: string;
@@ -65,6 +86,17 @@ interface VisitSettings {
 /** Elements with an id that are more than an HTMLElement. */
 interface PageElements {
   dislike: HTMLButtonElement;
+  finale: HTMLDialogElement;
+  "round-dialog": HTMLDialogElement;
+  "start-go": HTMLButtonElement;
+  "start-cards": HTMLButtonElement;
+  "start-again": HTMLButtonElement;
+  "round-remove": HTMLButtonElement;
+  "round-why": HTMLButtonElement;
+  "card-download": HTMLButtonElement;
+  "card-copy": HTMLButtonElement;
+  "taste-card": HTMLCanvasElement;
+  versus: HTMLSelectElement;
   like: HTMLButtonElement;
   skip: HTMLButtonElement;
   undo: HTMLButtonElement;

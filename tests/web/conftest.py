@@ -136,6 +136,9 @@ class Server:
 
 
 Serve = Callable[..., Server]
+READY = """() => !document.querySelector("#like").disabled
+    && (document.querySelector("#start").hidden || document.querySelector("#start-grid button"))"""
+"""The first card can be reacted to, and the first screen, where there is one, knows its items."""
 
 
 @pytest.fixture(scope="session")
@@ -192,9 +195,19 @@ class Visitor:
 
     def open(self, path: str = "/") -> "Visitor":
         self.page.goto(self.server.url + path)
-        if path == "/":
-            self.page.wait_for_selector("#like:enabled")
-            self.page.wait_for_selector("#bets li")
+        if path.startswith("/dashboard"):
+            return self
+        self.page.wait_for_function(READY)
+        if self.page.locator("#start:visible").count():
+            self.page.click("#start-cards")
+        self.page.wait_for_selector("#like:enabled")
+        self.page.wait_for_selector("#bets li")
+        return self
+
+    def lab(self) -> "Visitor":
+        """Open the drawer, if it is closed."""
+        if self.page.locator("#lab").is_hidden():
+            self.page.click("#lab-toggle")
         return self
 
     def after(self, act: Callable[[], object]) -> str:

@@ -34,7 +34,7 @@ def test_axe_finds_nothing_on_the_page(visit: Visit, options: dict[str, Any]) ->
 @pytest.mark.parametrize("button", ["help", "load-user", "forget"])
 def test_axe_finds_nothing_in_the_dialogs(visit: Visit, button: str) -> None:
     visitor = visit(reduced_motion="reduce")
-    visitor.page.click(f"#{button}")
+    visitor.lab().page.click(f"#{button}")
     assert violations(visitor) == []
     assert visitor.page.evaluate("document.activeElement.closest('dialog') !== null"), "the dialog has the keyboard"
 

@@ -117,7 +117,7 @@ def test_forget_me_says_that_nothing_was_deleted_when_the_server_is_away(visit: 
     visitor.settled()
     user = visitor.user
     server.stop(signal.SIGKILL)
-    visitor.page.click("#forget")
+    visitor.lab().page.click("#forget")
     visitor.page.get_by_role("button", name="Forget me", exact=True).click()
     visitor.page.wait_for_selector("text=Nothing was deleted: the server cannot be reached")
     assert visitor.user == user

@@ -28,6 +28,9 @@ export interface Beliefs {
   top: Array<BelievedItem>;
   popular: Array<PopularItem>;
   map: Ellipse;
+  taste: TasteTold;
+  n_possible: number;
+  possible: Array<string>;
 }
 export interface BelievedItem {
   item: string;
@@ -45,15 +48,54 @@ export interface CatalogueItem {
   item: string;
   title: string | null;
   categories: Array<string>;
-  popularity_rank: number;
-  x: number;
-  y: number;
+  tags: Array<string>;
+  numbers: Record<string, number>;
+  text: string | null;
+  image: string | null;
+  available_from: number | null;
+  available_until: number | null;
+  status: "active" | "hidden" | "retired" | "scheduled" | "expired" | "waiting";
+  popularity_rank: number | null;
+  x: number | null;
+  y: number | null;
+  trend?: number | null;
+  similarity?: number | null;
 }
 export interface CataloguePage {
   model: string;
   total: number;
   offset: number;
   items: Array<CatalogueItem>;
+}
+export interface CategoryTold {
+  category: string;
+  items: number;
+  lift: number;
+  hits: number;
+  misses: number;
+  standing: "liked" | "less" | "unsure";
+}
+export interface Choice {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  rank: number;
+  mean_rank: number;
+  reason: "please" | "learn";
+  popularity_rank: number;
+}
+export interface Choices {
+  user: string;
+  model: string;
+  revision: number;
+  policy: PolicyUsed;
+  item: string | null;
+  outcomes: Array<Outcome>;
 }
 export interface ContributionPart {
   item: string;
@@ -122,6 +164,27 @@ export interface HistoryReceipt {
   conflicts: Array<string>;
   unknown_items: number;
 }
+export interface ItemBatch {
+  items: Array<Record<string, any>>;
+  event_id?: string | null;
+}
+export interface ItemChanged {
+  revision: number;
+  item: CatalogueItem;
+}
+export interface ItemRetired {
+  item: string;
+  revision: number;
+  duplicate: boolean;
+}
+export interface ItemsStored {
+  revision: number;
+  duplicate: boolean;
+  added: number;
+  changed: number;
+  returned: number;
+  unchanged: number;
+}
 export interface LikedItem {
   item: string;
   title: string | null;
@@ -137,6 +200,35 @@ export interface LoggedReaction {
   kind?: string | null;
   time?: number | null;
   event_id?: string | null;
+}
+export interface ManyAsk {
+  k?: number;
+  exclude?: Array<string>;
+  candidates?: Array<string> | null;
+  reserve?: number;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+  rules?: Record<string, any> | null;
+  users: Array<string>;
+}
+export interface ManyEntry {
+  user: string;
+  answer?: Recommended | null;
+  error?: string | null;
+  message?: string | null;
+}
+export interface ManyRecommended {
+  results: Array<ManyEntry>;
+}
+export interface MergeAsk {
+  from: string;
+}
+export interface MergeReceipt {
+  user: string;
+  revision: number;
+  moved: number;
+  known: number;
+  duplicate: boolean;
 }
 export interface ModelInfo {
   model: string;
@@ -156,6 +248,10 @@ export interface ModelLoaded {
   model: string;
   items: number;
   generation: number;
+}
+export interface Outcome {
+  value: number | null;
+  items: Array<Choice>;
 }
 export interface PastReaction {
   event_id: string;
@@ -193,6 +289,7 @@ export interface RecommendAsk {
   reserve?: number;
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
+  rules?: Record<string, any> | null;
 }
 export interface Recommended {
   user: string;
@@ -214,7 +311,7 @@ export interface RecommendedItem {
   high: number;
   rank: number;
   mean_rank: number;
-  reason: "please" | "learn";
+  reason: "please" | "learn" | "rule";
   propensity: number | null;
   popularity_rank: number;
   title: string | null;
@@ -249,6 +346,20 @@ export interface ShownItem {
   times: number;
   explored: number;
 }
+export interface SimilarItems {
+  model: string;
+  item: string;
+  items: Array<CatalogueItem>;
+}
+export interface StartingItem {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+}
+export interface StartingItems {
+  model: string;
+  items: Array<StartingItem>;
+}
 export interface Stats {
   model: ModelInfo;
   uptime_s: number;
@@ -280,6 +391,11 @@ export interface StoredReaction {
   value: number | null;
   evidence: "shown" | "logged" | "skip";
   kind: string | null;
+}
+export interface TasteTold {
+  sentence: string;
+  confidence: "none" | "first impression" | "fairly sure" | "sure";
+  categories: Array<CategoryTold>;
 }
 export interface UserFeedback {
   item: string;

@@ -17,7 +17,7 @@ from igcf.errors import IgcfError
 @SATISFIED
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
 @click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def calibration(  # noqa: PLR0913  (one parameter per option)

@@ -34,7 +34,7 @@ OTHER_COLUMNS = 56
     help="Folder for the report and the model.",
 )
 @click.option("--rounds", default=40, show_default=True, type=click.IntRange(1, 120), help="Rounds per user.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Makes everything repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
     """Learn the embedded catalogue, compare with the baselines, meet one cold user, write a report.

@@ -42,7 +42,14 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("--address", metavar="HOST:PORT", help="Of a Ray or Dask cluster that is running."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
     click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
-    click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True),
+    click.option(
+        "--format",
+        "style",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How tables are printed: for a terminal, a page or a paper.",
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
     "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),
+    "items": ("igcf.cli.items:items", "Add, change, retire and list the items of a service."),
     "store": ("igcf.cli.store:store", "Copy, put back and check what a service remembers."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
     "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),

@@ -48,7 +48,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @SATISFIED
 @click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: hit].")
 @click.option("--epochs", type=int, help="At most this many passes.")
-@click.option("--learning-rate", type=float)
+@click.option("--learning-rate", type=float, help="Step size of the graph model's optimiser.")
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to keep the state of training in.")
@@ -56,7 +56,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--shards", type=int, help="Split the graph model's columns over this many workers.")
 @click.option("--engine", type=click.Choice(("local", "torchrun", "ray")), help="What runs the workers.")
 @click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
-@click.option("--seed", type=int)
+@click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def pretrain(
     dataset: str | None,

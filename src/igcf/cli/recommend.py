@@ -28,7 +28,7 @@ HELP = (
 @click.option(
     "--forgetting", default=1.0, show_default=True, help="Weight that older reactions keep with each new one."
 )
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Makes draws and ties repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
 def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,

@@ -22,12 +22,20 @@ MISSING_TIME = np.iinfo(np.int64).min
 """Timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """Log of who reacted to what, how and, where known, when: one row per reaction, at most one per user and item.
 
     Build it with `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `igcf.load_dataset`: they check the values,
     map the ids to rows and resolve duplicates. The rows keep the order of the source.
+
+    Example:
+        >>> import igcf
+        >>> data = igcf.Interactions.from_arrays(["ann", "bob", "ann"], ["tea", "tea", "coffee"], [5.0, 2.0, 4.0])
+        >>> data
+        <Interactions log: 3 reactions, 2 users, 2 items>
+        >>> data.item_ids
+        ('coffee', 'tea')
     """
 
     user_ids: tuple[str, ...]
@@ -53,6 +61,10 @@ class Interactions:
     """Value of each kind of feedback (view, like, purchase ...), where there are several."""
     layout: "LogLayout | None" = field(default=None, compare=False)
     """Columns of the table that the log was read from; None for arrays and for data sets known by name."""
+
+    def __repr__(self) -> str:
+        """Name the log and its size; the arrays themselves would fill screens."""
+        return f"<Interactions {self.name}: {len(self):,} reactions, {self.n_users:,} users, {self.n_items:,} items>"
 
     @property
     def n_users(self) -> int:

@@ -14,6 +14,7 @@ from igcf.data.columns import id_text, timed
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
 from igcf.errors import DataError
+from igcf.item import Item
 
 LIST_SIGNS = ("|", ";", ",")
 """Signs that may stand between two categories of an item; the one that occurs in most rows counts."""
@@ -44,6 +45,18 @@ class ItemTable:
             tuple(self.categories.get(each, ()) for each in log.item_ids) if self.categories else log.categories,
             None if self.attributes.is_empty else self.attributes.taken([known.get(each, -1) for each in log.item_ids]),
         )
+
+    def items(self) -> list[Item]:
+        """Return the items of the table."""
+        return [
+            Item(
+                item_id,
+                title=self.titles.get(item_id),
+                categories=self.categories.get(item_id, ()),
+                **self.attributes.of(row),
+            )
+            for row, item_id in enumerate(self.ids)
+        ]
 
 
 def read_items(items: "str | Path | object") -> ItemTable:

@@ -136,6 +136,10 @@ def load_dataset(
         columns: how the columns of a log are read; what is left out is found (docs/data.md).
         separator: between the columns of a text file; None: found from its first rows.
         items: a file with the ids, titles and categories of the items.
+
+    Example:
+        >>> load_dataset("synthetic")
+        <Interactions synthetic: 79,508 reactions, 1,200 users, 800 items>
     """
     data = _load(name_or_path, data_dir, columns, separator)
     if items is not None:

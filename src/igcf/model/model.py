@@ -32,6 +32,20 @@ class Model:
     Most models are linear: one vector per item, the expected reward is its product with the user's vector. A model may
     instead be built from several `channels`, numbers that every reaction reveals, and `terms` that say how the expected
     reward follows from them; `item_vectors` is then its linearisation at the population's mean.
+
+    Example:
+        Training makes models; one for an experiment can be made by hand.
+
+        >>> import igcf
+        >>> model = igcf.Model(
+        ...     item_ids=["tea", "coffee", "juice"],
+        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]],
+        ...     prior_mean=[0.6, 0.4],
+        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
+        ...     noise_var=0.1,
+        ... )
+        >>> model.n_items, model.dim
+        (3, 2)
     """
 
     def __init__(

@@ -120,7 +120,12 @@ POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
 
 
 def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncertainty: bool = False) -> Policy:
-    """Return the policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`."""
+    """Return the policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`.
+
+    Example:
+        >>> named_policy("ucb", nu=0.2)
+        Ucb(nu=0.2, item_uncertainty=False)
+    """
     if name == "ucb":
         return Ucb(nu, item_uncertainty)
     if name == "info-ucb":

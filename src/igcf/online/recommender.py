@@ -31,6 +31,20 @@ class Recommender:
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is put aside.
         clock: tells the time in seconds since 1970, by which items become available and cease to be.
+
+    Example:
+        >>> import igcf
+        >>> model = igcf.Model(
+        ...     item_ids=["tea", "coffee"],
+        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
+        ...     prior_mean=[0.6, 0.4],
+        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
+        ...     noise_var=0.1,
+        ... )
+        >>> stranger = igcf.Recommender(model).session()
+        >>> known = igcf.Recommender(model).session(history=[("tea", 0.0)])
+        >>> stranger.recommend()[0].item_id, known.recommend()[0].item_id
+        ('tea', 'coffee')
     """
 
     def __init__(

@@ -29,7 +29,29 @@ _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without
 
 
 class Session:
-    """The belief about one user and what was shown to sharpen it."""
+    """The belief about one user and what was shown to sharpen it.
+
+    Example:
+        >>> import igcf
+        >>> model = igcf.Model(
+        ...     item_ids=["tea", "coffee"],
+        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
+        ...     prior_mean=[0.6, 0.4],
+        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
+        ...     noise_var=0.1,
+        ... )
+        >>> session = igcf.Recommender(model).session()
+        >>> session.recommend()[0].item_id
+        'tea'
+        >>> session.observe("tea", 0.0)
+        >>> session.history
+        [('tea', 0.0)]
+        >>> why = session.explain("coffee")
+        >>> round(why.prior, 6) == 0.4
+        True
+        >>> session.undo()
+        'tea'
+    """
 
     def __init__(
         self,

@@ -51,6 +51,13 @@ def pretrain(
         engine: What runs them: processes of this machine (`local`), of `torchrun`, or actors of a `ray` cluster.
         address: Address of a running Ray cluster; without it, one is started on this machine.
         **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
+
+    Example:
+        >>> import igcf
+        >>> data = igcf.data.synthetic_catalogue(n_users=60, n_items=20)
+        >>> model = igcf.pretrain(data, seed=0, progress=False)
+        >>> model.n_items
+        20
     """
     workers = Workers(shards, engine, address)
     if config is None and workers.are_asked_for:

@@ -23,6 +23,7 @@ from igcf.service.http.many_routes import many_routes
 from igcf.service.http.mistakes import mistake
 from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
 from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
@@ -73,7 +74,8 @@ def create_app(context: ServiceContext) -> FastAPI:
         generate_unique_id_function=operation_id,
     )
     app.has_keys = settings.api_key_file is not None
-    routers = [user_routes(context), item_routes(context), many_routes(context), admin_routes(context), page_routes()]
+    routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
+    routers += [admin_routes(context), page_routes()]
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)

@@ -8,19 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from igcf.service.evidence import EvidenceKind
-from igcf.service.http.requests import PolicyName
+from igcf.service.http.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
 
 Reason = Literal["please", "learn", "rule"]
-CHANCE = "Probability that the user is satisfied, if they react to the item."
-LOW = "Lower end of the chance's 80 % interval."
-HIGH = "Upper end of the chance's 80 % interval."
-
-
-class PolicyUsed(BaseModel):
-    """How the items were chosen."""
-
-    name: PolicyName
-    nu: float | None = None
 
 
 class RecommendedItem(BaseModel):
@@ -205,6 +195,9 @@ class Beliefs(BaseModel):
     top: list[BelievedItem]
     popular: list[PopularItem] = Field(description="The first items of the population's order.")
     map: Ellipse
+    taste: TasteTold
+    n_possible: int = Field(description="Unseen items whose 80 % interval reaches the best one's chance.")
+    possible: list[str] = Field(description="The most likely of them, at most 1000.")
 
 
 class ContributionPart(BaseModel):

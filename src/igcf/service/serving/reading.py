@@ -4,7 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from igcf.online.answers import Contribution
+from igcf.arrays import IntArray
+from igcf.online.answers import Contribution, Reaction
+from igcf.online.chance import Chances
+from igcf.service.http.page_responses import CategoryTold, TasteTold
 from igcf.service.http.responses import (
     Beliefs,
     BeliefSummary,
@@ -18,9 +21,12 @@ from igcf.service.http.responses import (
 )
 from igcf.service.serving.learning import load_session
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.taste import Taste, taste_of
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
+
+MOST_POSSIBLE = 1000
 
 
 def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool) -> UserState:
@@ -65,7 +71,11 @@ def beliefs(
         means, stds = user.session.moments()
         chances = user.session.chances()
         belief = user.session.belief
-        seen = {item_id for item_id, _ in (*user.session.logged, *user.session.history)}
+        reactions: list[Reaction] = [*user.session.logged, *user.session.history]
+    seen = {item_id for item_id, _ in reactions}
+    hits = [(item_id, value is not None and value >= served.model.reward.threshold) for item_id, value in reactions]
+    rows_hit = [(served.model.item_row(item_id), is_hit) for item_id, is_hit in hits]
+    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp))
     available = served.available()
     order = np.argsort(-means, kind="stable")
     if available is not None:  # what cannot be shown is not put before anybody
@@ -103,6 +113,25 @@ def beliefs(
             for row in served.popular_rows[:popular].tolist()
         ],
         map=Ellipse(mean=centre, cov=cov),
+        taste=_taste_told(taste_of(served.model, belief, rows_hit)),
+        n_possible=len(possible),
+        possible=[served.model.item_ids[row] for row in possible[:MOST_POSSIBLE].tolist()],
+    )
+
+
+def _possible(chances: Chances, seen: IntArray) -> IntArray:
+    """Select unseen items whose interval reaches the chance of the best one, the most likely first."""
+    chance, high = chances.chance.copy(), chances.high.copy()
+    chance[seen], high[seen] = -1.0, -1.0
+    rows = np.flatnonzero(high >= max(float(chance.max()), 0.0))
+    return np.asarray(rows[np.argsort(-chance[rows], kind="stable")])
+
+
+def _taste_told(taste: Taste) -> TasteTold:
+    return TasteTold(
+        sentence=taste.sentence,
+        confidence=taste.confidence,
+        categories=[CategoryTold(**vars(each)) for each in taste.categories],
     )
 
 

@@ -57,6 +57,12 @@ export async function call(method, path, body) {
 /** @param {string} id */
 const user = (id) => `/v1/users/${encodeURIComponent(id)}`;
 
+/** @param {object} fields */
+function query(fields) {
+  const pairs = Object.entries(fields).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((each) => [name, each]));
+  return new URLSearchParams(pairs.filter(([, value]) => value !== undefined && value !== null));
+}
+
 export const api = {
   /** @type {() => Promise<Api.ModelInfo>} */
   model: () => call("GET", "/v1/model"),
@@ -74,6 +80,10 @@ export const api = {
   beliefs: (id, top, popular) => call("GET", `${user(id)}/beliefs?top=${top}&popular=${popular}`),
   /** @type {(id: string, item: string) => Promise<Api.Explained>} */
   explain: (id, item) => call("GET", `${user(id)}/explanations/${encodeURIComponent(item)}`),
+  /** @type {(id: string, ask: ChoicesAsk) => Promise<Api.Choices>} */
+  choices: (id, ask) => call("GET", `${user(id)}/choices?${query(ask)}`),
+  /** @type {(k: number) => Promise<Api.StartingItems>} */
+  start: (k) => call("GET", `/v1/start?k=${k}`),
   /** @type {(id: string) => Promise<Api.Forgotten>} */
   forget: (id) => call("DELETE", user(id)),
   /** @type {() => Promise<Api.Stats>} */

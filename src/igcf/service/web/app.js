@@ -3,38 +3,73 @@
 import { Away, api, setKey } from "./api.js";
 import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
+import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
-import { CatalogueMap, areaOf } from "./map.js";
+import { compare, setUpLab } from "./lab.js";
+import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
+import { CatalogueMap } from "./map.js";
+import { friendlyName } from "./names.js";
 import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy, last } from "./panels.js";
+import { openRound } from "./rounds.js";
+import { expectStart, setUpStart } from "./start.js";
 import { setUpTheme } from "./theme.js";
 import { isHit, offer, plural, titleAndYear } from "./values.js";
 import { Visit } from "./visit.js";
 
 const MOST_ON_MAP = 4_000;
 const PAGE = 1_000;
+const BETS = 7;
+const WAY = "igcf.way";
 const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2L12 17.3l-5.6 2.9 1.1-6.2L3 9.6l6.2-.9z";
 
 const visit = new Visit();
-const map = new CatalogueMap(byId("map"));
-const deck = new Deck(byId("deck"), (side) => (side === "right" ? like() : dislike()));
+const map = new CatalogueMap(byId("map"), byId("map-tip"), (item) => visit.ask(item));
+const deck = new Deck(byId("deck"), (side) => (side === "right" ? like() : side === "left" ? dislike() : skip()));
 /** @type {Map<string, Api.CatalogueItem>} */
 const catalogue = new Map();
 /** @type {string | null} */
 let catalogueModel = null;
+let isStarting = false;
+let isFinaleDue = false;
 
 /**
  * React with one of the reactions that fit the log, the worst first; a negative place counts from the best.
  * @param {number} place
  */
 function choose(place) {
-  const choice = visit.model && offer(visit.model.reward).choices.at(place);
+  const choice = !isStarting && visit.model && offer(visit.model.reward).choices.at(place);
   if (choice) visit.react(choice.value);
 }
 const like = () => choose(-1);
 const dislike = () => choose(0);
-const skip = () => visit.react(null, "skip");
-const undo = () => visit.undo();
+const skip = () => isStarting || visit.react(null, "skip");
+const undo = () => isStarting || visit.undo();
 const help = () => byId("help-dialog").showModal();
+
+// The first screen of a newcomer.
+/** @param {boolean} isOn */
+function setStarting(isOn) {
+  isStarting = isOn;
+  byId("start").hidden = !isOn;
+  byId("desk").hidden = isOn;
+}
+
+async function showStart() {
+  expectStart();
+  setStarting(true);
+  try {
+    const { items } = await api.start(12);
+    if (!isStarting) return;
+    if (items.length < 6) return setStarting(false); // hardly a choice
+    setUpStart(items, (picks) => {
+      setStarting(false);
+      visit.begin(picks);
+      byId("stage").focus({ preventScroll: true });
+    });
+  } catch {
+    setStarting(false); // the cards need no choice
+  }
+}
 
 // Messages.
 let hideTimer = 0;
@@ -59,23 +94,17 @@ function awayNotice() {
   notice(`The server cannot be reached. ${kept}`, { kind: "away", action: ["Try now", () => visit.retry()] });
 }
 
-/**
- * The belief as an ellipse on the map.
- * @param {Api.Beliefs} beliefs
- */
-const onMap = (beliefs) => /** @type {MapEllipse} */ (beliefs.map);
-
 // The stage.
 function showCard() {
   const { card } = visit;
   if (card) {
-    deck.show(card, visit.slate.length);
+    deck.show(card, visit.settings.slate > 1 ? visit.slate.length : 0);
     const [title, year] = titleAndYear(card);
     const why = card.reason ? { please: "Shown to please.", learn: "Shown to learn.", rule: "Shown by a rule." }[card.reason] : "";
     byId("announce").textContent = `${title} ${year}. ${why}`;
     if (visit.failures) drawReason(byId("why"), card);
   } else if (visit.failures) {
-    deck.showEmpty("No card left", "The server cannot be reached. The next card comes when it is back.");
+    deck.showEmpty("You are ahead of the server", "It cannot be reached just now. Your reactions are safe here, and the next card comes when it is back.");
   } else if (visit.isEmpty) {
     deck.showEmpty("You have seen everything", "There is no further item in this catalogue. Undo, or come as a new visitor.");
   } else {
@@ -84,6 +113,9 @@ function showCard() {
   showFacts();
 }
 
+/** How many of the reactions were hits. */
+const hitsOf = () => visit.reactions.filter((round) => visit.model && isHit(round.value, visit.model.reward)).length;
+
 function showFacts() {
   const { rounds, reactions, logged, model } = visit;
   const isReady = Boolean(visit.card && model);
@@ -91,35 +123,71 @@ function showFacts() {
   for (const button of buttons) button.disabled = !isReady;
   byId("undo").disabled = !rounds.length;
   if (!model) return;
-  const hits = reactions.filter((round) => isHit(round.value, model.reward)).length;
-  /** @type {(value: string | number, words: string) => HTMLElement} */
-  const fact = (value, words) => el("span", null, el("b", null, value), ` ${words}`);
-  byId("facts").replaceChildren(
-    fact(reactions.length, reactions.length === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
-    ...(logged ? [fact(logged, "in your log")] : []),
-    ...(visit.beliefs ? [fact(`${Math.round(100 * areaOf(onMap(visit.beliefs).cov))} %`, "of the map still possible")] : []));
+  byId("facts").replaceChildren(...factsOf(reactions.length, hitsOf(), logged));
+  showProgress(reactions.length);
   const waiting = new Set(visit.outbox.waiting(visit.user).map((letter) => letter.event_id));
-  drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id));
+  drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id), (round) => openRound(
+    round, catalogue.get(round.item)?.categories, model.reward,
+    { change: (value) => visit.change(round.event_id, value), remove: () => visit.remove(round.event_id), ask: () => visit.ask(round.item) }));
+}
+
+/** What the cards so far would have scored as everybody's favourites, and the hits of this visit. */
+function sums() {
+  const { reactions, beliefs, model } = visit;
+  return model && beliefs ? curves(reactions, beliefs.popular, model.reward) : { ours: [0], popular: [0] };
 }
 
 function showView() {
   const { beliefs, why, rounds, reactions, model, card } = visit;
   if (!model || !beliefs) return;
   const { reward } = model;
-  drawBets(byId("bets"), beliefs.top, visit.asked, (item) => visit.ask(item));
-  byId("bets-unit").textContent = "how likely you are to like it";
+  showLearned(beliefs.taste, reactions.length + visit.logged);
+  drawBets(byId("bets"), beliefs.top.slice(0, BETS), visit.asked, (item) => visit.ask(item));
   if (why) drawWhy(byId("why"), why, card, reward);
   byId("why-back").hidden = !visit.asked;
   /** @type {[string, Mark][]} */
   const marks = rounds.map(({ item, value, evidence }) => [item, evidence === "skip" || (value === null && !reward.implicit) ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
-  map.setBelief(onMap(beliefs), new Map(marks), visit.asked ?? card?.item);
-  const area = `${Math.round(100 * areaOf(onMap(beliefs).cov))} %`;
-  byId("map-share").textContent = `${area} of everybody’s area`;
-  map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. The belief about you covers ${area} of the area that it covers for a stranger.`);
-  const sums = curves(reactions, beliefs.popular, reward);
-  drawCurve(byId("curve"), sums);
-  byId("curve-sum").textContent = reactions.length && sums.popular.length > 1 ? `${last(sums.ours)} against ${last(sums.popular).toFixed(1)}` : "";
+  const way = wayWith(beliefs, reactions.length);
+  map.setView({ told: beliefs.taste.categories, possible: beliefs.possible, marks: new Map(marks), now: visit.asked ?? card?.item, way });
+  byId("replay").hidden = way.length < 2 || !map.regions.length;
+  map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. ${plural(beliefs.n_possible, "item")} may still be your favourite. ${beliefs.taste.sentence}`);
+  const found = sums();
+  drawCurve(byId("curve"), found);
+  byId("curve-sum").textContent = reactions.length && found.popular.length > 1 ? `${last(found.ours)} against ${last(found.popular).toFixed(1)}` : "";
   showFacts();
+  compareNow();
+  if (isFinaleDue) showFinale();
+}
+
+/**
+ * The way over the map: what was believed about the categories after each reaction of this browser.
+ * @param {Api.Beliefs} beliefs
+ * @param {number} n
+ */
+function wayWith(beliefs, n) {
+  const kept = JSON.parse(localStorage.getItem(WAY) ?? "{}");
+  const names = beliefs.taste.categories.map((each) => each.category).sort();
+  const isSame = kept.user === visit.user && kept.model === beliefs.model;
+  const steps = isSame ? kept.steps.slice(0, n) : [];
+  const lifts = new Map(beliefs.taste.categories.map((each) => [each.category, Number(each.lift.toFixed(2))]));
+  const order = steps.length && isSame ? kept.names : names;
+  if (n && lifts.size) steps[Math.min(n, steps.length + 1) - 1] = order.map((/** @type {string} */ name) => lifts.get(name) ?? 0);
+  localStorage.setItem(WAY, JSON.stringify({ user: visit.user, model: beliefs.model, names: order, steps }));
+  return steps.map((/** @type {number[]} */ step) => new Map(order.map((/** @type {string} */ name, /** @type {number} */ i) => [name, step[i]])));
+}
+
+function showFinale() {
+  const { beliefs, reactions } = visit;
+  if (!beliefs || document.querySelector("dialog[open]")) return;
+  isFinaleDue = false;
+  openFinale({ taste: beliefs.taste, top: beliefs.top, n: reactions.length, hits: hitsOf(), popular: last(sums().popular) });
+}
+
+function compareNow() {
+  const { model, settings } = visit;
+  if (!model) return;
+  const name = settings.policy ?? model.policy.name;
+  compare(visit.user, { name, nu: name === "ucb" ? settings.nu ?? model.policy.nu : undefined });
 }
 
 async function loadCatalogue() {
@@ -144,19 +212,24 @@ async function loadCatalogue() {
 
 // What the visit tells.
 visit.addEventListener("begin", () => {
-  byId("visitor").textContent = visit.user;
-  byId("own-id").textContent = visit.user;
+  byId("visitor").textContent = friendlyName(visit.user);
+  for (const id of ["own-id", "own-id-again"]) byId(id).textContent = visit.user;
+  isFinaleDue = false;
   map.reset();
+  if (visit.isNewcomer) showStart();
+  else setStarting(false);
+  showLearned(undefined, 0);
   showCard();
   notice("");
 });
 visit.addEventListener("card", showCard);
 visit.addEventListener("undone", showCard);
+visit.addEventListener("changed", showFacts);
 visit.addEventListener("view", showView);
 on(visit, "reacted", ({ card, evidence, isHit: hit }) => {
   deck.throw(evidence === "skip" ? "down" : hit ? "right" : "left");
   if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} is put aside; it may come back later.`, { ms: 3_000 });
-  showFacts();
+  if (evidence !== "skip" && GOALS.includes(visit.reactions.length)) isFinaleDue = true;
 });
 visit.addEventListener("ready", () => {
   showChoices();
@@ -200,6 +273,13 @@ byId("skip").addEventListener("click", skip);
 byId("undo").addEventListener("click", undo);
 byId("help").addEventListener("click", help);
 byId("why-back").addEventListener("click", () => visit.ask(null));
+byId("replay").addEventListener("click", () => map.replay());
+byId("show-finale").addEventListener("click", showFinale);
+setUpFinale(async () => {
+  await visit.newVisitor();
+  if (!visit.failures) notice("A fresh start: nothing is known about you.", { ms: 4_000 });
+});
+setUpLab(compareNow);
 byId("policy").addEventListener("change", () => {
   visit.choose({ policy: /** @type {VisitSettings["policy"]} */ (byId("policy").value) });
   showControls();
@@ -220,7 +300,7 @@ byId("load-dialog").addEventListener("close", async () => {
   notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length + visit.logged, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
 });
 byId("forget").addEventListener("click", () => {
-  byId("forget-name").textContent = visit.user;
+  byId("forget-name").textContent = friendlyName(visit.user);
   byId("forget-dialog").returnValue = "";
   byId("forget-dialog").showModal();
 });
@@ -229,7 +309,8 @@ byId("forget-dialog").addEventListener("close", async () => {
   const name = visit.user;
   try {
     await visit.forget();
-    notice(`Everything about ${name} is deleted. You are a new visitor.`, { ms: 8_000 });
+    localStorage.removeItem(WAY);
+    notice(`Everything about ${friendlyName(name)} is deleted. You are a new visitor.`, { ms: 8_000 });
   } catch (error) {
     notice(`Nothing was deleted: ${error instanceof Away ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });
   }

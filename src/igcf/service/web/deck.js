@@ -2,7 +2,7 @@
 
 import { cover } from "./cover.js";
 import { el, isStill } from "./dom.js";
-import { chanceText, titleAndYear } from "./values.js";
+import { betWords, titleAndYear } from "./values.js";
 
 const FAR_PX = 90; // a swipe shorter than this falls back
 /** @type {Record<string, [string, string]>} */
@@ -17,9 +17,8 @@ export function badge(reason) {
 
 export class Deck {
   /**
-   * `swiped` is called with "right" or "left".
    * @param {HTMLElement} place
-   * @param {(side: "right" | "left") => void} swiped
+   * @param {(side: "right" | "left" | "up") => void} swiped
    */
   constructor(place, swiped) {
     this.place = place;
@@ -40,10 +39,11 @@ export class Deck {
       el("div", { class: "top" }, badge(card.reason), left > 0 && el("span", { class: "badge" }, `${left} more in this slate`)),
       el("span", { class: "stamp yes", "aria-hidden": "true" }, "YES"),
       el("span", { class: "stamp no", "aria-hidden": "true" }, "NO"),
+      el("span", { class: "stamp later", "aria-hidden": "true" }, "LATER"),
       el("div", { class: "words" },
-        el("h2", { id: "card-title" }, title),
+        el("h2", { id: "card-title", dir: "auto" }, title),
         year && el("p", { class: "year" }, year),
-        card.chance !== undefined && el("p", { class: "chance" }, `${chanceText({ chance: card.chance })} likely to like it`),
+        card.chance !== undefined && el("p", { class: "chance" }, betWords({ chance: card.chance })),
         card.categories?.length ? el("ul", { "aria-label": "Categories" }, card.categories.map((name) => el("li", null, name))) : null));
     this.#followFinger(this.element);
     this.place.append(this.element);
@@ -79,29 +79,32 @@ export class Deck {
 
   /** @param {HTMLElement} card */
   #followFinger(card) {
-    /** @type {number | null} */
+    /** @type {Point | null} */
     let from = null;
-    /** @param {number} x */
-    const move = (x) => {
-      card.style.transform = x ? `translateX(${x}px) rotate(${x / 22}deg)` : "";
-      for (const [name, far] of /** @type {[string, number][]} */ ([[".yes", x], [".no", -x]])) {
+    /** @type {(x: number, y: number) => void} */
+    const move = (x, y) => {
+      card.style.transform = x || y ? `translate(${x}px, ${y}px) rotate(${x / 22}deg)` : "";
+      for (const [name, far] of /** @type {[string, number][]} */ ([[".yes", x], [".no", -x], [".later", Math.abs(x) > -y ? 0 : -y]])) {
         const stamp = /** @type {HTMLElement} */ (card.querySelector(name));
         stamp.style.opacity = String(Math.max(0, Math.min(1, far / FAR_PX)));
       }
     };
+    /** @type {(event: PointerEvent) => Point} */
+    const way = (event) => (from ? [event.clientX - from[0], Math.min(0, event.clientY - from[1])] : [0, 0]);
     card.addEventListener("pointerdown", (event) => {
       if (event.button) return;
-      from = event.clientX;
+      from = [event.clientX, event.clientY];
       card.setPointerCapture(event.pointerId);
     });
-    card.addEventListener("pointermove", (event) => from !== null && move(event.clientX - from));
-    card.addEventListener("pointercancel", () => { from = null; move(0); });
+    card.addEventListener("pointermove", (event) => from && move(...way(event)));
+    card.addEventListener("pointercancel", () => { from = null; move(0, 0); });
     card.addEventListener("pointerup", (event) => {
-      if (from === null) return;
-      const x = event.clientX - from;
+      if (!from) return;
+      const [x, y] = way(event);
       from = null;
-      if (Math.abs(x) < FAR_PX) move(0);
-      else this.swiped(x > 0 ? "right" : "left");
+      if (Math.abs(x) >= FAR_PX) this.swiped(x > 0 ? "right" : "left");
+      else if (-y >= FAR_PX) this.swiped("up");
+      else move(0, 0);
     });
   }
 }

@@ -68,8 +68,7 @@ function route(path, method, operation) {
   const answer = operation.responses?.["200"]?.content?.["application/json"]?.schema;
   const parameters = operation.parameters ?? [];
   return el("details", { id: operation.operationId },
-    el("summary", null, el("code", { class: "method" }, method.toUpperCase()), el("code", null, path), " ", el("span", { class: "muted" }, operation.summary)),
-    el("p", null, operation.description),
+    el("summary", null, el("code", { class: "method" }, method.toUpperCase()), el("code", null, path), " ", el("span", { class: "muted" }, operation.description ?? operation.summary)),
     parameters.length > 0 && table(["parameter", "in", "type", ""], parameters.map((/** @type {Json} */ each) => [
       el("code", null, each.name), each.in, typeOf(each.schema ?? {}), each.description ?? ""])),
     body && el("p", null, "Body: ", typeOf(body)),

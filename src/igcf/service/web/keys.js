@@ -11,7 +11,7 @@ export function setUpKeys(actions) {
   box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || document.querySelector("dialog[open]")) return;
-    if (event.target instanceof Element && event.target.closest("input, select, textarea")) return;
+    if (event.target instanceof Element && event.target.closest("input, select, textarea, .regions")) return;
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action || (!box.checked && event.key !== "?")) return;
     event.preventDefault();

@@ -1,254 +1,314 @@
-// The catalogue in its two principal directions, and the belief about the visitor as an ellipse on it.
+// The map: named regions of the catalogue, what may still be among the best, and the visitor's way so far.
 
-import { hueOf } from "./cover.js";
-import { colour, isStill } from "./dom.js";
+import { colour, el, isStill } from "./dom.js";
+import { layOut, seeds, standing } from "./regions.js";
+import { plural, titleAndYear } from "./values.js";
 
 const MOVE_MS = 350;
-/** @type {MapEllipse} */
-const START = { mean: [0, 0], cov: [[1, 0], [0, 1]] };
-/** @type {Box} */
-const CIRCLE = [-1.15, 1.15, -1.15, 1.15];
-const NEAR_PX = 14;
+const STEP_MS = 260;
+const NEAR_PX = 12;
+const HALO_PX = 9;
+/** @type {Record<string, string>} */
+const SIGNS = { liked: "♥ ", less: "✕ ", unsure: "" };
 
-/**
- * Half axes and direction of the ellipse of a 2 x 2 covariance.
- * @param {MapEllipse["cov"]} cov
- * @returns {[number, number, number]}
- */
-export function axesOf([[a, b], [, d]]) {
-  const middle = (a + d) / 2;
-  const spread = Math.hypot((a - d) / 2, b);
-  return [Math.sqrt(Math.max(middle + spread, 0)), Math.sqrt(Math.max(middle - spread, 0)), Math.atan2(2 * b, a - d) / 2];
-}
-
-/**
- * How much of the population's area an ellipse still covers; the population's is 1.
- * @param {MapEllipse["cov"]} cov
- */
-export const areaOf = (cov) => axesOf(cov)[0] * axesOf(cov)[1];
-
-/** @type {(from: any, to: any, share: number) => any} */
-const blend = (from, to, share) => (Array.isArray(from) ? from.map((each, i) => blend(each, to[i], share)) : from + (to - from) * share);
-
-/** @type {(a: Box, b: Box) => Box} */
-const union = (a, b) => /** @type {Box} */ (a.map((end, i) => (i % 2 ? Math.max(end, b[i]) : Math.min(end, b[i]))));
+/** @type {(from: Point, to: Point, share: number) => Point} */
+const blend = (from, to, share) => [from[0] + (to[0] - from[0]) * share, from[1] + (to[1] - from[1]) * share];
 
 export class CatalogueMap {
-  width = 0;
-  height = 0;
-  scale = 1;
   /** @type {Api.CatalogueItem[]} */
   items = [];
-  /** @type {number[]} */
-  hues = [];
-  /** @type {Map<string, Api.CatalogueItem>} */
+  /** @type {Region[]} */
+  regions = [];
+  /** @type {Map<string, Point>} */
   place = new Map();
   /** @type {Map<string, Mark>} */
   marks = new Map();
-  reach = CIRCLE;
+  /** @type {Set<string>} */
+  possible = new Set();
+  /** @type {Map<string, Api.CategoryTold>} */
+  told = new Map();
+  /** @type {Map<string, number>[]} */
+  way = [];
   /** @type {string | undefined} */
   now = undefined;
-  shown = START;
-  target = START;
-  trail = [START.mean];
-  view = CIRCLE;
+  /** @type {Point} */
+  you = [0, 0];
+  size = "";
+  moving = 0;
 
-  /** @param {HTMLElement} place */
-  constructor(place) {
+  /**
+   * @param {HTMLElement} place
+   * @param {HTMLElement} tip
+   * @param {(item: string) => void} ask
+   */
+  constructor(place, tip, ask) {
     this.canvas = /** @type {HTMLCanvasElement} */ (place.querySelector("canvas"));
-    this.tip = /** @type {HTMLElement} */ (place.querySelector(".tip"));
-    this.reset();
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
-    this.canvas.addEventListener("pointermove", (event) => this.#point(event));
-    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    this.labels = /** @type {HTMLElement} */ (place.querySelector(".regions"));
+    this.tip = tip;
+    new ResizeObserver(() => this.#fit()).observe(this.canvas);
+    place.addEventListener("pointermove", (event) => this.#tell(this.#at(event)));
+    place.addEventListener("pointerleave", () => this.#tell(null));
+    this.canvas.addEventListener("click", (event) => {
+      const found = this.#at(event);
+      this.#tell(found);
+      if (found) ask(found.item);
+    });
+    this.labels.addEventListener("keydown", (event) => this.#rove(event));
   }
 
   reset() {
-    this.shown = this.target = START;
-    this.trail = [START.mean];
-    this.view = this.#viewOf(START);
-    this.draw();
+    this.way = [];
+    this.marks = new Map();
+    this.possible = new Set();
+    this.told = new Map();
+    this.now = undefined;
+    this.#settle();
   }
 
   /** @param {Api.CatalogueItem[]} items */
   setItems(items) {
     this.items = items;
-    this.hues = items.map((item) => hueOf(item.categories));
-    this.place = new Map(items.map((item) => [item.item, item]));
-    /** @param {"x" | "y"} name */
-    const sorted = (name) => items.map((item) => item[name]).sort((a, b) => a - b);
-    /** @type {(numbers: number[]) => Point} */
-    const ends = (numbers) => [numbers[Math.floor(numbers.length * 0.01)], numbers[Math.floor(numbers.length * 0.99)]];
-    this.reach = items.length ? union(CIRCLE, [...ends(sorted("x")), ...ends(sorted("y"))]) : CIRCLE;
-    this.view = this.#viewOf(this.target);
-    this.draw();
+    this.size = "";
+    this.#fit();
   }
 
   /**
-   * `marks`: item -> "liked" | "disliked" | "skipped"; `now`: the item on the stage.
-   * @param {MapEllipse} belief
-   * @param {Map<string, Mark>} marks
-   * @param {string} [now]
+   * @param {{ told: Api.CategoryTold[], possible: string[], marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
    */
-  setBelief(belief, marks, now) {
+  setView({ told, possible, marks, now, way }) {
+    this.told = new Map(told.map((each) => [each.category, each]));
+    this.possible = new Set(possible);
     this.marks = marks;
     this.now = now;
-    const from = this.shown, fromView = this.view, toView = this.#viewOf(belief), began = performance.now();
-    if (JSON.stringify(belief) === JSON.stringify(this.target)) return this.draw();
-    this.target = belief;
-    this.trail.push(belief.mean);
+    this.way = way;
+    this.#drawLabels();
+    this.#move([this.you, this.#standing()], MOVE_MS);
+  }
+
+  /** Walk the way so far once more. */
+  replay() {
+    this.#move([...this.way.map((lifts) => standing(this.regions, lifts)), this.#standing()], STEP_MS);
+  }
+
+  /**
+   * @param {Point[]} points
+   * @param {number} ms for each step
+   */
+  #move(points, ms) {
+    const mine = ++this.moving, began = performance.now();
     /** @param {number} time */
     const step = (time) => {
-      if (this.target !== belief) return;
-      const share = isStill() ? 1 : Math.min(1, Math.max(0, (time - began) / MOVE_MS));
-      const eased = 1 - (1 - share) ** 3;
-      this.shown = { mean: blend(from.mean, belief.mean, eased), cov: blend(from.cov, belief.cov, eased) };
-      this.view = blend(fromView, toView, eased);
+      if (mine !== this.moving) return;
+      const far = Math.max(0, time - began) / ms, i = Math.min(Math.floor(far), points.length - 2);
+      const isThere = isStill() && ms === MOVE_MS || far >= points.length - 1;
+      const share = isThere ? 1 : isStill() ? 0 : far - i;
+      this.you = isThere || points.length < 2 ? points[points.length - 1] : blend(points[i], points[i + 1], 1 - (1 - share) ** 2);
       this.draw();
-      if (share < 1) requestAnimationFrame(step);
+      if (!isThere && points.length > 1) requestAnimationFrame(step);
     };
     step(began);
   }
 
-  /**
-   * What must be seen: the items, everybody, and the belief wherever it has gone.
-   * @param {MapEllipse} belief
-   * @returns {Box}
-   */
-  #viewOf({ mean: [x, y], cov: [[a], [, d]] }) {
-    const wide = 2.1 * Math.sqrt(a), high = 2.1 * Math.sqrt(d);
-    return union(this.reach, [x - wide, x + wide, y - high, y + high]);
+  #standing() {
+    return standing(this.regions, new Map([...this.told].map(([name, { lift }]) => [name, lift])));
+  }
+
+  #settle() {
+    this.moving += 1;
+    this.you = this.#standing();
+    this.#drawLabels();
+    this.draw();
+  }
+
+  #fit() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const size = `${width} ${height}`;
+    if (!width || size === this.size) return this.draw();
+    this.size = size;
+    this.regions = layOut(this.items, width, height);
+    this.place = new Map(this.regions.flatMap(seeds));
+    if (!this.regions.length) this.#scatter(width, height);
+    this.#settle();
   }
 
   /**
-   * @param {number} x
-   * @param {number} y
-   * @returns {Point}
+   * Without categories, items lie where their two principal directions put them.
+   * @param {number} width
+   * @param {number} height
    */
-  #at(x, y) {
-    const [left, right, bottom, top] = this.view;
-    return [this.width / 2 + (x - (left + right) / 2) * this.scale, this.height / 2 - (y - (bottom + top) / 2) * this.scale];
+  #scatter(width, height) {
+    const reach = Math.max(...this.items.map((item) => Math.max(Math.abs(item.x), Math.abs(item.y))), 1);
+    const scale = (0.47 * Math.min(width, height)) / Math.min(reach, 4);
+    for (const { item, x, y } of this.items) this.place.set(item, [width / 2 + x * scale, height / 2 - y * scale]);
+  }
+
+  #drawLabels() {
+    const focused = document.activeElement;
+    const old = new Map(/** @type {HTMLElement[]} */ ([...this.labels.children]).map((label) => [label.dataset.name, label]));
+    this.labels.replaceChildren(...this.regions.map((region, i) => {
+      const { name, x, y, r } = region, told = this.told.get(name);
+      const label = old.get(name) ?? el("button", { type: "button", class: "region", "data-name": name, dir: "auto" });
+      label.className = `region ${told?.standing ?? "unsure"}`;
+      label.textContent = `${SIGNS[told?.standing ?? "unsure"]}${name}`;
+      label.setAttribute("aria-label", this.#wordsOf(region));
+      label.tabIndex = i ? -1 : 0;
+      label.onfocus = label.onpointerenter = label.onclick = () => { this.tip.textContent = this.#wordsOf(region); };
+      Object.assign(label.style, { left: `${x}px`, top: `${y - 0.66 * r}px`, maxWidth: `${Math.max(96, 2 * r + 14)}px` });
+      return label;
+    }));
+    if (focused instanceof HTMLElement && this.labels.contains(focused)) focused.focus();
+  }
+
+  /** @param {Region} region */
+  #wordsOf({ name, items }) {
+    const told = this.told.get(name);
+    const open = items.filter((each) => this.possible.has(each.item)).length;
+    const said = told && told.hits + told.misses ? ` You liked ${told.hits} of ${plural(told.hits + told.misses, "card")}.` : "";
+    const stands = { liked: "liked more than others", less: "liked less than others", unsure: "not sure yet" }[told?.standing ?? "unsure"];
+    return `${name}: ${stands}. ${open} of ${plural(items.length, "item")} may still be your favourite.${said}`;
+  }
+
+  /** @param {KeyboardEvent} event */
+  #rove(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    const labels = /** @type {HTMLElement[]} */ ([...this.labels.children]);
+    const at = labels.indexOf(/** @type {HTMLElement} */ (event.target));
+    const next = labels[(at + step + labels.length) % labels.length];
+    for (const label of labels) label.tabIndex = label === next ? 0 : -1;
+    next.focus();
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   draw() {
     const { canvas } = this, ratio = devicePixelRatio || 1;
-    this.width = canvas.clientWidth;
-    this.height = canvas.clientHeight;
-    if (!this.width) return;
-    canvas.width = this.width * ratio;
-    canvas.height = this.height * ratio;
-    const [left, right, bottom, top] = this.view;
-    this.scale = 0.95 * Math.min(this.width / (right - left), this.height / (top - bottom));
+    const { clientWidth: width, clientHeight: height } = canvas;
+    if (!width) return;
+    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
+    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
     const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    this.#drawRegions(pen);
     this.#drawItems(pen);
-    this.#drawBelief(pen);
     this.#drawMarks(pen);
+    if (this.regions.length) this.#drawYou(pen);
+  }
+
+  /** @param {CanvasRenderingContext2D} pen */
+  #drawRegions(pen) {
+    const fills = { liked: colour("--more"), less: colour("--fewer"), unsure: colour("--edge") };
+    for (const { name, x, y, r } of this.regions) {
+      const stands = this.told.get(name)?.standing ?? "unsure";
+      pen.beginPath();
+      pen.arc(x, y, r, 0, 7);
+      pen.fillStyle = pen.strokeStyle = fills[stands];
+      pen.globalAlpha = stands === "unsure" ? 0.1 : 0.2;
+      pen.fill();
+      pen.globalAlpha = stands === "unsure" ? 0.45 : 0.95;
+      pen.setLineDash(stands === "less" ? [5, 4] : []);
+      pen.lineWidth = stands === "unsure" ? 1 : 2;
+      pen.stroke();
+    }
+    pen.setLineDash([]);
+    pen.globalAlpha = 1;
   }
 
   /** @param {CanvasRenderingContext2D} pen */
   #drawItems(pen) {
-    const isDark = colour("--paper") === "rgb(19, 17, 28)";
-    const size = this.items.length > 1500 ? 1.5 : 2.1;
-    pen.globalAlpha = isDark ? 0.6 : 0.5;
-    this.items.forEach((item, i) => {
-      const [x, y] = this.#at(item.x, item.y);
-      pen.fillStyle = `hsl(${this.hues[i]} 55% ${isDark ? 66 : 48}%)`;
-      pen.beginPath();
-      pen.arc(x, y, size, 0, 7);
-      pen.fill();
-    });
-    pen.globalAlpha = 1;
-  }
-
-  /** @param {CanvasRenderingContext2D} pen */
-  #drawBelief(pen) {
     const accent = colour("--accent"), muted = colour("--muted");
-    this.#ellipse(pen, START, 1);
-    pen.setLineDash([4, 4]);
-    pen.strokeStyle = muted;
-    pen.lineWidth = 1.2;
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.fillStyle = muted;
-    pen.font = `12px ${getComputedStyle(this.canvas).fontFamily}`;
-    const [x, y] = this.#at(0, -1);
-    pen.lineWidth = 3;
-    pen.strokeStyle = colour("--panel");
-    pen.strokeText("everybody", x - 28, y + 14);
-    pen.fillText("everybody", x - 28, y + 14);
-    pen.strokeStyle = pen.fillStyle = accent;
-    pen.globalAlpha = 0.5;
-    pen.beginPath();
-    for (const point of this.trail) pen.lineTo(...this.#at(...point));
-    pen.stroke();
-    for (const [stds, alpha] of [[2, 0.1], [1, 0.22]]) {
-      this.#ellipse(pen, this.shown, stds);
-      pen.globalAlpha = alpha;
-      pen.fill();
-      pen.globalAlpha = stds === 1 ? 1 : 0.45;
-      pen.lineWidth = stds === 1 ? 2.2 : 1;
-      pen.stroke();
+    pen.beginPath(); // one path, so that what is likely is one area
+    for (const item of this.possible) {
+      const at = this.place.get(item);
+      if (at) { pen.moveTo(at[0] + HALO_PX, at[1]); pen.arc(at[0], at[1], HALO_PX, 0, 7); }
+    }
+    pen.fillStyle = accent;
+    pen.globalAlpha = 0.1;
+    pen.fill();
+    const size = this.items.length > 1500 ? 1.1 : 1.7;
+    for (const [item, [x, y]] of this.place) {
+      const isPossible = this.possible.has(item);
+      pen.fillStyle = isPossible ? accent : muted;
+      pen.globalAlpha = isPossible ? 0.9 : 0.45;
+      pen.fillRect(x - size, y - size, 2 * size, 2 * size);
     }
     pen.globalAlpha = 1;
-    pen.beginPath();
-    pen.arc(...this.#at(...this.shown.mean), 3.5, 0, 7);
-    pen.fill();
-  }
-
-  /**
-   * @param {CanvasRenderingContext2D} pen
-   * @param {MapEllipse} belief
-   * @param {number} stds
-   */
-  #ellipse(pen, { mean, cov }, stds) {
-    const [long, short, angle] = axesOf(cov);
-    pen.beginPath();
-    pen.ellipse(...this.#at(...mean), Math.max(long * stds * this.scale, 1), Math.max(short * stds * this.scale, 1), -angle, 0, 7);
   }
 
   /** @param {CanvasRenderingContext2D} pen */
   #drawMarks(pen) {
-    const good = colour("--good"), bad = colour("--bad"), now = colour("--learn"), paper = colour("--panel");
-    pen.strokeStyle = paper;
+    const more = colour("--more"), fewer = colour("--fewer"), now = colour("--learn");
+    pen.strokeStyle = colour("--panel");
     pen.lineWidth = 1.5;
     /** @type {(item: string, fill: string, path: (x: number, y: number) => void) => void} */
     const shape = (item, fill, path) => {
-      const found = this.place.get(item);
-      if (!found) return;
+      const at = this.place.get(item);
+      if (!at) return;
       pen.fillStyle = fill;
       pen.beginPath();
-      path(...this.#at(found.x, found.y));
+      path(...at);
       pen.fill();
       pen.stroke();
     };
     for (const [item, mark] of this.marks) {
-      if (mark === "liked") shape(item, good, (x, y) => pen.arc(x, y, 5, 0, 7));
-      else if (mark === "disliked") shape(item, bad, (x, y) => pen.rect(x - 4, y - 4, 8, 8));
+      if (mark === "liked") shape(item, more, (x, y) => pen.arc(x, y, 5, 0, 7));
+      else if (mark === "disliked") shape(item, fewer, (x, y) => pen.rect(x - 4, y - 4, 8, 8));
     }
-    if (this.now) {
-      shape(this.now, now, (x, y) => { pen.moveTo(x, y - 8); pen.lineTo(x + 8, y); pen.lineTo(x, y + 8); pen.lineTo(x - 8, y); pen.closePath(); });
-    }
+    if (this.now) shape(this.now, now, (x, y) => { pen.moveTo(x, y - 8); pen.lineTo(x + 8, y); pen.lineTo(x, y + 8); pen.lineTo(x - 8, y); pen.closePath(); });
   }
 
-  /** @param {PointerEvent} event */
-  #point(event) {
+  /** @param {CanvasRenderingContext2D} pen */
+  #drawYou(pen) {
+    const ink = colour("--ink"), paper = colour("--panel");
+    pen.strokeStyle = ink;
+    pen.globalAlpha = 0.55;
+    pen.lineWidth = 1.6;
+    pen.beginPath();
+    for (const lifts of this.way) pen.lineTo(...standing(this.regions, lifts));
+    pen.stroke();
+    pen.globalAlpha = 1;
+    const [x, y] = this.you;
+    pen.fillStyle = paper;
+    pen.lineWidth = 3;
+    pen.beginPath();
+    pen.arc(x, y, 8, 0, 7);
+    pen.fill();
+    pen.stroke();
+    pen.fillStyle = ink;
+    pen.beginPath();
+    pen.arc(x, y, 3, 0, 7);
+    pen.fill();
+    pen.font = `700 12px ${getComputedStyle(this.canvas).fontFamily}`;
+    pen.strokeStyle = paper;
+    pen.strokeText("you", x + 12, y + 4);
+    pen.fillText("you", x + 12, y + 4);
+  }
+
+  /**
+   * The item under a pointer.
+   * @param {MouseEvent} event
+   */
+  #at(event) {
     const box = this.canvas.getBoundingClientRect();
     const mx = event.clientX - box.left, my = event.clientY - box.top;
     let best = /** @type {Api.CatalogueItem | null} */ (null), least = NEAR_PX;
     for (const item of this.items) {
-      const [x, y] = this.#at(item.x, item.y);
-      const far = Math.hypot(x - mx, y - my);
+      const at = this.place.get(item.item);
+      const far = at ? Math.hypot(at[0] - mx, at[1] - my) : Infinity;
       if (far < least) {
         best = item;
         least = far;
       }
     }
-    this.tip.hidden = !best;
-    if (!best) return;
-    this.tip.textContent = best.title ?? best.item;
-    const [x, y] = this.#at(best.x, best.y);
-    this.tip.style.left = `${Math.min(Math.max(x, 70), this.width - 70)}px`;
-    this.tip.style.top = `${Math.max(y, 30)}px`;
+    return best;
+  }
+
+  /** @param {Api.CatalogueItem | null} item */
+  #tell(item) {
+    if (!item) return;
+    const mark = this.marks.get(item.item);
+    const words = mark === "liked" ? ", which you liked" : mark === "disliked" ? ", which you passed on" : this.possible.has(item.item) ? ", may still be your favourite" : "";
+    this.tip.textContent = `${titleAndYear(item)[0]} (${item.categories.join(", ") || "no category"})${words}`;
   }
 }

@@ -3,9 +3,11 @@
 import { cover } from "./cover.js";
 import { badge } from "./deck.js";
 import { el, svg } from "./dom.js";
-import { chanceText, choiceOf, isHit, plural, rewardText, sureness, titleAndYear } from "./values.js";
+import { chanceText, chanceWords, choiceOf, isHit, listed, plural, rangeText, rewardText, sureness, titleAndYear } from "./values.js";
 
 const REASONS_SHOWN = 4;
+const NAMED = 2; // items that a reason in words names
+const WORTH_NAMING = 0.12; // of the largest part
 
 /**
  * The top items; rows are kept and changed in place, so that bars move and the keyboard's focus stays.
@@ -24,10 +26,11 @@ export function drawBets(list, top, asked, ask) {
     const [title, year] = titleAndYear(bet);
     const [name, gauge, value] = /** @type {Iterable<HTMLElement>} */ (button.children);
     name.textContent = title;
+    name.dir = "auto";
     name.title = year ? `${title} (${year})` : title;
     setGauge(gauge, bet);
     value.textContent = chanceText(bet);
-    value.title = sureness(bet);
+    value.title = `${sureness(bet)}: ${rangeText(bet)}`;
   });
 }
 
@@ -56,8 +59,8 @@ function setGauge(gauge, { chance, low, high }) {
 }
 
 /**
- * Why an item is expected to please: the population, plus what each past reaction adds; it sums to what is ranked by. What comes
- * from a reaction that was no success is never shown as praise, even where it adds.
+ * Why an item is expected to please, in words; the exact numbers on demand. What comes from a reaction that was no success is
+ * never shown as praise, even where it adds.
  * @param {HTMLElement} place
  * @param {Api.Explained} why
  * @param {Card | null} card
@@ -65,6 +68,48 @@ function setGauge(gauge, { chance, low, high }) {
  */
 export function drawWhy(place, why, card, reward) {
   const isCard = card?.item === why.item;
+  const isOpen = place.querySelector("details")?.open ?? false;
+  place.replaceChildren(
+    about(why, isCard ? card : null),
+    el("ul", { class: "reasons" }, reasonsOf(why, isCard ? card : null, reward).map(([sign, words]) => el("li", { class: sign }, words))),
+    el("details", { open: isOpen }, el("summary", null, "Exact numbers"), numbersOf(why, reward)));
+}
+
+/**
+ * Reasons in words, grouped: what speaks for the item and what speaks against it.
+ * @param {Api.Explained} why
+ * @param {Card | null} card
+ * @param {Api.RewardInfo} reward
+ * @returns {[string, string][]}
+ */
+export function reasonsOf(why, card, reward) {
+  const largest = Math.max(Math.abs(why.prior), ...why.contributions.map((part) => Math.abs(part.amount)), 1e-9);
+  /** @type {(is: (part: Api.ContributionPart, hit: boolean) => boolean) => string} */
+  const named = (is) => {
+    const parts = why.contributions.filter((part) => Math.abs(part.amount) > WORTH_NAMING * largest && is(part, isHit(part.value, reward)));
+    const titles = parts.sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount)).slice(0, NAMED).map((part) => titleAndYear(part)[0]);
+    return listed(titles);
+  };
+  const liked = named((part, hit) => hit && part.amount > 0), unlike = named((part, hit) => !hit && part.amount > 0);
+  const passed = named((part, hit) => !hit && part.amount < 0), apart = named((part, hit) => hit && part.amount < 0);
+  /** @type {[string, string][]} */
+  const reasons = [];
+  if (liked) reasons.push(["plus", `because you liked ${liked}`]);
+  if (unlike) reasons.push(["base", `it is unlike ${unlike}, which you passed on`]);
+  if (passed) reasons.push(["minus", `although you passed on ${passed}`]);
+  if (apart) reasons.push(["minus", `although it is not much like ${apart}, which you liked`]);
+  if (card?.popularity_rank && card.popularity_rank <= 50) reasons.push(["base", "many people like it"]);
+  if (why.absence && Math.abs(why.absence) > WORTH_NAMING * largest) reasons.push(["base", "and because of what your log does not contain"]);
+  if (!reasons.length) reasons.push(["base", why.contributions.length ? "your reactions say little about it: this is what people in general think of it" : "this is what people in general think of it"]);
+  return reasons;
+}
+
+/**
+ * Where the expectation comes from: the population, plus what each past reaction adds; the parts sum to what is ranked by.
+ * @param {Api.Explained} why
+ * @param {Api.RewardInfo} reward
+ */
+function numbersOf(why, reward) {
   const parts = [...why.contributions].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
   const rest = parts.slice(REASONS_SHOWN);
   /** @type {[string, number, string?][]} */
@@ -76,8 +121,8 @@ export function drawWhy(place, why, card, reward) {
   if (rest.length) rows.push([plural(rest.length, "more reaction"), rest.reduce((sum, part) => sum + part.amount, 0), "base"]);
   if (why.absence) rows.push(["What your log does not contain", why.absence, "base"]);
   const widest = Math.max(...rows.map(([, amount]) => Math.abs(amount)), 1e-9);
-  place.replaceChildren(
-    el("div", { class: "about" }, isCard ? badge(card?.reason) : null, el("span", null, reasonText(why, isCard ? card : null))),
+  return [
+    el("p", { class: "small muted" }, `${chanceText(why)} likely to be a hit, if you see it; ${rangeText(why)}.`),
     el("table", { "aria-label": `Where the expectation for ${why.title ?? why.item} comes from` },
       el("tbody", null,
         rows.map(([name, amount, kind]) => el("tr", null,
@@ -85,7 +130,8 @@ export function drawWhy(place, why, card, reward) {
           el("td", null, push(amount / widest, kind)),
           el("td", { class: "number" }, rewardText(amount, reward, { sign: true })))),
         el("tr", { class: "sum" }, el("th", { scope: "row", title: "The expectation by which items are ranked; the chance above is its part for you, if you see it" }, "Ranked by"), el("td"),
-          el("td", { class: "number" }, rewardText(why.mean, reward))))));
+          el("td", { class: "number" }, rewardText(why.mean, reward))))),
+  ];
 }
 
 /**
@@ -96,19 +142,18 @@ export function drawWhy(place, why, card, reward) {
 export function drawReason(place, card) {
   const { chance, low, high } = card;
   const isTold = chance !== undefined && low !== undefined && high !== undefined;
-  place.replaceChildren(el("div", { class: "about" }, badge(card.reason), el("span", null, isTold ? reasonText({ ...card, chance, low, high }, card) : "")));
+  place.replaceChildren(isTold ? about({ ...card, chance, low, high }, card) : el("p", { class: "about" }, badge(card.reason)));
 }
 
 /**
  * @param {Chance & { item: string, title?: string | null }} why
  * @param {Card | null} card
  */
-function reasonText(why, card) {
-  const expected = `${chanceText(why)} likely to like it (${sureness(why)})`;
-  if (!card) return `${why.title ?? why.item}: you are ${expected}.`;
-  if (card.reason === "learn") return `Only number ${card.mean_rank} by expectation: you are ${expected}, and your answer teaches it most.`;
-  if (card.reason === "please") return `One of its best guesses: you are ${expected}.`;
-  return `You are ${expected}.`;
+function about(why, card) {
+  const words = `${chanceWords(why)}, ${sureness(why)}`;
+  const which = card ? null : el("b", { dir: "auto" }, titleAndYear(why)[0]);
+  const learn = card?.reason === "learn" ? ` Only number ${card.mean_rank} by expectation; it could turn out better than that.` : "";
+  return el("div", { class: "about" }, card ? badge(card.reason) : null, which, which && ": ", el("span", null, `${words}.${learn}`));
 }
 
 /**
@@ -155,7 +200,7 @@ export function curves(rounds, popular, reward) {
  * @param {{ ours: number[], popular: number[] }} sums
  */
 export function drawCurve(place, { ours, popular }) {
-  const W = 480, H = 246, left = 26, bottom = 24, top = 12, right = 14;
+  const W = Math.max(280, place.clientWidth || 480), H = Math.max(150, place.clientHeight || 246), left = 26, bottom = 24, top = 12, right = 14;
   const rounds = Math.max(10, ours.length - 1), most = Math.max(4, last(ours), last(popular));
   /** @param {number} round */
   const x = (round) => left + (round / rounds) * (W - left - right);
@@ -179,24 +224,40 @@ export function drawCurve(place, { ours, popular }) {
 }
 
 /**
- * The past reactions, newest first.
+ * The past reactions, newest first; each can be opened.
  * @param {HTMLElement} list
  * @param {Round[]} rounds
  * @param {Api.RewardInfo} reward
  * @param {(item: string) => string[] | undefined} categoriesOf
  * @param {(event_id: string) => boolean} isWaiting
+ * @param {(round: Round) => void} open
  */
-export function drawPast(list, rounds, reward, categoriesOf, isWaiting) {
+export function drawPast(list, rounds, reward, categoriesOf, isWaiting, open) {
+  const drawn = new Map(/** @type {HTMLElement[]} */ ([...list.children]).map((row) => [row.dataset.key, row]));
   list.replaceChildren(...rounds.slice(-40).reverse().map((round) => {
-    const isAside = round.evidence === "skip", isSilent = round.value === null && !reward.implicit;
-    const choice = choiceOf(round.value, reward);
-    const hit = isAside || isSilent ? "" : isHit(round.value, reward) ? "good" : "bad";
-    const done = isAside ? "put aside" : isSilent ? "no reaction" : choice.label.toLowerCase();
+    const { kind, done, mark } = saidOf(round, reward);
     const state = isWaiting(round.event_id) ? "waiting" : "";
-    const words = `${round.title ?? round.item}: ${done}${state ? ", waiting to be sent" : ""}`;
-    return el("li", { class: `${hit} ${state}`, title: words },
-      cover(round.item, round.categories ?? categoriesOf(round.item)),
-      el("span", { "aria-hidden": "true" }, isAside || isSilent ? "–" : choice.mark),
-      el("b", { class: "visually-hidden" }, words));
+    const words = `${titleAndYear(round)[0]}: ${done}${state ? ", waiting to be sent" : ""}`;
+    const key = JSON.stringify([round.event_id, words, kind]);
+    return drawn.get(key) ?? el("li", { class: `${kind} ${state}`, title: words, "data-key": key },
+      el("button", { type: "button", onclick: () => open(round) },
+        cover(round.item, round.categories ?? categoriesOf(round.item)),
+        el("span", { "aria-hidden": "true" }, mark),
+        el("b", { class: "visually-hidden" }, words)));
   }));
+}
+
+/**
+ * What was said in a round: its kind, in words, and as a mark.
+ * @param {Round} round
+ * @param {Api.RewardInfo} reward
+ */
+export function saidOf(round, reward) {
+  const isAside = round.evidence === "skip", isSilent = round.value === null && !reward.implicit;
+  const choice = choiceOf(round.value, reward);
+  return {
+    kind: isAside || isSilent ? "" : isHit(round.value, reward) ? "good" : "bad",
+    done: isAside ? "put aside" : isSilent ? "no reaction" : choice.label.toLowerCase(),
+    mark: isAside || isSilent ? "–" : choice.mark,
+  };
 }

@@ -60,19 +60,47 @@ export function choiceOf(value, reward) {
   return choices.reduce((best, each) => (far(each) < far(best) ? each : best), choices[0]);
 }
 
-/** @param {{ chance: number }} about */
-export const chanceText = ({ chance }) => `${percent(chance)}\u00a0%`;
 /** @param {number} share */
 const percent = (share) => Math.round(100 * Math.min(1, Math.max(0, share)));
+
+/**
+ * A chance as a number; nothing is certain.
+ * @param {{ chance: number }} about
+ */
+export function chanceText({ chance }) {
+  const n = percent(chance);
+  return n < 3 ? "under 3\u00a0%" : n > 97 ? "over 97\u00a0%" : `${n}\u00a0%`;
+}
+
+/**
+ * A chance in words.
+ * @param {{ chance: number }} about
+ */
+export function chanceWords({ chance }) {
+  const words = /** @type {[number, string][]} */ ([[0.85, "Very likely a hit"], [0.65, "Likely a hit"], [0.45, "An even bet"], [0.25, "A long shot"], [-1, "Unlikely to be a hit"]]);
+  return words.find(([least]) => chance >= least)?.[1] ?? "";
+}
+
+/** @param {{ chance: number }} about */
+export const betWords = (about) => `${chanceWords(about)} · ${chanceText(about)}`;
 
 /**
  * How sure a chance is, in words.
  * @param {Chance} about
  */
-export function sureness({ low, high }) {
-  const how = high - low < 0.15 ? "quite sure" : high - low < 0.4 ? "fairly sure" : "not sure yet";
-  return `${how}: ${percent(low)} to ${percent(high)}\u00a0%`;
-}
+export const sureness = ({ low, high }) => (high - low < 0.15 ? "quite sure" : high - low < 0.4 ? "fairly sure" : "not sure yet");
+
+/**
+ * Where a chance lies, for those who want the numbers.
+ * @param {Chance} about
+ */
+export const rangeText = ({ low, high }) => `80\u00a0% sure that it lies between ${percent(low)} and ${percent(high)}\u00a0%`;
+
+/**
+ * "A", "A and B", "A, B and C".
+ * @param {string[]} words
+ */
+export const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);
 
 /** @type {(value: number | null, reward: Api.RewardInfo) => boolean} */
 export const isHit = (value, reward) => value !== null && value >= reward.threshold;

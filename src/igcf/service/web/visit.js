@@ -2,16 +2,16 @@
 
 import { Away, api } from "./api.js";
 import { Outbox } from "./outbox.js";
-import { isHit, randomName } from "./values.js";
-import { wait } from "./dom.js";
+import { isHit, offer, randomName } from "./values.js";
 
+const VISITOR = "visitor-";
 const USER = "igcf.user";
 const SETTINGS = "igcf.settings";
 const CARD = "igcf.card";
-const RESERVE = 8; // cards kept for the moment when the server is slow or away
-const PATIENCE_MS = 200; // how long the next card may wait for the newest answer before one of the reserve is shown
+const BEGUN = "igcf.begun";
+const RESERVE = 20; // cards kept for the moment when the server is slow or away
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
-const TOP = 7;
+const TOP = 10;
 const LONGEST_BASELINE = 500;
 
 export class Visit extends EventTarget {
@@ -24,6 +24,7 @@ export class Visit extends EventTarget {
   failures = 0;
   turn = 0;
   look = 0;
+  refills = 0;
   timer = 0;
   /** @type {Round[]} */
   rounds = [];
@@ -34,21 +35,29 @@ export class Visit extends EventTarget {
   reserve = [];
   /** @type {Card | null} */
   card = null;
+  /** @type {Ahead | null} */
+  ahead = null; // the card that comes next after each outcome of the one on the stage
   /** @type {Api.Beliefs | null} */
   beliefs = null;
   /** @type {Api.Explained | null} */
   why = null;
   /** @type {string | null} */
   asked = null;
-  isTurning = false;
   isEmpty = false;
   isKnown = false;
 
   constructor() {
     super();
+    const named = new URLSearchParams(location.search).get("user");
+    if (named) this.#become(named);
+    else if (!this.user) this.#become(randomName(VISITOR));
     this.#reset();
-    if (!this.user) this.#become(randomName("visitor-"));
     addEventListener("online", () => this.retry());
+  }
+
+  /** Whether this is somebody new who has not been offered a choice of favourites yet. */
+  get isNewcomer() {
+    return this.user.startsWith(VISITOR) && localStorage.getItem(BEGUN) !== this.user && !this.rounds.length;
   }
 
   /** The rounds that say something: a skip does not. */
@@ -84,34 +93,67 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * React to the card on the stage; `value` is in the units of the log, null is no reaction. A skip says nothing: not now.
+   * Begin with some favourites, or with none; the first card then knows them.
+   * @param {Api.StartingItem[]} favourites
+   */
+  async begin(favourites) {
+    localStorage.setItem(BEGUN, this.user);
+    if (!favourites.length || !this.model) return;
+    const best = offer(this.model.reward).choices.at(-1);
+    for (const { item, title, categories } of favourites) this.#keep({ item, title, categories }, best?.value ?? null, "shown");
+    this.card = null;
+    this.slate = this.reserve = [];
+    this.#tell("card");
+    if (await this.sync(true)) this.next();
+    await this.refresh();
+  }
+
+  /**
+   * React to the card on the stage; `value` is in the units of the log, null is no reaction. A skip says nothing: not now. The
+   * next card is there at once: the one that was foreseen for this outcome, or one of the reserve.
    * @param {number | null} value
    * @param {"shown" | "skip"} [evidence]
    */
   async react(value, evidence = "shown") {
-    const { card, user } = this;
-    if (!card || this.isTurning || !this.model) return;
-    this.isTurning = true;
+    const { card, model, slate } = this;
+    if (!card || !model) return;
+    const hit = isHit(value, model.reward);
+    this.#keep(card, value, evidence);
+    this.card = null;
+    this.#tell("reacted", { card, evidence, isHit: hit });
+    const isLast = slate.length === 0;
+    const foreseen = evidence !== "skip" && this.settings.slate === 1 && this.ahead?.item === card.item ? this.ahead[hit ? "hit" : "miss"] : null;
+    if (foreseen && !this.#isUsed(foreseen)) this.card = foreseen;
+    this.next();
+    await this.#follow(isLast || foreseen !== null);
+  }
+
+  /**
+   * Send what waits, then fetch what is needed; where more has happened meanwhile, that is left to the newest call.
+   * @param {boolean} isRefill
+   */
+  async #follow(isRefill) {
+    const { user } = this, count = this.rounds.length;
+    if (!(await this.sync(isRefill)) || user !== this.user) return;
+    if (!this.card) this.next(); // nothing was in reserve
+    if (count === this.rounds.length) await this.refresh();
+  }
+
+  /**
+   * @param {Card} card
+   * @param {number | null} value
+   * @param {"shown" | "skip"} evidence
+   */
+  #keep(card, value, evidence) {
     const event_id = randomName("page-", 20);
     const { item, recommendation_id } = card;
-    this.outbox.add({ kind: "react", user, event_id, item, value, evidence, recommendation_id });
+    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id });
     this.rounds.push({ event_id, item, value, evidence, title: card.title, categories: card.categories, card });
-    this.card = null;
-    this.#tell("reacted", { card, evidence, isHit: isHit(value, this.model.reward) });
-    const isLast = this.slate.length === 0;
-    const synced = this.sync(isLast);
-    if (isLast) await Promise.race([synced, wait(PATIENCE_MS)]);
-    this.isTurning = false;
-    if (user !== this.user) return;
-    this.next();
-    if (!(await synced)) return;
-    if (!this.card && !this.isTurning) this.next(); // the answer came late and nothing was in reserve
-    await this.refresh();
   }
 
   /** Take the last reaction back; its card returns to the stage. */
   async undo() {
-    const last = this.isTurning ? undefined : this.rounds.pop();
+    const last = this.rounds.pop();
     if (!last) return;
     this.outbox.undo(this.user, last.event_id);
     if (this.card) this.slate.unshift(this.card);
@@ -122,6 +164,38 @@ export class Visit extends EventTarget {
   }
 
   /**
+   * Change an earlier reaction: the old one is taken back and the new one takes its place.
+   * @param {string} event_id
+   * @param {number | null} value
+   */
+  async change(event_id, value) {
+    const round = this.rounds.find((each) => each.event_id === event_id);
+    if (!round) return;
+    this.outbox.undo(this.user, event_id);
+    Object.assign(round, { event_id: randomName("page-", 20), value, evidence: "shown" });
+    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown" });
+    await this.#recount();
+  }
+
+  /**
+   * Take an earlier reaction back; its item may be shown again.
+   * @param {string} event_id
+   */
+  async remove(event_id) {
+    this.rounds = this.rounds.filter((each) => each.event_id !== event_id);
+    this.outbox.undo(this.user, event_id);
+    await this.#recount();
+  }
+
+  /** The past is another one: the card stays, what comes after it is chosen anew. */
+  async #recount() {
+    this.ahead = null;
+    this.slate = this.reserve = [];
+    this.#tell("changed");
+    await this.#follow(true);
+  }
+
+  /**
    * Choose otherwise from now on; the cards that wait are chosen anew.
    * @param {Partial<VisitSettings>} settings
    */
@@ -129,6 +203,7 @@ export class Visit extends EventTarget {
     Object.assign(this.settings, settings);
     localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
     this.slate = [];
+    this.ahead = null;
     const { card } = this;
     this.card = null; // so that it may be chosen again
     if (!(await this.sync(true))) this.card ??= card;
@@ -147,22 +222,40 @@ export class Visit extends EventTarget {
   }
 
   newVisitor() {
-    return this.load(randomName("visitor-"));
+    return this.load(randomName(VISITOR));
   }
 
   /** Delete everything about this user on the server; fails without a change when the server is away. */
   async forget() {
     await this.outbox.flush();
     await api.forget(this.user);
+    localStorage.removeItem(BEGUN);
     await this.newVisitor();
   }
 
   /** Show the next card. */
   next() {
-    this.card ??= this.slate.shift() ?? this.reserve.shift() ?? null;
+    this.card ??= this.#drawn(this.slate) ?? this.#drawn(this.reserve);
     this.asked = null;
     this.#keepCard();
     this.#tell("card");
+  }
+
+  /**
+   * The first card of a pile that has not been on the stage meanwhile.
+   * @param {Card[]} pile
+   * @returns {Card | null}
+   */
+  #drawn(pile) {
+    for (let card = pile.shift(); card; card = pile.shift()) {
+      if (!this.#isUsed(card)) return card;
+    }
+    return null;
+  }
+
+  /** @param {Card} card */
+  #isUsed(card) {
+    return this.rounds.some((round) => round.item === card.item);
   }
 
   /**
@@ -180,8 +273,9 @@ export class Visit extends EventTarget {
    */
   async sync(isRefill) {
     try {
+      const mine = isRefill ? ++this.refills : 0;
       await this.outbox.flush();
-      if (isRefill) await this.#refill();
+      if (isRefill && mine === this.refills) await this.#refill();
     } catch (error) {
       this.#fail(error);
       return false;
@@ -197,7 +291,7 @@ export class Visit extends EventTarget {
     clearTimeout(this.timer);
     if (!this.model) return this.start();
     if (!(await this.sync(true))) return;
-    if (!this.card && !this.isTurning) this.next();
+    if (!this.card) this.next();
     await this.refresh();
   }
 
@@ -213,6 +307,7 @@ export class Visit extends EventTarget {
       if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
       Object.assign(this, { beliefs, why });
       this.#tell("view");
+      await this.#lookAhead();
     } catch (error) {
       if (look === this.look) this.#fail(error);
     }
@@ -228,11 +323,24 @@ export class Visit extends EventTarget {
     }
   }
 
+  /** Ask which card would come next after each outcome, so that it is there when the reaction comes. */
+  async #lookAhead() {
+    const { card, model, user, settings: { policy, nu, slate } } = this;
+    if (!card || !model || slate !== 1 || this.ahead?.item === card.item) return;
+    const { choices } = offer(model.reward);
+    const outcomes = [choices[0].value, choices[choices.length - 1].value];
+    const found = await api.choices(user, { k: 2, item: card.item, value: outcomes.map((value) => value ?? "none"), policy, nu: policy === "ucb" ? nu : undefined })
+      .catch(() => null); // the reserve serves as well
+    if (!found || this.card !== card || found.model !== model.model) return;
+    const [miss, hit] = found.outcomes.map(({ items }) => items.map((each) => ({ ...each, model: found.model })).find((each) => !this.#isUsed(each)) ?? null);
+    this.ahead = { item: card.item, hit, miss };
+  }
+
   /** Another model serves now: what was chosen by the old one is put away. */
   async #meetModel() {
     this.model = await api.model();
     this.slate = this.reserve = [];
-    this.card = null;
+    this.card = this.ahead = null;
     this.#tell("ready");
     await this.retry();
   }
@@ -240,7 +348,8 @@ export class Visit extends EventTarget {
   async #refill() {
     const turn = ++this.turn;
     const { slate: k, policy, nu } = this.settings;
-    const busy = [...(this.card ? [this.card] : []), ...this.slate].map((card) => card.item);
+    const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and not yet told to the server
+    const busy = [...(this.card && !foreseen ? [this.card] : []), ...this.slate].map((card) => card.item);
     const unsent = this.outbox.waiting(this.user).flatMap((letter) => letter.item ?? []);
     /** @type {Api.RecommendAsk & { k: number }} */
     const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
@@ -258,6 +367,8 @@ export class Visit extends EventTarget {
       }
     }
     if (turn !== this.turn) return; // overtaken by a newer question
+    const same = foreseen && answer?.items.find((card) => card.item === foreseen.item);
+    if (same && this.card === foreseen) Object.assign(foreseen, same, { recommendation_id: answer?.recommendation_id });
     const known = new Set([this.card?.item, ...this.reactions.map((round) => round.item)]);
     /** @type {(cards: Api.RecommendedItem[]) => Card[]} */
     const fresh = (cards) => cards
@@ -297,6 +408,8 @@ export class Visit extends EventTarget {
   #become(user) {
     this.user = user;
     localStorage.setItem(USER, user);
+    const query = user.startsWith(VISITOR) ? "" : `?user=${encodeURIComponent(user)}`;
+    if (location.search !== query) history.replaceState(null, "", location.pathname + query);
   }
 
   #reset() {
@@ -306,8 +419,8 @@ export class Visit extends EventTarget {
     this.logged = 0;
     this.slate = [];
     this.reserve = [];
-    this.card = this.beliefs = this.why = this.asked = null;
-    this.isTurning = this.isEmpty = this.isKnown = false;
+    this.card = this.beliefs = this.why = this.asked = this.ahead = null;
+    this.isEmpty = this.isKnown = false;
   }
 
   /** @returns {Round[]} */

@@ -1,0 +1,187 @@
+"""`igcf items`: the catalogue of a store, which its servers follow within a second."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from igcf.cli.output import console, emit_json
+from igcf.cli.service_options import CONFIG, STORE, store_url
+from igcf.errors import ConfigError, DataError, ModelError, StoreError
+from igcf.item import Item
+from igcf.item_parsing import parse_fields, parse_items
+
+if TYPE_CHECKING:
+    from igcf.service.store.items import ItemStore
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+MODEL = click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    help="Folder of the model whose items are known [default: the one that the store says to serve].",
+)
+
+
+@click.group()
+def items() -> None:
+    """Add, change, retire and list the items of a running service; its servers follow within a second.
+
+    \b
+    Examples:
+      igcf items add new.csv --store igcf.db
+      igcf items update 2571 hidden=true title="The Matrix" --store igcf.db --model model/
+      igcf items retire 2571 318 --store igcf.db --model model/
+      igcf items list --store igcf.db
+    """
+
+
+@items.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--event-id", help="Makes a repetition safe: the same id twice counts once.")
+@MODEL
+@STORE
+@CONFIG
+@JSON
+def add(
+    file: Path, event_id: str | None, model: Path | None, store: str | None, config: Path | None, as_json: bool
+) -> None:
+    """Add the items of FILE, or describe known ones anew: all of them or none.
+
+    FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
+    """
+    batch = read_batch(file)
+    with opened(store_url(store, config), model) as (stored, is_known):
+        receipt = stored.put(batch, event_id, is_known=is_known)
+    if as_json:
+        emit_json(vars(receipt))
+    console.print(
+        "This batch was stored before"
+        if receipt.duplicate
+        else f"{receipt.added} added, {receipt.changed} changed, {receipt.returned} back, {receipt.unchanged} unchanged"
+    )
+
+
+@items.command()
+@click.argument("item")
+@click.argument("changes", nargs=-1, required=True, metavar="FIELD=VALUE...")
+@MODEL
+@STORE
+@CONFIG
+@JSON
+def update(
+    item: str, changes: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool
+) -> None:
+    """Change fields of ITEM: title=..., categories='["A", "B"]', numbers='{"year": 1999}', hidden=true, text=null."""
+    fields: dict[str, Any] = {}
+    for change in changes:
+        name, sign, value = change.partition("=")
+        if not sign:
+            raise ConfigError(f"{change!r} is no change; expected FIELD=VALUE, for instance hidden=true")
+        fields[name] = _value(value)
+    parsed = parse_fields(fields, f"item {item!r}")
+    with opened(store_url(store, config), model) as (stored, is_known):
+        revision = stored.patch(item, parsed, is_known=is_known)
+    if as_json:
+        emit_json({"item": item, "revision": revision})
+    console.print(f"Changed {', '.join(fields)} of {item}", markup=False)
+
+
+@items.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ITEM...")
+@MODEL
+@STORE
+@CONFIG
+@JSON
+def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool) -> None:
+    """Retire items: they are in no answer any more. One that does not exist stops all."""
+    with opened(store_url(store, config), model) as (stored, is_known):
+        revision, n_retired = stored.retire(ids, is_known=is_known)
+    if as_json:
+        emit_json({"retired": n_retired, "revision": revision})
+    console.print(f"{n_retired} retired" + (f", {len(ids) - n_retired} were before" if n_retired < len(ids) else ""))
+
+
+@items.command("list")
+@STORE
+@CONFIG
+@JSON
+def list_items(store: str | None, config: Path | None, as_json: bool) -> None:
+    """List what was added, changed and retired since the model was trained."""
+    with opened(store_url(store, config), None) as (stored, _):
+        found = stored.changes()
+    if as_json:
+        emit_json(
+            {
+                "items": [
+                    {"item": each.item_id, "retired": each.is_retired, "revision": each.revision, **each.fields}
+                    for each in found
+                ]
+            }
+        )
+        return
+    for each in found:
+        state = "retired" if each.is_retired else "hidden" if each.fields.get("hidden") else "active"
+        console.print(f"{each.item_id}\t{state}\t{each.fields.get('title') or ''}", markup=False, highlight=False)
+    console.print(f"{len(found)} items were added, changed or retired")
+
+
+@contextmanager
+def opened(url: str, model: Path | None) -> "Iterator[tuple[ItemStore, Callable[[str], bool]]]":
+    """Open the items of a store that exists, and tell which items the model has."""
+    from igcf.service.store.database import database_url
+    from igcf.service.store.items import ItemStore
+    from igcf.service.store.store import Store
+
+    target = database_url(url)
+    if target.drivername == "sqlite" and not Path(str(target.database)).is_file():
+        raise StoreError(f"there is no store at {target.database}; `igcf serve` creates one")
+    store = Store(url)
+    try:
+        announced = store.generation()[1]
+        folder = model or (Path(announced) if announced else None)
+        known = _item_ids(folder, must_exist=model is not None) if folder is not None else frozenset[str]()
+        yield ItemStore(store.database), known.__contains__
+    finally:
+        store.close()
+
+
+def _item_ids(folder: Path, *, must_exist: bool) -> frozenset[str]:
+    import polars as pl
+
+    from igcf.model.files import ITEMS, saved_metadata
+
+    try:
+        saved_metadata(folder)
+        return frozenset(pl.read_parquet(folder / ITEMS, columns=["item_id"])["item_id"].to_list())
+    except (ModelError, OSError, pl.exceptions.PolarsError) as error:
+        if must_exist:
+            raise ModelError(f"cannot read the items of {folder}: {error}") from error
+        return frozenset()
+
+
+def read_batch(file: Path) -> list[Item]:
+    """Read items from JSON, from lines of JSON, or from a table of items."""
+    if file.suffix not in (".json", ".jsonl"):
+        from igcf.data.items import read_items
+
+        return parse_items(read_items(file).items())
+    try:
+        text = file.read_text(encoding="utf-8")
+        given = json.loads(text) if file.suffix == ".json" else [json.loads(line) for line in text.splitlines() if line]
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the items of {file}: {error}") from error
+    given = given.get("items") if isinstance(given, dict) else given
+    if not isinstance(given, list):
+        raise DataError(f"{file} holds {type(given).__name__}; expected a list of items")
+    return parse_items(given)
+
+
+def _value(text: str) -> Any:
+    """Read a value: JSON where it is, otherwise the text as it stands."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

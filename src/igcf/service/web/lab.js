@@ -1,0 +1,58 @@
+// The drawer for those who want to turn the knobs: closed unless it was left open.
+
+import { api } from "./api.js";
+import { byId, el } from "./dom.js";
+import { chanceText, titleAndYear } from "./values.js";
+
+const OPEN = "igcf.lab";
+const COMPARED = 5;
+/** @type {Record<string, string>} */
+const NAMES = { ucb: "Optimist", "info-ucb": "Optimist by information", thompson: "Sampler", greedy: "Best guess" };
+
+/**
+ * @param {() => void} opened called whenever it opens
+ */
+export function setUpLab(opened) {
+  const lab = byId("lab"), toggle = byId("lab-toggle");
+  /** @param {boolean} isOpen */
+  const set = (isOpen) => {
+    lab.hidden = !isOpen;
+    document.body.classList.toggle("lab-open", isOpen);
+    toggle.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) localStorage.setItem(OPEN, "1");
+    else localStorage.removeItem(OPEN);
+    if (isOpen) opened();
+  };
+  toggle.addEventListener("click", () => set(lab.hidden));
+  byId("lab-close").addEventListener("click", () => { set(false); toggle.focus(); });
+  lab.addEventListener("keydown", (event) => { if (event.key === "Escape") { set(false); toggle.focus(); } });
+  byId("versus").addEventListener("change", opened);
+  set(localStorage.getItem(OPEN) !== null);
+}
+
+let turn = 0;
+
+/**
+ * What two policies would choose for the same visitor now, side by side; nothing of it is shown or logged as shown.
+ * @param {string} user
+ * @param {Api.PolicyUsed} own
+ */
+export async function compare(user, own) {
+  if (byId("lab").hidden) return;
+  const mine = ++turn;
+  const [name, nu] = byId("versus").value.split(":");
+  const other = /** @type {Api.PolicyUsed} */ ({ name, nu: nu === undefined ? undefined : Number(nu) });
+  const found = await Promise.all([own, other].map((policy) => api.choices(user, { k: COMPARED, policy: policy.name, nu: policy.name === "ucb" ? policy.nu ?? undefined : undefined })))
+    .catch(() => null); // away: what was found before stays
+  if (!found || mine !== turn) return;
+  const lists = found.map(({ outcomes }) => outcomes[0].items);
+  const shared = new Set(lists[0].map((each) => each.item).filter((item) => lists[1].some((each) => each.item === item)));
+  byId("versus-lists").replaceChildren(...lists.map((items, i) => el("div", null,
+    el("h4", null, label(found[i].policy)),
+    el("ol", null, items.map((each) => el("li", { class: shared.has(each.item) ? "shared" : "" },
+      el("span", { dir: "auto" }, titleAndYear(each)[0]), el("small", null, `${chanceText(each)}${each.reason === "learn" ? ", to learn" : ""}`)))))),
+  el("p", { class: "small muted" }, shared.size === COMPARED ? "Both would choose the same." : `${shared.size} of ${COMPARED} in common.`));
+}
+
+/** @param {Api.PolicyUsed} policy */
+const label = ({ name, nu }) => `${NAMES[name]}${name === "ucb" && nu !== null && nu !== undefined ? `, ν = ${Number(nu.toFixed(2))}` : ""}`;

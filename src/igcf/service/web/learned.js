@@ -1,0 +1,65 @@
+// What was learned, in words, and how far it is to the taste card.
+
+import { byId, el } from "./dom.js";
+import { plural } from "./values.js";
+
+export const GOALS = [12, 30];
+
+/** @type {Record<Api.TasteTold["confidence"], string>} */
+const CONFIDENCE = { none: "", "first impression": "A first impression.", "fairly sure": "Fairly sure.", sure: "Sure of it." };
+
+/**
+ * @param {Api.TasteTold | undefined} taste
+ * @param {number} n how many reactions there are
+ */
+export function showLearned(taste, n) {
+  const sentence = taste?.sentence ?? "";
+  const silent = n === 0 ? "Nothing yet: it starts from what people in general like." : "Not enough yet to say anything about you.";
+  setText(byId("learned"), sentence || silent);
+  byId("learned").classList.toggle("silent", !sentence);
+  const most = taste?.categories.find((each) => each.standing === "liked");
+  const seen = most ? ` You liked ${most.hits} of ${plural(most.hits + most.misses, "card")} with ${most.category}.` : "";
+  setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `After ${plural(n, "reaction")}.` : "React to a few cards and it says here what it makes of them.");
+}
+
+/**
+ * @param {number} n how many reactions there are
+ */
+export function showProgress(n) {
+  const goal = GOALS.find((each) => n < each);
+  const bar = byId("progress");
+  const before = goal === GOALS[0] ? 0 : GOALS[0];
+  bar.hidden = goal === undefined;
+  byId("show-finale").hidden = n < GOALS[0];
+  if (goal === undefined) return;
+  bar.setAttribute("aria-valuemax", String(goal));
+  bar.setAttribute("aria-valuenow", String(n));
+  bar.setAttribute("aria-valuetext", `${n} of ${goal} reactions`);
+  const filled = /** @type {HTMLElement} */ (bar.firstElementChild);
+  filled.style.width = `${(100 * (n - before)) / (goal - before)}%`;
+}
+
+/**
+ * @param {number} n
+ * @param {number} hits
+ * @param {number} logged
+ */
+export function factsOf(n, hits, logged) {
+  /** @type {(value: string | number, words: string) => HTMLElement} */
+  const fact = (value, words) => el("span", null, el("b", null, value), ` ${words}`);
+  const goal = GOALS.find((each) => n < each);
+  return [
+    fact(n, n === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
+    ...(logged ? [fact(logged, "in your log")] : []),
+    ...(goal ? [fact(goal - n, `to your ${goal === GOALS[0] ? "" : "next "}taste card`)] : []),
+  ];
+}
+
+/**
+ * A live region is told only what is new.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
