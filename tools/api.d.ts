@@ -45,6 +45,14 @@ declare namespace Api {
     categories: Array<string>;
     seen: boolean;
   }
+  interface CatalogueChange {
+    item: string;
+    title: string | null;
+    state: "new" | "changed" | "retired";
+    time: number;
+    reactions: number;
+    hits: number;
+  }
   interface CatalogueItem {
     item: string;
     title: string | null;
@@ -144,6 +152,8 @@ declare namespace Api {
     satisfied: number;
     unsatisfied: number;
     none: number;
+    skip: number;
+    logged: number;
     duplicates: number;
   }
   interface FeedbackReceipt {
@@ -154,6 +164,11 @@ declare namespace Api {
   interface Forgotten {
     user: string;
     deleted: number;
+  }
+  interface Generation {
+    generation: number;
+    model: string;
+    time: number;
   }
   interface History {
     reactions: Array<LoggedReaction>;
@@ -338,6 +353,21 @@ declare namespace Api {
     p90_ms: number | null;
     p99_ms: number | null;
   }
+  interface Series {
+    span_s: number;
+    step_s: number;
+    popular_hit_rate: number;
+    points: Array<SeriesPoint>;
+  }
+  interface SeriesPoint {
+    time: number;
+    reactions?: number;
+    hits?: number;
+    skips?: number;
+    logged?: number;
+    answers?: number;
+    learning?: number;
+  }
   interface SessionCache {
     hits: number;
     misses: number;
@@ -373,6 +403,9 @@ declare namespace Api {
     most_shown: Array<ShownItem>;
     most_liked: Array<LikedItem>;
     drifting_users: Array<DriftingUser>;
+    series: Series;
+    generations: Array<Generation>;
+    catalogue_changes: Array<CatalogueChange>;
     store: StoreHealth;
   }
   interface StoreHealth {
