@@ -320,6 +320,32 @@ class ScoringEngine:
         )
         self._state = Tracked(Moments(self._z_of(self.belief_means), variances))
 
+    def items_moved(self, rows: IntArray) -> None:
+        """Compute anew what is kept of the items at `rows`, after their vectors have changed in the model's arrays."""
+        self._drop_sums()
+        self._tighter_bounds = None
+        state = self._state
+        if isinstance(state, Stale):
+            state.z = None
+        elif isinstance(state, Tracked):
+            for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
+                state.moments.z[place][:, rows] = self.belief_means[:, span].astype(items.dtype) @ items[rows].T
+                for user, cov in enumerate(self.belief_covs):
+                    found = backend.loops.variances_of(items, cov[span, span], rows)
+                    state.moments.variances[place][user, rows] = found
+
+    def prior_items_moved(self, rows: IntArray) -> None:
+        """Do the same for the prior's moments, which all engines made by `fresh` share."""
+        moved = self._z_variances_of(self.prior.cov, rows)
+        for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
+            shared = self._prior_moments.z[place], self._prior_moments.variances[place]
+            found = items[rows] @ self.prior.mean[span].astype(items.dtype), moved[place]
+            for array, own in zip(shared, found, strict=True):
+                array.setflags(write=True)
+                array[rows] = own
+                array.setflags(write=False)
+        self._drop_sums()
+
     def item_uncertainty(self) -> FloatArray:
         """Return what the items' own variances s_i add to the variance of a score, (users, items).
 
