@@ -82,6 +82,11 @@ class RouteTable:
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._routes = [route for route in routes if isinstance(route, Route)]
 
+    def has(self, method: str, path: str) -> bool:
+        """Whether a path knows a method; quicker than `methods` where it does."""
+        of_method = (route for route in self._routes if method in (route.methods or ()))
+        return any(route.path_regex.match(path) for route in of_method) or method in self.methods(path)
+
     def methods(self, path: str) -> set[str]:
         """Collect the methods of a path; empty for a path that is unknown."""
         paths = {path, path.rstrip("/")}  # a path with a slash too many is sent on to the one without
@@ -168,12 +173,11 @@ class Guard:
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
-        if has_body:  # without one, the router says the same
+        if has_body and not self.routes.has(method, path):  # without a body, the router says the same
             allowed = self.routes.methods(path)
             if not allowed:
                 raise NotFoundError("Not Found")
-            if method not in allowed:
-                raise MethodNotAllowedError(allowed)
+            raise MethodNotAllowedError(allowed)
         return has_body
 
     def _check_query(self, method: str, path: str, query: bytes) -> None:

@@ -181,7 +181,7 @@ def _logged(answer: Recommended) -> Answer:
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=json.dumps(answer.policy.model_dump(exclude_unset=True)),
+        policy=answer.policy.model_dump_json(exclude_unset=True),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),
