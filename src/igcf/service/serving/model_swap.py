@@ -43,7 +43,7 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that follows what other servers announced (models, items, deletions), `others`, and saves beliefs."""
+    """A thread that looks for what other servers have announced (models, items, deletions) and saves beliefs."""
 
     def __init__(self, context: ServiceContext, others: Mapping[str, Callable[[], None]] | None = None) -> None:
         """Start to look; `others` are further things to look at, each with what to say when that fails."""

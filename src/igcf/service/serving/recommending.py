@@ -1,9 +1,10 @@
 """Answers: choose items for a user, say why each is shown, and log the answer."""
 
+import json
 import time
 import uuid
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import anyio.to_thread
 import numpy as np
@@ -95,8 +96,13 @@ def answer_rules(server: Rules | None, ask: RecommendAsk) -> AnswerRules | None:
     """Find the rules of an answer: those of the request and those of the server."""
     if not ask.rules:
         return None if server is None else Rules().within(server)
-    asked = Rules.parse(ask.rules)
+    asked = _parsed(json.dumps(ask.rules))  # the same rules come again and again
     return asked if server is None else asked.within(server)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> Rules:
+    return Rules.parse(json.loads(text))
 
 
 Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, AnswerRules | None]

@@ -96,6 +96,6 @@ def _append(connection: sa.Connection, user_id: str, rows: Sequence[dict[str, An
         new = {"user_id": user_id, "born": uuid.uuid4().hex, "revision": 0, "drift": NEUTRAL_DRIFT, "updated": now}
         connection.execute(sa.insert(users).values(new))  # one who was created meanwhile: refused, and tried again
     connection.execute(sa.insert(feedback), list(rows))
-    connection.execute(sa.delete(beliefs).where(beliefs.c.user_id == user_id))
     state = {"revision": rows[-1]["revision"], "updated": now}
     connection.execute(sa.update(users).where(users.c.user_id == user_id).values(state))
+    connection.execute(sa.delete(beliefs).where(beliefs.c.user_id == user_id))
