@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import uvicorn  # noqa: F401 - what a server imports when it starts is imported here, once
 
@@ -20,14 +21,14 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.worker import Place, main, work  # noqa: F401
 
 
-def serve(folder: str, settings: dict[str, object], descriptor: int, log: str) -> None:
+def serve(folder: str, settings: dict[str, Any], descriptor: int, log: str) -> None:
     """Be a server until told to stop: the same function that `igcf serve` runs; does not return."""
     code = 1
     try:
         for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
             os.dup2(os.open(log if number == 2 else os.devnull, flags), number)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code = work(Place(folder, descriptor), ServiceSettings(**settings))  # type: ignore[arg-type]
+        code = work(Place(folder, descriptor), ServiceSettings(**settings))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:
