@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import load_and_announce
+from tests.model.test_adding import genre_model
 from tests.service.conftest import OpenService
 
 MANY = {"k": 100}
@@ -290,3 +291,42 @@ def test_a_key_of_the_catalogue_changes_items_and_a_client_does_not(open_service
         for role, key in keys.items()
     }
     assert found == {"client": [403, 403, 200, 403], "catalogue": [200, 200, 200, 403], "admin": [200] * 4}
+
+
+@pytest.fixture(scope="module")
+def content_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "content"
+    genre_model().save(folder)
+    return folder
+
+
+def test_a_new_item_is_recommended_by_its_content_learned_from_and_retired(
+    open_service: OpenService, content_folder: Path
+) -> None:
+    one, two = open_service(content_folder), open_service(content_folder)
+    first, second = TestClient(create_app(one)), TestClient(create_app(two))
+    for item in ("i0", "i2", "i4"):
+        first.post("/v1/users/alice/feedback", json={"item": item, "value": 5})
+    before = shown(first, "alice", k=5)
+    items = [{"id": "funny", "title": "Funny", "categories": ["comedy"]}, {"id": "scary", "categories": ["horror"]}]
+    assert first.post("/v1/items", json={"items": items}).json()["added"] == 2
+    two.items.look()
+    for client in (first, second):
+        assert shown(client, "alice", k=1, candidates=["funny", "scary"]) == ["funny"]
+        assert client.get("/v1/items/funny").json()["status"] == "active"
+        assert client.get("/v1/items?status=waiting").json()["total"] == 0
+    assert shown(first, "alice", k=5, exclude=["funny", "scary"]) == before
+    assert second.post("/v1/users/alice/feedback", json={"item": "funny", "value": 5}).status_code == 200
+    assert "funny" not in shown(first, "alice", k=50)
+    first.patch("/v1/items/scary", json={"categories": ["comedy"]})
+    assert first.get("/v1/items/scary/similar?limit=50").status_code == 200
+    first.delete("/v1/items/scary")
+    two.items.look()
+    for client in (first, second):
+        assert (
+            client.post("/v1/users/bob/recommendations", json={"k": 1, "candidates": ["scary"]}).json()["error"]
+            == "NoItemsLeftError"
+        )
+    again = TestClient(create_app(open_service(content_folder)))
+    assert [each["item"] for each in again.get("/v1/users/alice").json()["history"]] == ["i0", "i2", "i4", "funny"]
+    assert "funny" in shown(again, "bob", k=100, rules={"pinned": ["funny"]})[:1]

@@ -78,6 +78,7 @@ def test_a_visitor_is_asked_for_the_client_key(visit: Visit, locked: Server) -> 
     page.wait_for_selector("#key-dialog[open]")
     page.fill("#key", CLIENT_KEY)
     page.keyboard.press("Enter")
+    page.click("#start-cards")
     page.wait_for_selector("#bets li")
     item = visitor.press("ArrowRight")
     visitor.settled()

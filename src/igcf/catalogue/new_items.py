@@ -148,27 +148,31 @@ class NewItems:
         square = np.einsum("unk,nk->un", expected**2, self.shares)
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
-    def trial(self, users: FloatArray, means: AnyFloatArray, available: BoolArray, may_try: BoolArray) -> IntArray:
-        """Return the row of the item that each user is to try instead of their best one, (users,); -1: none.
+    def trial(
+        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
+    ) -> IntArray:
+        """Return the row of the item that each user is to try instead of the last one shown, (users,); -1: none.
 
         Args:
             users: means of the users' vectors, (users, d).
             means: expected rewards of all items, (users, items).
             available: what may be shown, (users, items).
+            shown: rows of the items that would be shown, best first, (users, k).
             may_try: whose budget allows a trial, (users,).
         """
         result = np.full(len(users), -1, dtype=np.int64)
-        is_open = self.trials < self.exposure.most
         chosen = np.flatnonzero(may_try)
-        if not len(chosen) or not is_open.any():
+        if not len(chosen) or not (self.trials < self.exposure.most).any():
             return result
-        best = np.where(available[chosen], means[chosen], -np.inf).max(axis=1)
-        index = means[np.ix_(chosen, self.rows)] + self.exposure.optimism * self.uncertainty(users[chosen])
-        index[~(available[np.ix_(chosen, self.rows)] & is_open)] = -np.inf
-        for place, user in enumerate(chosen.tolist()):
-            index[place, self.trials >= self.exposure.most] = -np.inf
-            item = int(index[place].argmax())
-            if index[place, item] >= best[place]:
+        instead = means[chosen, shown[chosen, -1]]
+        promise = means[np.ix_(chosen, self.rows)] + self.exposure.optimism * self.uncertainty(users[chosen])
+        promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
+        for number, user in enumerate(chosen.tolist()):
+            own = np.where(
+                (self.trials < self.exposure.most) & ~np.isin(self.rows, shown[user]), promise[number], -np.inf
+            )
+            item = int(own.argmax())
+            if own[item] >= instead[number]:
                 result[user] = self.rows[item]
                 self.trials[item] += 1
         return result

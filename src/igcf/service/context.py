@@ -53,15 +53,16 @@ class ServiceContext:
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics()
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
+        users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
             settings=settings,
             store=store,
             current_model=current,
-            users=UsersInMemory(store, settings, metrics.count_session),
+            users=users,
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
-            items=LiveItems(ItemStore(store.database), current),
+            items=LiveItems(ItemStore(store.database), current, users.keep_only),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
         )
 

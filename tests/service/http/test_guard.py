@@ -141,7 +141,7 @@ def test_logs_are_json_and_hold_neither_users_nor_keys(
     with caplog.at_level(logging.INFO, "igcf.service"):
         client.post("/v1/users/ann-private/recommendations", headers=bearer(CLIENT_KEY) | {"x-request-id": "my-id.1"})
         client.get("/v1/users/ann-private", headers=bearer("not-the-key-at-all"))
-    lines = [JsonLines().format(record) for record in caplog.records]
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == "igcf.service"]
     found = [json.loads(line) for line in lines]
     assert [(line["route"], line["status"]) for line in found] == [
         ("/v1/users/{user}/recommendations", 200),
@@ -292,7 +292,7 @@ def test_an_unforeseen_error_tells_nothing_and_is_logged(
     opened: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = opened()
-    monkeypatch.setattr("igcf.service.serving.catalogue.model_info", lambda *_: 1 / 0)
+    monkeypatch.setattr("igcf.service.http.item_routes.model_info", lambda *_: 1 / 0)
     answer = client.get("/v1/model")
     assert answer.status_code == 500
     assert answer.json() == {"error": "InternalError", "message": "the server made a mistake; see its log"}

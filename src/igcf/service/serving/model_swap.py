@@ -92,8 +92,8 @@ class Follower:
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
-    context.items.install(served, lambda: context.current_model.replace(served, generation))
-    context.users.keep_only(served)
+    context.items.install(served, lambda extended: context.current_model.replace(extended, generation))
+    context.users.keep_only(context.current_model.served)
     log.info("model in service", extra={"model": served.model_id, "generation": generation})
 
 

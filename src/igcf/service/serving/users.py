@@ -77,7 +77,7 @@ class UsersInMemory:
         born, revision = version
         if revision == 0:
             return not self._newcomer(served).lock.locked()
-        hot = self._users.get((served.model_id, user_id))
+        hot = self._users.get((served.key, user_id))
         is_here = hot is not None and hot.session is not None and hot.born == born and not hot.lock.locked()
         return is_here and hot is not None and revision - hot.revision <= behind
 
@@ -105,7 +105,7 @@ class UsersInMemory:
         Answers that are wanted meanwhile load a session of their own: they never wait for a commit.
         """
         with self._lock:
-            hot = self._users.get((served.model_id, user_id))
+            hot = self._users.get((served.key, user_id))
         if hot is None:
             yield HeldSession()
             return
@@ -134,14 +134,14 @@ class UsersInMemory:
     def keep_only(self, served: ServedModel) -> None:
         """Drop the sessions of all other models."""
         with self._lock:
-            for key in [key for key in self._users if key[0] != served.model_id]:
+            for key in [key for key in self._users if key[0] != served.key]:
                 del self._users[key]
 
     def _newcomer(self, served: ServedModel) -> HotUser:
-        model_id, newcomer = self._nobody
-        if model_id != served.model_id:
+        key, newcomer = self._nobody
+        if key != served.key:
             newcomer = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
-            self._nobody = served.model_id, newcomer
+            self._nobody = served.key, newcomer
         return newcomer
 
     def _put_aside(self, hot: HotUser) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class UsersInMemory:
         return tuple(sorted(hot.aside, key=hot.aside.__getitem__))
 
     def _hot(self, served: ServedModel, user_id: str) -> HotUser:
-        settings, key = self._settings, (served.model_id, user_id)
+        settings, key = self._settings, (served.key, user_id)
         most = max(1, min(settings.hot_users, settings.hot_megabytes * 1_000_000 // served.bytes_per_user()))
         with self._lock:
             hot = self._users.setdefault(key, HotUser())
