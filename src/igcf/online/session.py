@@ -277,7 +277,7 @@ class Session:
         self._follow()
         row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
         if self._shared is not None:
-            self._shared.observe(len(self._rows), row, self._engine.belief(), number)
+            self._shared.observe(len(self._rows), row, self._engine, number)
         self._engine.forget(self._forgetting)
         self._engine.observe_one(row, number)
         self._rows.append(row)
