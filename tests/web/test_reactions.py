@@ -41,10 +41,13 @@ def test_the_number_shown_is_the_chance_with_its_interval_in_words(visit: Visit,
     assert all(0 <= bet["low"] <= bet["chance"] <= bet["high"] <= 1 for bet in bets)
     why = server.call("GET", f"/v1/users/{visitor.user}/explanations/{visitor.item}")
     said = visitor.text("#why .about")
-    assert re.search(r"likely to like it \((quite sure|fairly sure|not sure yet): \d+ to \d+\s%\)", said)
-    assert percents(said)[0] == round(100 * why["chance"])
-    assert all(0 <= number <= 100 for number in percents(said))
-    assert "likely to like it" in visitor.text(".card:not(.leave) .chance")
+    assert re.search(r"(hit|bet|shot), (quite sure|fairly sure|not sure yet)\.", said)
+    assert percents(said) == [], "words first"
+    visitor.page.click("#why summary")
+    exact = percents(visitor.text("#why details p"))
+    assert exact[0] == round(100 * why["chance"])
+    assert all(0 <= number <= 100 for number in exact)
+    assert re.search(r"(hit|bet|shot) · .*%", visitor.text(".card:not(.leave) .chance"))
     assert "±" not in visitor.text("main")
 
 
@@ -142,4 +145,4 @@ def test_a_user_with_a_log_is_known_and_the_log_is_told_apart(visit: Visit, serv
     visitor.settled()
     assert "6 in your log" in visitor.text("#facts")
     assert visitor.item not in items
-    assert "(in your log)" in visitor.text("#why")
+    assert "(in your log)" in (visitor.page.locator("#why").text_content() or "")

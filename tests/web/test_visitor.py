@@ -262,12 +262,12 @@ def test_the_first_card_waits_for_nothing_but_itself(visit: Visit) -> None:
     for path in ("**/v1/model", "**/v1/items*", "**/v1/users/*", "**/beliefs*", "**/explanations/*"):
         visitor.page.route(path, lambda route: held.append(route))
     visitor.page.goto(visitor.server.url)
-    visitor.page.wait_for_selector(".card[data-item]")
+    visitor.page.wait_for_selector(".card[data-item]", state="attached")
     assert held
     for route in held:
         route.continue_()
     visitor.page.unroute_all(behavior="wait")
-    visitor.page.wait_for_selector("#like:enabled")
+    visitor.page.wait_for_selector("#like:enabled", state="attached")
 
 
 def test_the_controls_change_how_cards_are_chosen(visit: Visit) -> None:

@@ -309,6 +309,7 @@ byId("forget-dialog").addEventListener("close", async () => {
   const name = visit.user;
   try {
     await visit.forget();
+    localStorage.removeItem(WAY);
     notice(`Everything about ${friendlyName(name)} is deleted. You are a new visitor.`, { ms: 8_000 });
   } catch (error) {
     notice(`Nothing was deleted: ${error instanceof Away ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });

@@ -25,7 +25,7 @@ export function setUpStart(items, done) {
     const tile = el("button", { type: "button", "aria-pressed": "false", "data-item": item.item },
       cover(item.item, item.categories),
       el("span", { class: "tick", "aria-hidden": "true" }, "♥"),
-      el("span", { class: "name", dir: "auto" }, el("b", null, title), year && ` ${year}`, el("small", null, item.categories.slice(0, 2).join(", "))));
+      el("span", { class: "name", dir: "auto" }, el("span", { class: "title" }, title), year && ` ${year}`, el("small", null, item.categories.slice(0, 2).join(", "))));
     tile.addEventListener("click", () => {
       if (!picked.delete(item.item)) picked.add(item.item);
       tile.setAttribute("aria-pressed", String(picked.has(item.item)));

@@ -229,6 +229,7 @@ export class Visit extends EventTarget {
   async forget() {
     await this.outbox.flush();
     await api.forget(this.user);
+    localStorage.removeItem(BEGUN);
     await this.newVisitor();
   }
 
