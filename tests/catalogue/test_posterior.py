@@ -5,6 +5,7 @@ import pytest
 
 from igcf.catalogue.new_items import Exposure, NewItems
 from igcf.catalogue.posterior import ItemLearning, Told, z_variance
+from igcf.errors import ModelError
 from igcf.item import Item
 from igcf.model import Channel, Model, Reward
 from igcf.model.content import ContentPrior
@@ -155,6 +156,21 @@ def test_all_taken_back_is_the_content_prior(model_with_news: Model) -> None:
     items.retract([f"event-{each}" for each in range(12)])
     for one, other in zip(state(items), state(NewItems(model_with_news)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_what_is_stored_of_reactions_gives_the_same_items_elsewhere(model_with_news: Model) -> None:
+    items, elsewhere, people = NewItems(model_with_news), NewItems(model_with_news), beliefs(4, 6)
+    stored = []
+    for number, belief in enumerate(people):
+        told = items.contribution(6, belief, [5.0, 1.0, np.nan][number % 3])
+        items.tell(number, 6, told)
+        stored.append((number, told.to_bytes()))
+    for number, content in reversed(stored):
+        elsewhere.tell(number, 6, elsewhere.told_from(content))
+    for one, other in zip(state(items), state(elsewhere), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ModelError, match="another model"):
+        items.told_from(stored[0][1][:-8])
 
 
 def test_the_same_event_counts_once(model_with_news: Model) -> None:

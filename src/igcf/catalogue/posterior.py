@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from igcf.arrays import FloatArray, covariance_root
+from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.content import ItemPriors
@@ -31,6 +32,10 @@ class Told:
     """Variance of z that is due to what was unknown of the user, (channels, classes)."""
     rewards: FloatArray
     """Reward of the reaction in each channel, (channels,); NaN where it says nothing."""
+
+    def to_bytes(self) -> bytes:
+        """Return all numbers as bytes, to be stored beside the reaction."""
+        return np.concatenate([self.user, self.spreads.ravel(), self.rewards]).astype("<f8").tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,9 @@ class ItemLearning:
 
     def __init__(self, model: Model) -> None:
         if model.content is None:
-            raise ValueError("the model has no content prior")
+            raise ModelError(
+                "this model was trained without a content prior, which new items need; run `igcf pretrain`"
+            )
         self.model, self.content = model, model.content
         self._roots = [covariance_root(cov) for cov in self.content.covs]
         self._judges = _judges(model)
