@@ -169,7 +169,7 @@ def test_what_is_stored_of_reactions_gives_the_same_items_elsewhere(model_with_n
         elsewhere.tell(number, 6, elsewhere.told_from(content))
     for one, other in zip(state(items), state(elsewhere), strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(ModelError, match="another model"):
+    with pytest.raises(ModelError, match="of another model"):
         items.told_from(stored[0][1][:-8])
 
 

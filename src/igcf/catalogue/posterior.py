@@ -95,6 +95,17 @@ class ItemLearning:
         rewards = np.array([channel.reward.of_one(value) for channel in self.model.channels])
         return Told(belief.mean, np.maximum(spreads, 0.0), rewards)
 
+    def told_from(self, stored: bytes) -> Told:
+        """Return what `Told.to_bytes` stored; bytes of another model are refused."""
+        d, c, k = self.model.dim, len(self.model.channels), self.n_classes
+        if len(stored) != 8 * (d + c * k + c):
+            raise ModelError(
+                f"what was stored of a reaction has {len(stored)} bytes, this model needs {8 * (d + c * k + c)}: it is "
+                "of another model; learn the items anew from the log"
+            )
+        numbers = np.frombuffer(stored, dtype="<f8").astype(np.float64)
+        return Told(numbers[:d], numbers[d : d + c * k].reshape(c, k), numbers[d + c * k :])
+
     def posterior(
         self, priors: ItemPriors, place: int, told: Sequence[Told], *, with_cov: bool = False
     ) -> ItemPosterior:
