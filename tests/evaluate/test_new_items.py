@@ -39,7 +39,8 @@ def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
 @pytest.fixture(scope="module")
 def results() -> NewItemsResults:
     data = two_tastes()
-    setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20, exposure=Exposure(0.3, 20, 2.0))
+    exposure = Exposure(share=0.3, price=0.5, most=20, optimism=2.0)
+    setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20, exposure=exposure)
     return new_items(data, setup, seed=0)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.errors import UnknownItemError
+from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import load_and_announce
@@ -54,8 +56,9 @@ def test_changes_reach_other_servers_survive_a_restart_and_another_model(
         first.delete(f"/v1/items/{gone}")
         first.patch(f"/v1/items/{renamed}", json={"title": "New name", "tags": ["sale"]})
         until = time.monotonic() + 5
-        while gone in shown(second) and time.monotonic() < until:
+        while second.get(f"/v1/items/{renamed}").json()["title"] != "New name" and time.monotonic() < until:
             time.sleep(0.05)
+        assert gone not in shown(second)
         answer = second.post("/v1/users/bob/recommendations", json={"k": 1, "rules": {"filter": {"any": ["sale"]}}})
         assert [(item["item"], item["title"]) for item in answer.json()["items"]] == [(renamed, "New name")]
         load_and_announce(one, str(second_folder))
@@ -330,3 +333,20 @@ def test_a_new_item_is_recommended_by_its_content_learned_from_and_retired(
     again = TestClient(create_app(open_service(content_folder)))
     assert [each["item"] for each in again.get("/v1/users/alice").json()["history"]] == ["i0", "i2", "i4", "funny"]
     assert "funny" in shown(again, "bob", k=100, rules={"pinned": ["funny"]})[:1]
+
+
+def test_the_client_speaks_of_items_and_of_many_users(client: TestClient) -> None:
+    speaker = Client("http://testserver")
+    speaker._http.close()
+    speaker._http = client  # type: ignore[assignment]
+    assert speaker.add_items([{"id": "new"}], event_id="e").added == 1
+    assert speaker.change_item("item-1", title="Other", hidden=True).item.status == "hidden"
+    assert speaker.retire_item("item-2").duplicate is False
+    assert len(speaker.similar("item-3", limit=4).items) == 4
+    many = speaker.recommend_many(["a", "b"], 2, rules={"filter": {"any": ["even"]}})
+    assert [len(entry.answer.items) for entry in many.results if entry.answer is not None] == [2, 2]
+    assert speaker.recommend("a", 1, rules={"pinned": ["item-9"]}).items[0].item == "item-9"
+    speaker.feedback("visitor", "item-4", 5)
+    assert speaker.merge("ann", "visitor").moved == 1
+    with pytest.raises(UnknownItemError, match="neither in the store nor in the model"):
+        speaker.retire_item("nothing")

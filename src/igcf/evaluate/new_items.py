@@ -202,6 +202,8 @@ class LiveLearner:
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start `n_users` users from the population."""
+        self._template.prior_items_moved(self.items.rows)
+        self._seen = self.items.version
         self._engine, self._rng = self._template.fresh(n_users), rng
         self._tried, self._round = np.zeros(n_users, dtype=np.int64), 0
         self._first_user = self._n_met
@@ -210,23 +212,28 @@ class LiveLearner:
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Return the best available items, the last of which may give way to a trial of a new one."""
         engine, items = self._engine, self.items
-        engine.items_moved(items.rows)
+        engine.items_moved(items.changed_since(self._seen))
+        self._seen = items.version
         self._round += k
         rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
         if self.is_learning:
             may_try = self._tried + 1 <= items.exposure.share * self._round
-            tried = items.trial(engine.belief_means, engine.means, available, rows, may_try)
-            rows[tried >= 0, -1] = tried[tried >= 0]
-            self._tried += tried >= 0
+            chosen = items.choose(engine.belief_means, engine.means, available, rows, may_try)
+            self._tried += chosen[:, -1] != rows[:, -1]
+            rows = chosen
         return rows
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn items from the users and users from the items, each as the other was known before."""
-        if self.is_learning:
-            for user, slot in zip(*np.nonzero(np.isin(rows, self.items.rows)), strict=True):
-                row, key = int(rows[user, slot]), (self._first_user + int(user), int(rows[user, slot]))
-                for items in (self.items, *self.watchers):
-                    items.observe(key, row, self._engine.belief(int(user)), float(values[user, slot]))
+        expected = np.take_along_axis(self._engine.means, rows, axis=1)
+        for user, slot in np.ndindex(rows.shape) if self.is_learning else ():
+            row, value = int(rows[user, slot]), float(values[user, slot])
+            if row not in self.items:
+                self.items.account(float(expected[user, slot]), value)
+                continue
+            belief = self._engine.belief(user)
+            for items in (self.items, *self.watchers):
+                items.observe((self._first_user + user, row), row, belief, value)
         self._engine.observe(rows, values)
 
 
