@@ -135,6 +135,7 @@ declare namespace Api {
     low: number;
     high: number;
     contributions: Array<ContributionPart>;
+    rest: number;
     absence: number;
   }
   interface Feedback {
@@ -445,6 +446,7 @@ declare namespace Api {
     model: string;
     revision: number;
     drift: number;
+    reactions: number;
     history: Array<PastReaction>;
     belief: BeliefSummary;
   }

@@ -1,4 +1,7 @@
-"""Write the shop's invented catalogue and order book: products.csv and orders.csv."""
+"""Write the shop's invented catalogue and order book: products.csv and orders.csv.
+
+`python prepare.py [FOLDER [CUSTOMERS PRODUCTS]]`
+"""
 
 import csv
 import sys
@@ -7,9 +10,9 @@ from pathlib import Path
 from igcf.data import synthetic_catalogue
 
 
-def main(folder: Path) -> None:
+def main(folder: Path = Path(), customers: int = 400, products: int = 150) -> None:
     """Write both tables into `folder`."""
-    log = synthetic_catalogue(n_users=400, n_items=150, seed=7)
+    log = synthetic_catalogue(n_users=customers, n_items=products, seed=7)
     with (folder / "products.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["id", "title", "categories"])
@@ -23,4 +26,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
+    main(*map(Path, sys.argv[1:2]), *map(int, sys.argv[2:]))

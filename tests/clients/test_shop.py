@@ -8,13 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.pages import run_line
 from tests.service.processes import Server
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
 
 @pytest.mark.slow
-def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(tmp_path: Path) -> None:
+def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run(*command: str, **environment: str) -> str:
         result = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | environment, timeout=120
@@ -22,18 +25,19 @@ def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(tmp_pa
         assert result.returncode == 0, result.stderr
         return result.stdout
 
-    igcf = (sys.executable, "-m", "igcf")
-    run(sys.executable, str(SHOP / "prepare.py"))
-    run(*igcf, "pretrain", "--dataset", "orders.csv", "--items", "products.csv", "--out", "models/first")
-    run(*igcf, "import", "orders.csv", "--store", "shop.db", "--model", "models/first")
+    monkeypatch.chdir(tmp_path)
+    run(sys.executable, str(SHOP / "prepare.py"), ".", "60", "25")
+    run_line("igcf pretrain --dataset orders.csv --items products.csv --out models/first", "")
+    run_line("igcf import orders.csv --store shop.db --model models/first", "")
     server = Server(tmp_path / "models" / "first", str(tmp_path / "shop.db")).wait_until_ready()
     try:
         known = httpx.post(f"{server.url}/v1/users/u0007/recommendations", json={"k": 1}).json()
         assert known["revision"] > 0
         assert known["items"][0]["title"]
-        told = run(str(SHOP / "retrain.sh"), SHOP_URL=server.url, SHOP_IGCF=" ".join(igcf))
+        told = run(str(SHOP / "retrain.sh"), SHOP_URL=server.url, SHOP_IGCF=f"{sys.executable} -m igcf")
         new = next(folder for folder in (tmp_path / "models").iterdir() if folder.name != "first")
-        assert new.name in told
+        assert '"generation":1' in told
+        assert (new / "meta.json").exists()
         assert httpx.get(f"{server.url}/v1/model").json()["model"] != known["model"]
     finally:
         server.stop()

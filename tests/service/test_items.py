@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.errors import UnknownItemError
+from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import load_and_announce
+from tests.model.test_adding import genre_model
 from tests.service.conftest import OpenService
 
 MANY = {"k": 100}
@@ -53,8 +56,9 @@ def test_changes_reach_other_servers_survive_a_restart_and_another_model(
         first.delete(f"/v1/items/{gone}")
         first.patch(f"/v1/items/{renamed}", json={"title": "New name", "tags": ["sale"]})
         until = time.monotonic() + 5
-        while gone in shown(second) and time.monotonic() < until:
+        while second.get(f"/v1/items/{renamed}").json()["title"] != "New name" and time.monotonic() < until:
             time.sleep(0.05)
+        assert gone not in shown(second)
         answer = second.post("/v1/users/bob/recommendations", json={"k": 1, "rules": {"filter": {"any": ["sale"]}}})
         assert [(item["item"], item["title"]) for item in answer.json()["items"]] == [(renamed, "New name")]
         load_and_announce(one, str(second_folder))
@@ -290,3 +294,59 @@ def test_a_key_of_the_catalogue_changes_items_and_a_client_does_not(open_service
         for role, key in keys.items()
     }
     assert found == {"client": [403, 403, 200, 403], "catalogue": [200, 200, 200, 403], "admin": [200] * 4}
+
+
+@pytest.fixture(scope="module")
+def content_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "content"
+    genre_model().save(folder)
+    return folder
+
+
+def test_a_new_item_is_recommended_by_its_content_learned_from_and_retired(
+    open_service: OpenService, content_folder: Path
+) -> None:
+    one, two = open_service(content_folder), open_service(content_folder)
+    first, second = TestClient(create_app(one)), TestClient(create_app(two))
+    for item in ("i0", "i2", "i4"):
+        first.post("/v1/users/alice/feedback", json={"item": item, "value": 5})
+    before = shown(first, "alice", k=5)
+    items = [{"id": "funny", "title": "Funny", "categories": ["comedy"]}, {"id": "scary", "categories": ["horror"]}]
+    assert first.post("/v1/items", json={"items": items}).json()["added"] == 2
+    two.items.look()
+    for client in (first, second):
+        assert shown(client, "alice", k=1, candidates=["funny", "scary"]) == ["funny"]
+        assert client.get("/v1/items/funny").json()["status"] == "active"
+        assert client.get("/v1/items?status=waiting").json()["total"] == 0
+    assert shown(first, "alice", k=5, exclude=["funny", "scary"]) == before
+    assert second.post("/v1/users/alice/feedback", json={"item": "funny", "value": 5}).status_code == 200
+    assert "funny" not in shown(first, "alice", k=50)
+    first.patch("/v1/items/scary", json={"categories": ["comedy"]})
+    assert first.get("/v1/items/scary/similar?limit=50").status_code == 200
+    first.delete("/v1/items/scary")
+    two.items.look()
+    for client in (first, second):
+        assert (
+            client.post("/v1/users/bob/recommendations", json={"k": 1, "candidates": ["scary"]}).json()["error"]
+            == "NoItemsLeftError"
+        )
+    again = TestClient(create_app(open_service(content_folder)))
+    assert [each["item"] for each in again.get("/v1/users/alice").json()["history"]] == ["i0", "i2", "i4", "funny"]
+    assert "funny" in shown(again, "bob", k=100, rules={"pinned": ["funny"]})[:1]
+
+
+def test_the_client_speaks_of_items_and_of_many_users(client: TestClient) -> None:
+    speaker = Client("http://testserver")
+    speaker._http.close()
+    speaker._http = client  # type: ignore[assignment]
+    assert speaker.add_items([{"id": "new"}], event_id="e").added == 1
+    assert speaker.change_item("item-1", title="Other", hidden=True).item.status == "hidden"
+    assert speaker.retire_item("item-2").duplicate is False
+    assert len(speaker.similar("item-3", limit=4).items) == 4
+    many = speaker.recommend_many(["a", "b"], 2, rules={"filter": {"any": ["even"]}})
+    assert [len(entry.answer.items) for entry in many.results if entry.answer is not None] == [2, 2]
+    assert speaker.recommend("a", 1, rules={"pinned": ["item-9"]}).items[0].item == "item-9"
+    speaker.feedback("visitor", "item-4", 5)
+    assert speaker.merge("ann", "visitor").moved == 1
+    with pytest.raises(UnknownItemError, match="neither in the store nor in the model"):
+        speaker.retire_item("nothing")

@@ -116,7 +116,7 @@ def _counted(ledger: Ledger, port: int, method: str, path: str, body: object = N
     except Lost:
         ledger.count(is_lost=True)
         return None
-    ledger.count(is_lost=reply.status == 503)
-    if reply.status not in (200, 404, 503):
+    ledger.count(is_lost=reply.status >= 500)
+    if reply.status not in ledger.allowed:
         ledger.complain(f"{method} {path} was answered {reply.said()}")
     return reply

@@ -3,10 +3,11 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 
 from igcf.model.files import load_model, model_id
 from igcf.online import Recommender, Session, named_policy
@@ -19,6 +20,9 @@ TOLERANCE = 1e-8
 SCORE_TOLERANCE = 1e-5
 """Scores are kept in single precision."""
 SKIP_ROUNDS = 20
+ANSWERS = sa.text("SELECT COUNT(*) FROM recommendations WHERE user_id = :user")
+FEW, BATCH = 10, 50
+"""More unacknowledged reactions than a few are sent again in batches."""
 
 
 def check(
@@ -45,30 +49,38 @@ def check(
         problems += _against_log(user, ledger.of(user), events, is_final=True)
         problems += check_answers(user, events, rng.choice(ports), models)
     for user in ledger.deleted:
-        if store.events(user) or store.user(user).revision:
-            problems.append(f"{user} was deleted and is there")
+        answers = store.database.read(partial(_count_answers, user))
+        if store.events(user) or store.user(user).revision or answers:
+            problems.append(f"{user} was deleted and is there ({answers} answers)")
     return problems
+
+
+def _count_answers(user: str, connection: sa.Connection) -> int:
+    return int(connection.execute(ANSWERS, {"user": user}).scalar_one())
 
 
 def repeat(ledger: Ledger, ports: Sequence[int]) -> list[str]:
     """Send again, under the same event id, what no answer came to."""
-    rng, problems = random.Random(0), []
-    for reaction in list(ledger.unsure()):
-        reply = calls.react(ledger, rng.choice(ports), reaction)
-        if reply is None or reply.status != 200:
-            problems.append(f"{reaction.event_id} sent again: {reply.said() if reply else 'no answer'}")
-    for user in ledger.users():
-        for reaction in ledger.of(user):
-            if reaction.is_taken_back is None:
-                reply = calls.take_back(ledger, rng.choice(ports), reaction)
-                if reply is None or reply.status not in (200, 404):
-                    problems.append(f"{reaction.event_id} taken back again: {reply.said() if reply else 'no answer'}")
-    for user, is_done in list(ledger.deleted.items()):
-        if not is_done:
-            reply = calls.delete_user(ledger, rng.choice(ports), user)
-            if reply is None or reply.status != 200:
-                problems.append(f"{user} deleted again: {reply.said() if reply else 'no answer'}")
+    rng = random.Random(0)
+    unsure = list(ledger.unsure())
+    shown = [reaction for reaction in unsure if reaction.evidence != "logged"]
+    while len(shown) > FEW:
+        batch, shown = shown[:BATCH], shown[BATCH:]
+        calls.react_batch(ledger, rng.choice(ports), batch)
+    problems = []
+    for reaction in (reaction for reaction in unsure if not reaction.is_acknowledged):
+        problems += _refused(f"{reaction.event_id} sent again", calls.react(ledger, rng.choice(ports), reaction))
+    for reaction in [each for user in ledger.users() for each in ledger.of(user) if each.is_taken_back is None]:
+        reply = calls.take_back(ledger, rng.choice(ports), reaction)
+        problems += _refused(f"{reaction.event_id} taken back again", reply, 404)
+    for user in [user for user, is_done in ledger.deleted.items() if not is_done]:
+        problems += _refused(f"{user} deleted again", calls.delete_user(ledger, rng.choice(ports), user))
     return problems
+
+
+def _refused(what: str, reply: calls.Reply | None, also: int = 200) -> list[str]:
+    is_fine = reply is not None and reply.status in (200, also)
+    return [] if is_fine else [f"{what}: {reply.said() if reply else 'no answer'}"]
 
 
 def _against_log(user: str, sent: list[Reaction], events: list[Event], *, is_final: bool) -> list[str]:

@@ -4,10 +4,12 @@ Run as `python -m tools.torture.launcher LOG`; each line on standard input is a 
 and the settings, each line on standard output tells the process and the port of the server that was started.
 """
 
+import ctypes
 import json
 import os
 import signal
 import sys
+from typing import Any
 
 import uvicorn  # noqa: F401 - what a server imports when it starts is imported here, once
 
@@ -19,15 +21,19 @@ from igcf.service.server import bound_socket
 from igcf.service.settings import ServiceSettings
 from igcf.service.worker import Place, main, work  # noqa: F401
 
+PR_SET_PDEATHSIG = 1
+"""Linux: ask for a signal when the parent has died."""
 
-def serve(folder: str, settings: dict[str, object], descriptor: int, log: str) -> None:
+
+def serve(folder: str, settings: dict[str, Any], descriptor: int, log: str) -> None:
     """Be a server until told to stop: the same function that `igcf serve` runs; does not return."""
     code = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no server outlives a torture that was ended
     try:
         for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
             os.dup2(os.open(log if number == 2 else os.devnull, flags), number)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code = work(Place(folder, descriptor), ServiceSettings(**settings))  # type: ignore[arg-type]
+        code = work(Place(folder, descriptor), ServiceSettings(**settings))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:

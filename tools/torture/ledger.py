@@ -43,6 +43,8 @@ class Ledger:
     n_requests: int = 0
     n_lost: int = 0
     """Requests without an answer, or answered 503."""
+    allowed: set[int] = field(default_factory=lambda: {200, 404, 503})
+    """Statuses that clients may be answered with; others are problems."""
     touched: set[str] = field(default_factory=set)
     """Users to whom something was sent since the last check."""
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -17,11 +17,14 @@ PAUSE_S = 0.002
 class Client(threading.Thread):
     """One client: sends what `rng` says, one request after the other, until told to stop."""
 
-    def __init__(self, ledger: Ledger, ports: Sequence[int], name: str, rng: random.Random) -> None:
+    def __init__(
+        self, ledger: Ledger, ports: Sequence[int], name: str, rng: random.Random, *, with_skips: bool = True
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._ledger, self._ports, self._rng = ledger, ports, rng
         self._own = [f"{name}-{number}" for number in range(OWN_USERS)]
         self._shared = [f"all-{number}" for number in range(SHARED_USERS)]
+        self._with_skips = with_skips
         self._n = 0
         self.stopping = threading.Event()
 
@@ -51,7 +54,7 @@ class Client(threading.Thread):
             users = [rng.choice([*self._own, *self._shared]) for _ in range(rng.randint(2, 5))]
             calls.react_batch(ledger, port, [self._reaction(each) for each in users])
         elif kind < 0.90:
-            calls.react(ledger, port, self._reaction(user, evidence="skip"))
+            calls.react(ledger, port, self._reaction(user, evidence="skip" if self._with_skips else "shown"))
         elif kind < 0.95:
             self._take_back(port, user)
         elif kind < 0.98:
@@ -78,13 +81,18 @@ class Client(threading.Thread):
 
 
 @contextmanager
-def clients(ledger: Ledger, ports: Sequence[int], name: str, rng: random.Random, n: int = 6) -> Iterator[list[Client]]:
-    """Have clients at work during the block; at its end they finish what they have begun."""
-    found = [Client(ledger, ports, f"{name}c{number}", random.Random(rng.getrandbits(64))) for number in range(n)]
+def clients(
+    ledger: Ledger, ports: Sequence[int], name: str, rng: random.Random, *, n: int = 6, with_skips: bool = True
+) -> Iterator[None]:
+    """Have `n` clients at work during the block; at its end they finish what they have begun."""
+    found = [
+        Client(ledger, ports, f"{name}c{number}", random.Random(rng.getrandbits(64)), with_skips=with_skips)
+        for number in range(n)
+    ]
     for client in found:
         client.start()
     try:
-        yield found
+        yield
     finally:
         for client in found:
             client.stopping.set()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from tests.service.postgres import Cluster
 from tools.torture.cuts import cut_connections
+from tools.torture.disturbances import clock_jumps, lost_answers, out_of_memory, stop_in_swap, stop_served_in_swap
 from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked, kill_served
 from tools.torture.operations import OPERATIONS
-from tools.torture.places import place
+from tools.torture.places import Place, place
 from tools.torture.results import Trial
 from tools.torture.servers import Launcher
 from tools.torture.writes import every_write, random_writes
@@ -97,6 +98,21 @@ def _interleave(_: Tools, seed: int) -> Iterator[Trial]:
     yield from interleavings(seed)
 
 
+def _clock_jumps(_: Tools, seed: int) -> Iterator[Trial]:
+    with place(seed) as here:
+        yield from clock_jumps(here)
+
+
+def _on_either(run: Callable[[Place, Launcher], Iterator[Trial]]) -> Round:
+    """Run a scenario on SQLite for even seeds and on PostgreSQL for odd ones."""
+
+    def round_of(tools: Tools, seed: int) -> Iterator[Trial]:
+        with place(seed, tools.cluster if seed % 2 else None) as here:
+            yield from run(here, tools.launcher)
+
+    return round_of
+
+
 SCENARIOS = {
     "kill-sqlite": Scenario(_kill_sqlite, 900),
     "kill-postgres": Scenario(_kill_postgres, 180),
@@ -106,4 +122,9 @@ SCENARIOS = {
     "random-writes": Scenario(_random_writes, 100),
     "cut-connections": Scenario(_cut_connections, 300),
     "interleave": Scenario(_interleave, 100_000),
+    "clock-jumps": Scenario(_clock_jumps, 200),
+    "lost-answers": Scenario(_on_either(lost_answers), 600),
+    "out-of-memory": Scenario(_on_either(out_of_memory), 60),
+    "stop-in-swap": Scenario(_on_either(stop_in_swap), 60),
+    "stop-served-in-swap": Scenario(_on_either(lambda here, _: stop_served_in_swap(here)), 8),
 }

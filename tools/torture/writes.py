@@ -27,15 +27,15 @@ def faulty(place: Place) -> Iterator[tuple[Faults, Launcher]]:
 
 
 def every_write(
-    place: Place, operations: Sequence[str] = tuple(OPERATIONS), modes: Sequence[str] = tuple(MODES)
+    place: Place, operations: Sequence[str] = tuple(OPERATIONS), modes: Sequence[str] = tuple(MODES), *, step: int = 1
 ) -> Iterator[Trial]:
-    """Let each write call of each request fail in each way, one at a time."""
+    """Let each write call of each request fail in each way, one at a time; with a `step`, only some of the calls."""
     with faulty(place) as (faults, launcher):
         server = launcher.start(place.models[0], place.url)
         try:
             for operation in operations:
                 for mode in modes:
-                    for at in range(1, MOST_CALLS):
+                    for at in range(1, MOST_CALLS, step):
                         server = _revived(place, launcher, server)
                         trial = _one_fault(place, faults, server, (operation, mode, at), launcher)
                         if trial is None:

@@ -126,6 +126,7 @@ export interface Explained {
   low: number;
   high: number;
   contributions: Array<ContributionPart>;
+  rest: number;
   absence: number;
 }
 export interface Feedback {
@@ -411,6 +412,7 @@ export interface UserState {
   model: string;
   revision: number;
   drift: number;
+  reactions: number;
   history: Array<PastReaction>;
   belief: BeliefSummary;
 }

@@ -115,11 +115,10 @@ class ItemLearning:
             weighted = np.swapaxes(Z, 1, 2) / noise[:, None, :]
             precision = np.eye(Z.shape[2]) + weighted @ Z
             information = (weighted @ surprise[:, :, None])[..., 0]
-            inverse = np.linalg.inv(precision)
-            moved = (inverse @ information[..., None])[..., 0]
+            moved = np.linalg.solve(precision, information[..., None])[..., 0]
             means.append(y + (root @ moved[..., None])[..., 0])
             if with_cov:
-                covs.append(root @ inverse @ np.swapaxes(root, 1, 2))
+                covs.append(root @ np.linalg.solve(precision, np.swapaxes(root, 1, 2)))
             if number in self._judges:
                 likelihood[number] = self._likelihood(
                     number, surprise, noise, precision, information, moved, Z, y, x, r

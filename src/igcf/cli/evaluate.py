@@ -30,7 +30,9 @@ NEED_LOGGED = ("item-knn", "ease", "als")
 @click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
 @click.option(
     "--protocol",
-    type=click.Choice(("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning", "observed")),
+    type=click.Choice(
+        ("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning", "observed", "new-items")
+    ),
     default="cold-start",
     show_default=True,
     help="Who is tested and what is counted (docs/protocols.md).",
@@ -59,7 +61,7 @@ NEED_LOGGED = ("item-knn", "ease", "als")
     default=0.2,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="known-users: share of each user's successes that is hidden and looked for.",
+    help="known-users: share of each user's successes that is hidden and looked for; new-items: share of new items.",
 )
 @click.option(
     "--logged",
@@ -73,6 +75,13 @@ NEED_LOGGED = ("item-knn", "ease", "als")
     default="random",
     show_default=True,
     help="returning: which reactions of a user are logged.",
+)
+@click.option(
+    "--new",
+    type=click.Choice(("lot", "newest")),
+    default="lot",
+    show_default=True,
+    help="new-items: which items are hidden from training.",
 )
 @click.option(
     "--thin",
@@ -95,6 +104,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     share: float,
     logged: str,
     part: Literal["random", "earliest"],
+    new: Literal["lot", "newest"],
     thin: float | None,
     log_format: LogFormat,
     items: Path | None,
@@ -114,6 +124,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --protocol observed
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
+      igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
     """
     import numpy as np
@@ -136,11 +147,14 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
-    if protocol == "observed":
-        chosen = None if methods == DEFAULT_METHODS else names
+    if protocol in ("observed", "new-items"):
         for line in told(data, success):
             note(line)
-        evaluate_observed(data, chosen, success.threshold, rounds, split, common)
+        choices = {"satisfied": success.threshold, "rounds": rounds, "split": split}
+        if protocol == "observed":
+            evaluate_observed(data, None if methods == DEFAULT_METHODS else names, choices, common)
+        else:
+            evaluate_new_items(data, choices | {"n_users": users, "share": share, "part": new}, common)
         return
     setup = setup_for(
         data,
@@ -165,19 +179,12 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         click.echo(verdict(results).sentence)
 
 
-def evaluate_observed(
-    data: Any,
-    names: list[str] | None,
-    satisfied: float | None,
-    rounds: int | None,
-    split: Any,
-    common: dict[str, Any],
-) -> None:
+def evaluate_observed(data: Any, names: list[str] | None, choices: dict[str, Any], common: dict[str, Any]) -> None:
     """Run the protocol `observed`, which has methods and figures of its own, for one seed."""
     from igcf.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
     from igcf.evaluate.report import write_tables
 
-    setup = observed_setup(data, satisfied=satisfied, rounds=rounds, split=split)
+    setup = observed_setup(data, **choices)
     chosen = list(OBSERVED_METHODS) if names is None else names
     with parts_display(chosen) as step:
         results = observed(data, setup, chosen, seed=common["seed"], step=step, command=command_line())
@@ -188,6 +195,23 @@ def evaluate_observed(
         emit_json(results.as_dict())
     else:
         print_all(observed_tables(results), common["style"])
+
+
+def evaluate_new_items(data: Any, choices: dict[str, Any], common: dict[str, Any]) -> None:
+    """Run the protocol `new-items`, which has methods and figures of its own, for one seed."""
+    from igcf.evaluate.new_items import new_items, new_items_setup, new_items_tables
+    from igcf.evaluate.report import write_tables
+
+    setup = new_items_setup(data, **choices)
+    with parts_display(["frozen", "igcf", "others", "ceiling"]) as step:
+        results = new_items(data, setup, seed=common["seed"], step=step, command=command_line())
+    if common["out"]:
+        write_tables(common["out"], results.as_dict(), new_items_tables(results))
+        console.print(f"wrote {common['out'] / 'results.md'}", highlight=False)
+    if common["as_json"]:
+        emit_json(results.as_dict())
+    else:
+        print_all(new_items_tables(results), common["style"])
 
 
 def all_methods(methods: "Mapping[str, Method]", protocol: str) -> list[str]:

@@ -1,13 +1,16 @@
 """What a running service consists of, put together once and closed once."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.catalogue import Rules, read_rules
+from igcf.errors import StoreError
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
@@ -32,6 +35,7 @@ class ServiceContext:
     """Rules that every answer keeps to."""
     items: LiveItems
     """What changed in the catalogue since the model was trained."""
+    reactions: ReactionsTogether
 
     @classmethod
     def open(
@@ -53,16 +57,18 @@ class ServiceContext:
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics()
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
+        users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
             settings=settings,
             store=store,
             current_model=current,
-            users=UsersInMemory(store, settings, metrics.count_session),
+            users=users,
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
-            items=LiveItems(ItemStore(store.database), current),
+            items=LiveItems(ItemStore(store.database), current, users.keep_only),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
+            reactions=ReactionsTogether(settings.store_wait_s),
         )
 
     def observe(self) -> None:
@@ -74,5 +80,7 @@ class ServiceContext:
 
     def close(self) -> None:
         """Write what is queued, close the connections."""
+        with suppress(StoreError):  # a cache: without it the next server reads more of the log
+            self.users.save()
         self.audit.close()
         self.store.close()

@@ -150,7 +150,8 @@ class UserState(BaseModel):
     model: str
     revision: int
     drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
-    history: list[PastReaction]
+    reactions: int = Field(description="How many are in force.")
+    history: list[PastReaction] = Field(description="The latest of them, oldest first.")
     belief: BeliefSummary
 
 
@@ -211,7 +212,7 @@ class ContributionPart(BaseModel):
 
 
 class Explained(BaseModel):
-    """`prior` plus all amounts plus `absence` is `mean`."""
+    """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
     user: str
     item: str
@@ -224,7 +225,8 @@ class Explained(BaseModel):
     chance: float = Field(description=CHANCE)
     low: float = Field(description=LOW)
     high: float = Field(description=HIGH)
-    contributions: list[ContributionPart]
+    contributions: list[ContributionPart] = Field(description="Of the reactions that matter most, oldest first.")
+    rest: float = Field(description="What all other reactions add together.")
     absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 

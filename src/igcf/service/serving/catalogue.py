@@ -106,7 +106,7 @@ def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
     if len(batch.items) > context.settings.max_items:
         raise ConfigError(f"the batch has {len(batch.items)} items; this server allows {context.settings.max_items}")
     items = context.items
-    receipt = items.store.put(parse_items(batch.items), batch.event_id, is_known=items.is_known)
+    receipt = items.store.put(parse_items(batch.items), batch.event_id, is_known=items.is_trained)
     items.look()
     return ItemsStored.model_validate(vars(receipt))
 

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from igcf.item import Item
-from igcf.model.catalogue import Catalogue
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.items import ItemStore, StoredItem
@@ -15,13 +15,20 @@ STALE_S = 0.8
 
 
 class LiveItems:
-    """The changes of all servers as far as they are known here; each is in force when `look` returns."""
+    """The changes of all servers as far as they are known here; each is in force when `look` returns.
 
-    def __init__(self, store: ItemStore, current: CurrentModel) -> None:
+    Items that the model was not trained with join it, known by their content, where the model has a content prior; in
+    the order of their ids, so that all servers have the same model.
+    """
+
+    def __init__(self, store: ItemStore, current: CurrentModel, when_replaced: Callable[[ServedModel], None]) -> None:
         self.store = store
         self._current = current
+        self._when_replaced = when_replaced
         self._lock = threading.Lock()
         self._stored: dict[str, StoredItem] = {}
+        self._joined: dict[str, Item] = {}
+        """The items that joined the model, by what their vectors were made of."""
         self._looked = float("-inf")
         self.revision = 0
         """Revision of the catalogue that is in force here."""
@@ -39,21 +46,27 @@ class LiveItems:
         with self._lock:
             fresh = [item for item in changes if item.revision > self.revision]
             if fresh:
-                self._stored |= {item.item_id: item for item in fresh}
-                self._lay_over(self._current.served, fresh)
+                self._bring_into_force(fresh)
                 self.revision = max(item.revision for item in fresh)
             self._looked = max(self._looked, started)
         return bool(fresh)
 
-    def install(self, served: ServedModel, replace: Callable[[], None]) -> None:
-        """Lay all changes over another model, then let `replace` put it into service; no change falls in between."""
+    def install(self, served: ServedModel, replace_current: Callable[[ServedModel], None]) -> None:
+        """Lay all changes over another model, then put it into service; no change falls in between."""
         with self._lock:
-            self._lay_over(served, list(self._stored.values()))
-            replace()
+            joined = self._to_join(served)
+            extended = served.with_items(list(joined.values()))
+            _lay_over(extended, self._stored.values())
+            self._joined = joined
+            replace_current(extended)
 
     def is_known(self, item_id: str) -> bool:
         """Whether the model in service has an item."""
         return self._current.served.model.known_row(item_id) is not None
+
+    def is_trained(self, item_id: str) -> bool:
+        """Whether the model was trained with an item."""
+        return self._current.served.trained.model.known_row(item_id) is not None
 
     def stored(self, item_id: str) -> StoredItem | None:
         """Return what the store says of an item."""
@@ -64,9 +77,33 @@ class LiveItems:
         unknown = [item for item in list(self._stored.values()) if not self.is_known(item.item_id)]
         return [item.described() for item in unknown]
 
-    @staticmethod
-    def _lay_over(served: ServedModel, changes: list[StoredItem]) -> None:
-        base: Catalogue = served.model.catalogue
-        rows = {row: item for item in changes if (row := served.model.known_row(item.item_id)) is not None}
-        described = {row: item.described(base.item(row)) for row, item in rows.items()}
-        served.recommender.catalogue = served.catalogue.changed(described)
+    def _bring_into_force(self, fresh: list[StoredItem]) -> None:
+        served = self._current.served
+        self._stored |= {item.item_id: item for item in fresh}
+        joined = self._joined
+        if not all(self.is_trained(item.item_id) for item in fresh):
+            joined = self._to_join(served)
+        if joined == self._joined:
+            _lay_over(served, fresh)
+            return
+        extended = served.with_items(list(joined.values()))
+        _lay_over(extended, self._stored.values())
+        self._joined = joined
+        self._current.served = extended
+        self._when_replaced(extended)
+
+    def _to_join(self, served: ServedModel) -> dict[str, Item]:
+        """Find the items that the model was not trained with, without what may change from hour to hour."""
+        model = served.trained.model
+        if model.content is None:
+            return {}
+        unknown = sorted(item_id for item_id in self._stored if model.known_row(item_id) is None)
+        plain = {"hidden": False, "available_from": None, "available_until": None, "image": None}
+        return {item_id: replace(self._stored[item_id].described(), **plain) for item_id in unknown}
+
+
+def _lay_over(served: ServedModel, changes: Iterable[StoredItem]) -> None:
+    base = served.model.catalogue
+    rows = {row: item for item in changes if (row := served.model.known_row(item.item_id)) is not None}
+    described = {row: item.described(base.item(row)) for row, item in rows.items()}
+    served.recommender.catalogue = served.catalogue.changed(described)

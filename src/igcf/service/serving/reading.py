@@ -1,5 +1,6 @@
 """Answers about one user that change nothing: state, beliefs, explanations."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from igcf.service.http.responses import (
     PopularItem,
     UserState,
 )
-from igcf.service.serving.learning import load_session
+from igcf.service.serving.learning import load_user
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import Taste, taste_of
 from igcf.service.serving.users import UsersInMemory
@@ -27,19 +28,24 @@ from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
 
 MOST_POSSIBLE = 1000
+LISTED = 1_000
+"""Reactions that an answer lists unless it is asked for more."""
 
 
-def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool) -> UserState:
-    """Answer `GET /v1/users/{user}`."""
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+    """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
-    belief = load_session(served, user, events).belief
+    loaded = load_user(served, user, events)
+    belief = loaded.session.belief
+    past = in_force(events)
     return UserState(
         user=user_id,
         known=user.revision > 0,
         model=served.model_id,
         revision=user.revision,
-        drift=user.drift,
+        drift=loaded.drift,
+        reactions=len(past),
         history=[
             PastReaction(
                 event_id=event.event_id or "",
@@ -50,7 +56,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
                 time=event.time,
                 title=served.title_of(event.item_id or ""),
             )
-            for event in in_force(events)
+            for event in past[max(0, len(past) - limit) :]
         ],
         belief=BeliefSummary(
             mean=belief.mean.tolist(),
@@ -67,7 +73,7 @@ def beliefs(
 ) -> Beliefs:
     """Answer `GET /v1/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
-        revision = user.revision
+        revision, drift = user.revision, user.drift
         means, stds = user.session.moments()
         chances = user.session.chances()
         belief = user.session.belief
@@ -87,7 +93,7 @@ def beliefs(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        drift=users.store.user(user_id).drift,
+        drift=drift,
         top=[
             BelievedItem(
                 item=served.model.item_ids[row],
@@ -137,11 +143,19 @@ def _taste_told(taste: Taste) -> TasteTold:
     )
 
 
-def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id: str) -> Explained:
-    """Answer `GET /v1/users/{user}/explanations/{item}`."""
+def explanation(
+    users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
+) -> Explained:
+    """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
     served.model.item_row(item_id)
     with users.open(served, user_id) as user:
         revision, found = user.revision, user.session.explain(item_id)
+    parts: list[tuple[Contribution, Literal["shown", "logged"]]] = [
+        *((part, "logged") for part in found.logged),
+        *((part, "shown") for part in found.contributions),
+    ]
+    largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place][0].amount))
+    listed, others = sorted(largest[:limit]), largest[limit:]
     return Explained(
         user=user_id,
         item=item_id,
@@ -154,10 +168,8 @@ def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id
         chance=found.chance,
         low=found.low,
         high=found.high,
-        contributions=[
-            *(_part(served, part, "logged") for part in found.logged),
-            *(_part(served, part, "shown") for part in found.contributions),
-        ],
+        contributions=[_part(served, *parts[place]) for place in listed],
+        rest=math.fsum(parts[place][0].amount for place in others),
         absence=found.absence,
     )
 

@@ -1,10 +1,13 @@
 """A model in service with its map, its order of popularity and its texts, computed once when it is loaded."""
 
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
 from igcf.arrays import BoolArray, IntArray
+from igcf.item import Item
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
@@ -12,6 +15,8 @@ from igcf.model.usage import PolicyChoice
 from igcf.online import Recommender, named_policy
 from igcf.service.serving.catalogue_map import CatalogueMap
 from igcf.service.settings import ServiceSettings
+
+_numbers = count()
 
 
 class ServedModel:
@@ -21,6 +26,10 @@ class ServedModel:
         self.model = model
         self.model_id = model_id
         self.folder = folder
+        self.trained: ServedModel = self
+        """The model as it was loaded, without the items that came later."""
+        self.key = model_id
+        """Differs between the same model with and without items that came later."""
         self.policy = policy
         """How items are chosen when a request does not say."""
         self.recommender = Recommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
@@ -38,6 +47,17 @@ class ServedModel:
         model = load_model(folder)
         policy = model.policy.changed(settings.policy, settings.nu)
         return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
+
+    def with_items(self, items: Sequence[Item]) -> "ServedModel":
+        """Return the model as it was loaded with further items, which are known by their content."""
+        if not items:
+            return self.trained
+        forgetting = self.recommender.forgetting
+        other = ServedModel(self.trained.model.with_items(items), self.model_id, self.folder, self.policy, forgetting)
+        other.trained = self.trained
+        other.key = f"{self.model_id}+{next(_numbers)}"
+        other.recommender.clock = self.recommender.clock
+        return other
 
     @property
     def satisfied(self) -> str:
