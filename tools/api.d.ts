@@ -45,6 +45,14 @@ declare namespace Api {
     categories: Array<string>;
     seen: boolean;
   }
+  interface CatalogueChange {
+    item: string;
+    title: string | null;
+    state: "new" | "changed" | "retired";
+    time: number;
+    reactions: number;
+    hits: number;
+  }
   interface CatalogueItem {
     item: string;
     title: string | null;
@@ -145,6 +153,8 @@ declare namespace Api {
     satisfied: number;
     unsatisfied: number;
     none: number;
+    skip: number;
+    logged: number;
     duplicates: number;
   }
   interface FeedbackReceipt {
@@ -155,6 +165,11 @@ declare namespace Api {
   interface Forgotten {
     user: string;
     deleted: number;
+  }
+  interface Generation {
+    generation: number;
+    model: string;
+    time: number;
   }
   interface History {
     reactions: Array<LoggedReaction>;
@@ -346,6 +361,21 @@ declare namespace Api {
     p90_ms: number | null;
     p99_ms: number | null;
   }
+  interface Series {
+    span_s: number;
+    step_s: number;
+    popular_hit_rate: number;
+    points: Array<SeriesPoint>;
+  }
+  interface SeriesPoint {
+    time: number;
+    reactions?: number;
+    hits?: number;
+    skips?: number;
+    logged?: number;
+    answers?: number;
+    learning?: number;
+  }
   interface SessionCache {
     hits: number;
     misses: number;
@@ -381,6 +411,9 @@ declare namespace Api {
     most_shown: Array<ShownItem>;
     most_liked: Array<LikedItem>;
     drifting_users: Array<DriftingUser>;
+    series: Series;
+    generations: Array<Generation>;
+    catalogue_changes: Array<CatalogueChange>;
     store: StoreHealth;
   }
   interface StoreHealth {

@@ -158,6 +158,9 @@ class ExpertsConfig:
     """Learn how active a user is, apart from taste, as an unknown of its own."""
     prior_from_validation: bool = True
     """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    refit: bool = True
+    """Learn once more from everybody, validation users included, when all choices are made on validation users who had
+    not been learned from; calibration and policy stay those of the model that had not met them."""
     neighbours: bool = True
     """Also learn which items predict each other, for users whose record is known; new users do not need it."""
     logistic_dim: int = 32

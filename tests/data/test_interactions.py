@@ -117,6 +117,16 @@ def test_only_users_renumbers_users_in_the_order_given() -> None:
     assert part.timestamps.tolist() == [4, 2, 1]
 
 
+def test_the_users_of_two_logs_of_the_same_items_follow_each_other() -> None:
+    log = Interactions.from_arrays(["a", "b", "c"], ["x", "y", "x"], [1.0, 2.0, 3.0], [5, 6, 7])
+    first, rest = log.only_users(np.array([0, 1])), log.only_users(np.array([2]))
+    assert first.with_users_of(rest).fingerprint() == log.fingerprint()
+    with pytest.raises(DataError, match="user 'c' is in both logs"):
+        log.with_users_of(rest)
+    with pytest.raises(DataError, match="the same items in the same order"):
+        first.with_users_of(Interactions.from_arrays(["c"], ["x"], [1.0]))
+
+
 def test_the_catalogue_must_fit_the_items() -> None:
     assert LOG.with_catalogue(("X", "Y"), (("g",), ())).titles == ("X", "Y")
     with pytest.raises(DataError, match="titles has 1 entries, the log has 2 items"):

@@ -1,9 +1,13 @@
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
 from igcf.evaluate.protocols import Session, cutoffs, prepare, setup_for
 from tests.evaluate.worlds import log, setup
+
+MET: tuple[Literal["test", "validation"], ...] = ("test", "validation")
 
 
 def test_the_paper_settings_are_the_defaults() -> None:
@@ -33,6 +37,16 @@ def test_training_validation_and_test_users_are_different_people() -> None:
 def test_tuning_meets_the_validation_users() -> None:
     case = prepare(log(), setup(), seed=0, users="validation")
     assert case.user_ids == case.task.validation[0].user_ids
+
+
+def test_whoever_is_met_is_not_learned_from() -> None:
+    """Test users are met by methods that learned from everybody else, validation users by those that did not."""
+    final, tuning = (prepare(log(), setup(), 0, users) for users in MET)
+    refitted = final.task.refitted().train
+    assert set(refitted.user_ids) == {*final.task.train.user_ids, *final.task.validation[0].user_ids}
+    assert len(refitted) == len(final.task.train) + len(final.task.validation[0])
+    assert not set(refitted.user_ids) & set(final.user_ids)
+    assert tuning.task.refitted() is tuning.task
 
 
 def test_a_drifting_user_has_two_periods_and_recall_counts_both() -> None:

@@ -19,8 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.model import Model
+from igcf.model.neighbours import BySource
+from igcf.model.usage import Usage
 from igcf.online import Belief, Recommender, Ucb, backend
 from igcf.online.backend import Block, Evidence, Mixture, Moments, NumpyBackend, Query, Selection
+from igcf.online.learning import belief_from_history
 from tests.toys import ensemble_model, random_model, two_channel_model
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 63, 64, 65, 301])
@@ -112,6 +115,47 @@ def test_a_history_gives_the_belief_of_its_reactions_in_turn(
         np.testing.assert_allclose(own[0], in_turn[0][0], rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(own[1], in_turn[1][0], rtol=1e-8, atol=1e-8)
         np.testing.assert_array_equal(own[1], own[1].T)
+
+
+@examples
+@given(seed=SEEDS, n=st.integers(1, 40), dim=DIMS, make=st.sampled_from([two_channel_model, ensemble_model]))
+@pytest.mark.parametrize("is_monotone", [False, True])
+def test_a_history_is_learned_alike(seed: int, n: int, dim: int, make: Callable[..., Model], is_monotone: bool) -> None:
+    """Channels that share a block or not, items that come again, reactions that reveal nothing or count less."""
+    rng = np.random.default_rng(seed)
+    model = make(30, dim, seed=seed)
+    model = model.used_as(Usage(is_ordered=is_monotone))
+    rows, values = rng.integers(30, size=n).tolist(), rng.choice([1.0, 3.0, 4.0, 5.0, np.nan], size=n).tolist()
+    forgetting = 1.0 if is_monotone else float(rng.choice([1.0, 0.9]))
+
+    def learned() -> Belief:
+        return belief_from_history(model, rows, values, forgetting)
+
+    found, expected = learned(), in_numpy(learned)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.cov, expected.cov, rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(found.cov, found.cov.T)
+
+
+@examples
+@given(seed=SEEDS, n=SIZES, d=DIMS, k=st.integers(0, 9))
+def test_sums_over_items_are_alike(seed: int, n: int, d: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    items, user = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=d).astype(np.float32)
+    rows, amounts = rng.integers(n, size=k), rng.normal(size=k)
+    counts = rng.integers(4, size=n)
+    starts, total = np.concatenate([[0], np.cumsum(counts)]), int(counts.sum())
+    by_source = BySource(starts, rng.integers(n, size=total, dtype=np.int32), rng.normal(size=total))
+    for loops in BACKENDS:
+        np.testing.assert_allclose(loops.multiply(items, user), items @ user, rtol=1e-4, atol=1e-4)
+        expected = amounts @ items[rows].astype(np.float64)
+        np.testing.assert_allclose(loops.weighted_sum(items, rows, amounts), expected, rtol=1e-10, atol=1e-10)
+        for own in (None, amounts):
+            sums = np.zeros(n)
+            for row, amount in zip(rows, np.ones(k) if own is None else own, strict=True):
+                part = slice(starts[row], starts[row + 1])
+                np.add.at(sums, by_source.targets[part], amount * by_source.weights[part])
+            np.testing.assert_allclose(loops.scattered(by_source, rows, own), sums, rtol=1e-10, atol=1e-10)
 
 
 def test_a_history_about_a_direction_known_for_certain_leaves_it_certain() -> None:
@@ -321,6 +365,17 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.update_beliefs, (means, covs, 0, 0, *reaction)),
         (calls.update_beliefs, (means, covs, 1, 0, numbers[:2], numbers[:1], numbers[:3], *reaction[3:])),
         (calls.update_beliefs, (means, covs, 1, 0, numbers[:3], numbers[:2], numbers[:2], *reaction[3:])),
+        (calls.learn, (*belief, (rows[:1], *one[1:]), rows[:2] - 1, numbers[:2], None)),
+        (calls.learn, (*belief, (rows[:1], *one[1:]), rows[:2] + 3, numbers[:2], None)),
+        (calls.learn, (*belief, (rows[:1] + 1, *one[1:]), rows[:2], numbers[:2], None)),
+        (calls.learn, (*belief, (rows[:1], *one[1:]), rows[:2], numbers[:3], None)),
+        (calls.learn, (*belief, (rows[:1], *one[1:]), rows[:2], numbers[:2], numbers[:1])),
+        (calls.learn, (*belief, (rows[:1], (), *one[2:]), rows[:2], numbers[:2], None)),
+        (calls.multiply, (pairs, floats[:3], floats[:3])),
+        (calls.weighted_sum, (pairs, rows[:2] + 3, numbers[:2], numbers[:2].copy())),
+        (calls.weighted_sum, (pairs, rows[:2], numbers[:3], numbers[:2].copy())),
+        (calls.scatter, (rows[:4] + 9, rows[:6].astype(np.int32), numbers, rows[:2], None, numbers[:3].copy())),
+        (calls.scatter, (rows[:4], rows[:6].astype(np.int32), numbers, rows[:2] - 1, None, numbers[:3].copy())),
         (calls.observe_and_rescore, (*belief, 1, 0, *one, (), (), ())),
         (calls.observe_and_rescore, (*belief, 0, 3, *one, (), (), ())),
         (calls.observe_and_rescore, (*belief, 0, -1, *one, (), (), ())),

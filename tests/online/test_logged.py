@@ -16,6 +16,7 @@ from igcf.model.channel import sigmoid
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, ScoringEngine, Thompson, Ucb, backend, belief_from_logged
 from igcf.online.absence import PASSES, LinearAbsence, LogisticAbsence, Record
 from igcf.online.backend import NumpyBackend
+from igcf.online.backend.numpy_absence import RecordTerms
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.training.experts.neighbour_choice import ndcg
@@ -129,7 +130,8 @@ class Recorded:
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.3])
-def test_a_linear_record_reads_no_item_but_its_own(weight: float) -> None:
+def test_a_linear_record_reads_no_item_but_its_own(weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "loops", NumpyBackend())
     model = two_channel_model(3_000, 4)
     block = LinearAbsence(model, model.blocks[0][0], model.channels)
     watched = [Recorded(channel.vectors) for channel in model.channels]
@@ -139,31 +141,39 @@ def test_a_linear_record_reads_no_item_but_its_own(weight: float) -> None:
     assert all(each.read <= 7 for each in watched)
 
 
-@pytest.mark.parametrize("loops", BACKENDS)
-def test_a_logistic_record_passes_over_the_items_a_few_times(
-    loops: NumpyBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_logistic_record_passes_over_the_items_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(backend, "loops", loops)
-    slope = loops.absence_slope
+    find_mode = backend.loops.find_mode
 
-    def counted(vectors: Any, noise: FloatArray, user: FloatArray) -> FloatArray:
-        calls.append(len(vectors))
-        return slope(vectors, noise, user)
+    def counted(terms: Any, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
+        calls.append(passes)
+        find_mode(terms, v, cov, longest, passes)
 
-    monkeypatch.setattr(loops, "absence_slope", counted, raising=False)
+    monkeypatch.setattr(backend.loops, "find_mode", counted, raising=False)
     logged_evidence(model := world()).belief(record_of(model, 1.0))
-    assert len(calls) == PASSES
+    assert calls == [PASSES]
 
 
-@pytest.mark.parametrize(("n_items", "dim"), [(1, 1), (63, 3), (64, 8), (65, 34), (1_001, 17)])
-def test_the_slope_of_absence_is_the_sum_over_all_items(n_items: int, dim: int) -> None:
+@pytest.mark.parametrize(
+    ("n_items", "dim", "n_own"), [(1, 1, 0), (63, 3, 5), (64, 8, 64), (65, 34, 1), (1_001, 17, 130)]
+)
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
+def test_both_backends_find_the_same_mode(n_items: int, dim: int, n_own: int, weight: float) -> None:
     rng = np.random.default_rng(n_items)
-    vectors = rng.normal(size=(n_items, dim)).astype(np.float32)
-    noise, user = rng.uniform(0.5, 2.0, n_items), rng.normal(size=dim)
-    expected = (sigmoid(vectors.astype(np.float64) @ user) / noise) @ vectors
+    vectors = [rng.normal(size=(n, dim)).astype(np.float32) / dim**0.5 for n in (n_items, n_own)]
+    noise, prior_mean = rng.uniform(0.5, 2.0, n_items), rng.normal(size=dim)
+    frame = rng.normal(size=(dim, dim)) / dim**0.5
+    slope = (sigmoid(vectors[0].astype(np.float64) @ prior_mean) / noise) @ vectors[0]
+    own_weights = rng.uniform(-0.1, 1.0, n_own).astype(np.float32)
+    information = rng.normal(size=dim)
+    terms = RecordTerms((vectors[0],), (noise,), slope, weight, vectors[1], own_weights, information, prior_mean, frame)
+    found = []
     for loops in BACKENDS:
-        np.testing.assert_allclose(loops.absence_slope(vectors, noise, user), expected, atol=2e-5 * n_items**0.5)
+        v, cov = np.zeros(dim), np.eye(dim) / (1.0 + weight * n_items / 8)
+        loops.find_mode(terms, v, cov, 3.0, 3)
+        found.append((v, cov))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
 
 
 def world(n_items: int = 200, dim: int = 5, *, seed: int = 0) -> Model:

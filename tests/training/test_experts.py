@@ -243,6 +243,23 @@ def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them()
     assert estimated.prior_cov[0, 0] != ACTIVITY_VARIANCE
 
 
+def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
+    """And what they decided about the use of the model is what strangers to them decided."""
+    log = synthetic_catalogue(n_users=200, n_items=60, seed=3)
+    data, validation = log.only_users(np.arange(150)), log.only_users(np.arange(150, 200))
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, activity=0.0, item_age_correction=False,
+        validate_rounds=10,
+    )  # fmt: skip
+    fitted = [fit_experts(data, replace(config, refit=each), validation=validation) for each in (True, False)]
+    assert [model.metadata["data"]["validation_users"] for model in fitted] == [50, 0]
+    assert fitted[0].metadata["chosen"] == fitted[1].metadata["chosen"]
+    assert fitted[0].usage == fitted[1].usage
+    for model, learned_from in zip(fitted, (log, data), strict=True):
+        shares = np.bincount(learned_from.item_idx[learned_from.values >= 4.0], minlength=60) / learned_from.n_users
+        np.testing.assert_allclose(model.channels[0].vectors[:, 0], shares, atol=1e-6)
+
+
 def test_without_an_activity_offset_both_constants_are_known() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)

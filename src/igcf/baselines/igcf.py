@@ -40,6 +40,7 @@ VARIANTS: dict[str, Settings] = {
     "- activity offset": {"activity_offset": False},
     "- prior from validation users": {"prior_from_validation": False},
     "- activity weights": {"activity": 0.0},
+    "- refit with validation users": {"refit": False},
     "- logistic expert": {"experts": "linear"},
     "- linear expert": {"experts": "logistic"},
     "- logistic expert & exposure": {"experts": "linear", "exposure": False},
@@ -57,7 +58,7 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         validate_rounds=task.rounds * task.slate,
         seed=int(rng.integers(2**31)),
         progress=False,
-        **{name: settings[name] for name in (*FIT, *OF_THE_PROTOCOL)},
+        **{name: settings[name] for name in (*FIT, *OF_THE_PROTOCOL)} | {"refit": settings["refit"] and task.may_refit},
     )
 
 

@@ -87,6 +87,7 @@ _ALL = (
         online=frozenset({"forgetting"}),
         grid=PMF_GRID,
         paper_grid=PAPER_PMF_GRID,
+        is_refitted=True,
     ),
     Method(
         "icf-ucb",
@@ -96,6 +97,7 @@ _ALL = (
         online=frozenset({"nu", "forgetting"}),
         grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
         paper_grid={**PAPER_PMF_GRID, "nu": (0.1, 0.5, 1.0)},
+        is_refitted=True,
     ),
     Method(
         "icf-ts",
@@ -105,11 +107,20 @@ _ALL = (
         online=frozenset({"sample_items", "forgetting"}),
         grid=PMF_GRID,
         paper_grid=PAPER_PMF_GRID,
+        is_refitted=True,
     ),
     Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS),
-    Method("item-knn", item_knn.fit_item_knn, _as_fitted, item_knn.DEFAULTS, grid=item_knn.GRID, uses_logged=True),
-    Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True),
-    Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True),
+    Method(
+        "item-knn",
+        item_knn.fit_item_knn,
+        _as_fitted,
+        item_knn.DEFAULTS,
+        grid=item_knn.GRID,
+        uses_logged=True,
+        is_refitted=True,
+    ),
+    Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True, is_refitted=True),
+    Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True, is_refitted=True),
     Method(
         "pca-gp",
         fit_pca_gp,
@@ -118,6 +129,7 @@ _ALL = (
         online=frozenset({"noise_var", "nu", "forgetting"}),
         grid={"dim": (12, 24, 48), "noise_var": (0.06, 0.09, 0.13, 0.2, 0.4, 0.8, 1.6)},
         uses_logged=True,
+        is_refitted=True,
         known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
     ),
     Method(

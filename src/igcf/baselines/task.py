@@ -29,6 +29,8 @@ class Task:
     """Validation users: one log, or one per period of a drifting taste. Choices are made on them."""
     reward: Literal["raw", "satisfied"] = "raw"
     """Reward that the paper gives to a learner on this data: ratings as they are, or whether a user is satisfied."""
+    may_refit: bool = True
+    """Whether a method may learn from the validation users too once all choices are made: not where they are met."""
 
     def reward_of(self, kind: str | None = None) -> Reward:
         """Return how values become rewards; None takes the reward of this data."""
@@ -37,6 +39,13 @@ class Task:
     def validation_truth(self) -> list[Float32Array]:
         """Return validation users x items, one table per period, NaN where there is no reaction."""
         return [log.dense() for log in self.validation]
+
+    def refitted(self) -> "Task":
+        """Return the task whose training users are all users that may be learned from, validation users included."""
+        validation = self.whole_validation()
+        if validation is None or not self.may_refit:
+            return self
+        return replace(self, train=self.train.with_users_of(validation))
 
     def whole_validation(self) -> Interactions | None:
         """Return the validation users with all periods as one log; None where there are none."""
@@ -76,6 +85,8 @@ class Method:
     """Whether its learner has `know` and so can start from a log of what the user did before."""
     logged_settings: Settings = field(default_factory=dict)
     """Settings that differ from the defaults where users have a logged history."""
+    is_refitted: bool = False
+    """Whether its fit chooses nothing on validation users, who are then learned from once its settings are chosen."""
     known_grid: Mapping[str, tuple[Any, ...]] | None = None
     """Values that tuning tries where users are known by a logged history; None: those of `grid`."""
 

@@ -108,7 +108,7 @@ def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> list[Row
             "ours": lambda: recommender.session(history).recommend(K),
             "belief": lambda: belief_from_history(model, rows, values, 1.0),
         },
-        repeats=max(repeats // 3, 2),
+        repeats=max(repeats // 3, min(sizes.step_repeats, 8)),
     )
     limit = 10.0 if model.n_items >= 3_706 and model.is_linear else None
     answer = f"first answer from {len(history)} stored reactions, {where}"
@@ -165,11 +165,16 @@ def _known_user(n_items: int, turns: int, run: int, sizes: Sizes) -> list[Row]:
     }
     seconds = interleaved({"matvec": lambda: vectors @ user, **jobs}, repeats=max(turns * run // 3, 2))
     where = f"{n_logged} logged reactions, {n_items:,} items, d={model.dim}"
-    limits = {"first answer from": 10.0 if n_items >= LARGE_CATALOGUE else None}
-    return [
+    answer = "first answer from"
+    limits = {answer: 10.0 if n_items >= LARGE_CATALOGUE else None}
+    rows = [
         compared("online", f"{job} {where}", MATVEC, seconds[job], seconds["matvec"], at_most=limits.get(job))
         for job in jobs
     ]
+    if n_items < LARGE_CATALOGUE:
+        one = np.full(len(seconds[answer]), 1e-3)
+        rows.append(compared("online", f"{answer} {where}", "one millisecond", seconds[answer], one, at_most=1.0))
+    return rows
 
 
 def lock_step(sizes: Sizes, model: Model | None = None) -> Row:

@@ -16,6 +16,9 @@ from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
 from igcf.online.belief import Belief
 
+WEIGHT = 50.0
+"""Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
+
 
 @dataclass(frozen=True)
 class Exposure:
@@ -68,7 +71,8 @@ class NewItems:
         self._told: list[dict[Hashable, Told]] = [{} for _ in self.rows]
         self.trials: IntArray = np.zeros(len(self.rows), dtype=np.int64)
         self.balance = 0.0
-        """What may be spent on trials, in expected rewards."""
+        """What may be spent on trials, in rewards."""
+        self._account = [WEIGHT, WEIGHT]  # rewards of known items, and what was expected of them
         self._version = 0
         self._stale: set[int] = set()
         self._changed_at: IntArray = np.zeros(len(self.rows), dtype=np.int64)
@@ -122,9 +126,23 @@ class NewItems:
             if not self.is_settled(row) or key in self._told[place]:
                 told = self._learning.contribution(self.priors, place, belief, value)
                 if key not in self._told[place] and not np.isnan(told.rewards[0]):
-                    self.balance += float(told.rewards[0]) - self._model.expected_of(belief.mean, row)
+                    expected = self._model.expected_of(belief.mean, row)
+                    self.balance += float(told.rewards[0]) - self._scale * expected
                 self._told[place][key] = told
                 self._stale.add(place)
+
+    def account(self, expected: float, value: float) -> None:
+        """Note what was expected of a known item, and the reaction to it: the price of trials is counted in rewards."""
+        reward = self._model.reward.of_one(value)
+        if not np.isnan(reward):
+            with self._lock:
+                self._account[0] += reward
+                self._account[1] += expected
+
+    @property
+    def _scale(self) -> float:
+        """Rewards per expected reward: what is shown is chosen for being expected to please, which overrates it."""
+        return max(self._account[0], 0.0) / self._account[1] if self._account[1] > 0 else 1.0
 
     def retract(self, keys: Iterable[Hashable]) -> None:
         """Take reactions back, of any item, as if they had never been."""
@@ -244,7 +262,8 @@ class NewItems:
         expected = np.take_along_axis(means, result, axis=1)
         with self._lock:
             instead = np.where(is_new, known[:, None], expected)
-            self.balance += self.exposure.price * float(instead.sum()) + float((expected - instead).sum())
+            scale = self._scale
+            self.balance += scale * float((self.exposure.price * instead + expected - instead).sum())
             chosen = np.flatnonzero(may_try & ~is_new[:, -1])
             if not len(chosen) or self.balance <= 0 or not (self.trials < self.exposure.most).any():
                 return result
@@ -254,7 +273,7 @@ class NewItems:
             for number, user in enumerate(chosen.tolist()):
                 is_open = (self.trials < self.exposure.most) & ~np.isin(self.rows, result[user])
                 item = int(np.where(is_open, promise[number], -np.inf).argmax())
-                cost = float(instead[user, -1]) - float(own_means[number, item])
+                cost = scale * (float(instead[user, -1]) - float(own_means[number, item]))
                 if is_open[item] and promise[number, item] >= instead[user, -1] and cost <= self.balance:
                     result[user, -1] = self.rows[item]
                     self.trials[item] += 1

@@ -238,6 +238,26 @@ class Interactions:
         part = self.subset(new_row[self.user_idx] >= 0)
         return replace(part, user_ids=tuple(self.user_ids[row] for row in rows), user_idx=new_row[part.user_idx])
 
+    def with_users_of(self, other: "Interactions") -> "Interactions":
+        """Return this log followed by the reactions of other users to the same items; times only where both have."""
+        if other.item_ids != self.item_ids:
+            raise DataError(
+                f"the log {other.name!r} has {other.n_items} items, {self.name!r} {self.n_items}; "
+                "both must have the same items in the same order"
+            )
+        again = set(self.user_ids).intersection(other.user_ids)
+        if again:
+            raise DataError(f"user {min(again)!r} is in both logs ({len(again)} such users); expected different users")
+        times = self.timestamps, other.timestamps
+        return replace(
+            self,
+            user_ids=self.user_ids + other.user_ids,
+            user_idx=np.concatenate([self.user_idx, other.user_idx + np.int32(self.n_users)]),
+            item_idx=np.concatenate([self.item_idx, other.item_idx]),
+            values=np.concatenate([self.values, other.values]),
+            timestamps=None if times[0] is None or times[1] is None else np.concatenate(times),
+        )
+
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:
         """Return users x items in CSR form; `values` replaces the log's values, one per reaction."""
         data = self.values if values is None else values

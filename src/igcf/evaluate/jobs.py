@@ -146,7 +146,8 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     method = method_named(job.method)
     name = zlib.crc32(job.method.encode())
     started = time.perf_counter()
-    fitted = method.fit(case.task, job.plays[0].settings, np.random.default_rng([job.seed, 1, name]))
+    task = case.task.refitted() if method.is_refitted else case.task
+    fitted = method.fit(task, job.plays[0].settings, np.random.default_rng([job.seed, 1, name]))
     fit_seconds = time.perf_counter() - started
     outcomes = []
     for play in job.plays:

@@ -225,11 +225,15 @@ class LiveLearner:
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn items from the users and users from the items, each as the other was known before."""
-        if self.is_learning:
-            for user, slot in zip(*np.nonzero(np.isin(rows, self.items.rows)), strict=True):
-                row, key = int(rows[user, slot]), (self._first_user + int(user), int(rows[user, slot]))
-                for items in (self.items, *self.watchers):
-                    items.observe(key, row, self._engine.belief(int(user)), float(values[user, slot]))
+        expected = np.take_along_axis(self._engine.means, rows, axis=1)
+        for user, slot in np.ndindex(rows.shape) if self.is_learning else ():
+            row, value = int(rows[user, slot]), float(values[user, slot])
+            if row not in self.items:
+                self.items.account(float(expected[user, slot]), value)
+                continue
+            belief = self._engine.belief(user)
+            for items in (self.items, *self.watchers):
+                items.observe((self._first_user + user, row), row, belief, value)
         self._engine.observe(rows, values)
 
 

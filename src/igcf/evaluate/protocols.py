@@ -206,7 +206,7 @@ def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", 
         train, validation, test = cold.train, (cold.validation,), (cold.test,)
     met = test if users == "test" else validation
     first = setup.sessions[0]
-    task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward)
+    task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward, may_refit=users == "test")
     record = met[0] if setup.protocol == "returning" else None
     return Case(task, tuple(log.dense() for log in met), met[0].user_ids, record)
 
@@ -231,7 +231,15 @@ def _prepare_known_users(data: Interactions, setup: Setup, seed: int, users: Lit
                 for _ in range(known_users.VALIDATION_DRAWS)
             ]
         )
-    task = Task(split.train, setup.satisfied, known_users.FIT_ROUNDS, 1, (split.validation,), setup.reward)
+    task = Task(
+        split.train,
+        setup.satisfied,
+        known_users.FIT_ROUNDS,
+        1,
+        (split.validation,),
+        setup.reward,
+        may_refit=users == "test",
+    )
     return Case(task, (met.hidden.dense(),), met.hidden.user_ids, met.given)
 
 

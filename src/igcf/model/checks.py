@@ -86,14 +86,16 @@ def check_numbers(model: "Model") -> None:
     scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
     scored += [channel.vectors for channel in model.channels]
     numbers = scored + [channel.noise_var for channel in model.channels]
-    if not all(np.isfinite(part).all() for part in numbers):
+    # the smallest and the largest number tell it all, without a second array as large as the items
+    ends = [(float(part.min(initial=0.0)), float(part.max(initial=0.0))) for part in numbers]
+    if not np.isfinite(ends).all():
         raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in scored)
+    largest = max(max(-low, high) for low, high in ends[: len(scored)])
     if largest > LARGEST_NUMBER:
         raise ModelError(f"the model holds a number of size {largest:g}; beyond {LARGEST_NUMBER:g} scores overflow")
     if not all((channel.noise_var > 0).all() for channel in model.channels):
         raise ModelError("noise_var must be positive for every item")
-    if (model.item_variances < 0).any():
+    if ends[0][0] < 0:
         raise ModelError("item_variances must not be negative")
     scale = max(float(np.abs(model.prior_cov).max()), 1e-300)
     if np.abs(model.prior_cov - model.prior_cov.T).max() > 1e-8 * scale:

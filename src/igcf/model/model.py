@@ -205,7 +205,7 @@ class Model:
     def item_rows(self, item_ids: Iterable[str]) -> list[int]:
         """Return the rows of some items; an unknown one is refused."""
         known, ids = self._row, list(item_ids)
-        rows = [known.get(item_id) for item_id in ids]
+        rows = list(map(known.get, ids))
         return [self.item_row(item_id) for item_id in ids] if None in rows else cast("list[int]", rows)
 
     def title(self, item_id: str) -> str:

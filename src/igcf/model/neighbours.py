@@ -1,12 +1,38 @@
 """Sparse linear map from the items that a user liked to all items (docs/maths.md, section Logged evidence)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.errors import ModelError
+
+
+class BySource(NamedTuple):
+    """A sparse map between items by the item that its weights come from."""
+
+    starts: IntArray
+    """Where the weights of each item begin, shape (items + 1,)."""
+    targets: IntArray
+    """Rows of the items that they lead to, shape (weights,), int32."""
+    weights: FloatArray
+    """Shape (weights,)."""
+
+
+def scattered(by_source: BySource, rows: IntArray, amounts: FloatArray | None) -> FloatArray:
+    """Return the sum over `rows` of their weights times `amounts`, None for ones, at the items that they lead to."""
+    starts, targets, weights = by_source
+    counts = starts[rows + 1] - starts[rows]
+    ends = np.cumsum(counts)
+    places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
+    terms = weights[places] if amounts is None else weights[places] * np.repeat(amounts, counts)
+    return np.bincount(targets[places], terms, minlength=len(starts) - 1).astype(np.float64, copy=False)
+
+
+Scattered = Callable[[BySource, IntArray, "FloatArray | None"], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,35 +75,29 @@ class Neighbours:
         return np.asarray(self.means - expected, dtype=np.float32)
 
     @cached_property
-    def _by_source(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """The weights by the item that they come from: where each item's begin, their targets and values."""
+    def by_source(self) -> BySource:
+        """The weights by the item that they come from."""
         n_items, k = self.sources.shape
         used = np.flatnonzero(self.weights)
         sources = self.sources.ravel()[used]
         order = np.argsort(sources, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=n_items))])
         used = used[order]
-        return starts, (used // k).astype(np.int32), self.weights.ravel()[used].astype(np.float64)
+        return BySource(starts, (used // k).astype(np.int32), self.weights.ravel()[used].astype(np.float64))
 
-    def predictions(self, liked: IntArray, unknown: IntArray | None = None) -> Float32Array:
+    def predictions(
+        self, liked: IntArray, unknown: IntArray | None = None, sums: Scattered = scattered
+    ) -> Float32Array:
         """Return the prediction of every item, shape (items,), from the rows of the items that a user liked.
 
-        `unknown` are items that the user may or may not like: they count as their means.
+        `unknown` are items that the user may or may not like: they count as their means. `sums` adds up what leads from
+        some items to all.
         """
-        result = self._sums(liked, np.ones(len(liked)))
+        result = sums(self.by_source, liked, None)
         if unknown is not None and len(unknown):
-            result += self._sums(unknown, self.means[unknown].astype(np.float64))
+            result += sums(self.by_source, unknown, self.means[unknown].astype(np.float64))
         result += self.constant
         return result.astype(np.float32)
-
-    def _sums(self, rows: IntArray, amounts: FloatArray) -> FloatArray:
-        """Sum over `rows` of their weights times `amounts`, shape (items,)."""
-        starts, targets, weights = self._by_source
-        counts = starts[rows + 1] - starts[rows]
-        ends = np.cumsum(counts)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts[rows] - (ends - counts), counts)
-        terms = weights[places] * np.repeat(amounts, counts)
-        return np.bincount(targets[places], terms, minlength=len(self.means)).astype(np.float64, copy=False)
 
     def weights_to(self, target: int, rows: IntArray) -> FloatArray:
         """Return the weights of the items at `rows` in the prediction of one item, shape (rows,)."""

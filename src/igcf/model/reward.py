@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import get_args
+from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -113,8 +113,11 @@ class Reward:
 
     def checked_all(self, values: Sequence[object]) -> list[float]:
         """`checked` of each; plain floats, as in any stored history, are checked at once."""
-        if set(map(type, values)) <= {float} and all(map(self._largest.__ge__, map(abs, values))):  # type: ignore[arg-type]
-            return list(values)  # type: ignore[arg-type]
+        if values and set(map(type, values)) == {float}:
+            numbers = cast("list[float]", list(values))
+            total, largest = sum(numbers), self._largest
+            if total == total and -largest <= min(numbers) and max(numbers) <= largest:  # a sum with NaN is none
+                return numbers
         return [self.checked(value) for value in values]
 
     @cached_property

@@ -12,6 +12,7 @@ from igcf.arrays import AnyFloatArray, FloatArray, IntArray, uncertain_direction
 from igcf.model import Channel, Model
 from igcf.model.channel import sigmoid
 from igcf.online import backend
+from igcf.online.backend.numpy_absence import RecordTerms
 
 LEVELS = np.arange(-4.0, 4.01, 0.5)
 """How much more active than the population a user may be, in logits, where the search for the mode starts."""
@@ -42,11 +43,13 @@ class TypicalSpread:
     def __init__(self, cov: FloatArray, inverse_frame: FloatArray) -> None:
         self.cov = cov
         inner = inverse_frame.T @ cov @ inverse_frame
-        self._whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T)
+        self._whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T).astype(np.float32)
 
     def factor(self, cov: FloatArray) -> float:
         """Return a factor f with cov <= f self.cov in every direction: a little more than the largest eigenvalue."""
-        power = self._whitening @ cov @ self._whitening.T
+        if np.array_equal(cov, self.cov):
+            return 1.0
+        power = self._whitening @ cov.astype(np.float32) @ self._whitening.T
         scale = float(np.abs(power).max()) or 1.0
         power = power / scale
         for _ in range(3):  # the largest eigenvalue of the eighth power is at most the largest sum of a row
@@ -77,10 +80,8 @@ class LinearAbsence:
             cov = self._cov(precision)
         information = np.zeros(len(self.prior_mean))
         for channel in self.channels:
-            rewards = channel.reward.of(record.values)
-            told = np.flatnonzero(rewards)
-            items = record.rows[told]
-            information += (rewards[told] / channel.noise_var[items]) @ channel.vectors.take(items, axis=0)
+            amounts = channel.reward.of(record.values) / channel.noise_var[record.rows]
+            information += backend.loops.weighted_sum(channel.vectors, record.rows, amounts)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
 
     def _precision(self, record: Record) -> FloatArray:
@@ -123,9 +124,11 @@ class LogisticAbsence:
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
         self.span, self.channels = span, channels
         self.prior_mean = model.prior_mean[span]
-        self._frame, self._inverse = uncertain_directions(model.prior_cov[span, span])
+        self._frame, self._inverse = map(np.ascontiguousarray, uncertain_directions(model.prior_cov[span, span]))
         self.absent = [channel for channel in channels if channel.reward.of_one(np.nan) == 0.0]
         """Channels in which an absent item is a failure; in the others it says nothing."""
+        self._absent_vectors = tuple(channel.vectors for channel in self.absent)
+        self._absent_noise = tuple(channel.noise_var for channel in self.absent)
         self._level = self._level_direction(model.prior_cov[span, span])
         sums = [self._sums_at(level) for level in (LEVELS if self._level.any() else LEVELS[:1] * 0.0)]
         self._counts = np.array([count for count, _, _ in sums])
@@ -162,25 +165,46 @@ class LogisticAbsence:
 
         Every step of BFGS passes over all items once.
         """
-        frame, prior_mean, weight = self._frame, self.prior_mean, record.weight
-        own = _OwnTerms(self, record)
+        frame, weight = self._frame, record.weight
         at = self._nearest_level(record)
-        v = self._inverse.T @ ((LEVELS[at] if self._level.any() else 0.0) * self._level)
-        user = prior_mean + frame @ v
-        slope, curvature = self._sums[at]
-        precision = own.curvature(user) + weight * curvature
-        cov: FloatArray = np.asarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame), dtype=np.float64)
-        gradient = frame.T @ (own.gradient(user) - weight * slope) - v
-        for _ in range(passes if weight > 0.0 or own.is_curved else 0):
-            step = _shortened(cov @ gradient, frame)
-            v = v + step
-            user = prior_mean + frame @ v
-            before = gradient
-            gradient = frame.T @ (own.gradient(user) - self._slope(user, weight)) - v
-            cov = _bfgs(cov, step, np.asarray(before - gradient))
-        v = v + _shortened(cov @ gradient, frame)
+        level = LEVELS[at] if self._level.any() else 0.0
+        v = np.ascontiguousarray(self._inverse.T @ (level * self._level))
+        terms = self._terms(record, self._sums[at][0])
+        user = self.prior_mean + frame @ v
+        precision = _curvature(terms, user) + weight * self._sums[at][1]
+        cov = np.ascontiguousarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame))
+        is_curved = weight > 0.0 or len(terms.own_weights) > 0
+        backend.loops.find_mode(terms, v, cov, LONGEST_STEP, passes if is_curved else 0)
         spread = frame @ cov @ frame.T
-        return prior_mean + frame @ v, np.asarray((spread + spread.T) / 2)
+        return self.prior_mean + frame @ v, np.asarray((spread + spread.T) / 2)
+
+    def _terms(self, record: Record, slope: FloatArray) -> RecordTerms:
+        """What a record says: its own reactions, less the absences that are none, and all items as absent ones."""
+        parts, weights, information = [], [], np.zeros(len(self.prior_mean))
+        for channel in self.channels:
+            noise = channel.noise_var[record.rows]
+            amounts = channel.reward.of(record.values) / noise
+            information += backend.loops.weighted_sum(channel.vectors, record.rows, amounts)
+            own = 1.0 - record.weight if channel in self.absent else 1.0
+            if own:
+                parts.append(channel.vectors.take(record.rows, axis=0))
+                weights.append(own / noise)
+        for channel in self.absent if len(record.later) else ():
+            parts.append(channel.vectors[record.later])
+            weights.append(-record.weight / channel.noise_var[record.later])
+        if not parts:
+            parts, weights = [np.zeros((0, len(information)), dtype=np.float32)], [np.zeros(0)]
+        return RecordTerms(
+            self._absent_vectors,
+            self._absent_noise,
+            slope,
+            record.weight,
+            parts[0] if len(parts) == 1 else np.concatenate(parts),
+            np.concatenate(weights).astype(np.float32),
+            information,
+            self.prior_mean,
+            self._frame,
+        )
 
     def _nearest_level(self, record: Record) -> int:
         """The level at which the population would have as many reactions as this record stands for."""
@@ -189,13 +213,6 @@ class LogisticAbsence:
         n = sum(float(channel.reward.of(record.values).sum()) for channel in self.absent)
         stands_for = max(n, 0.5) / max(record.weight, 1e-3)
         return int(np.argmin(np.abs(np.log(self._counts) - np.log(stands_for))))
-
-    def _slope(self, user: FloatArray, weight: float) -> FloatArray:
-        """`weight` times the sum over all items of x sigmoid(x . user) / noise, shape (d,): one pass over the items."""
-        result = np.zeros(len(user))
-        for channel in self.absent if weight else ():
-            result += weight * backend.loops.absence_slope(channel.vectors, channel.noise_var, user)
-        return result
 
     def surprises(self, record: Record) -> FloatArray:
         """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
@@ -207,56 +224,11 @@ class LogisticAbsence:
         return result
 
 
-class _OwnTerms:
-    """The terms of the log likelihood that are a record's own: its reactions, less the absences that are none."""
-
-    def __init__(self, block: LogisticAbsence, record: Record) -> None:
-        parts, weights = [], []
-        self._information = np.zeros(len(block.prior_mean))
-        for channel in block.channels:
-            x, noise = channel.vectors.take(record.rows, axis=0), channel.noise_var[record.rows]
-            self._information += (channel.reward.of(record.values) / noise).astype(np.float32) @ x
-            weight = 1.0 - record.weight if channel in block.absent else 1.0
-            if weight:
-                parts.append(x)
-                weights.append(weight / noise)
-        if len(record.later):
-            for channel in block.absent:
-                parts.append(channel.vectors[record.later])
-                weights.append(-record.weight / channel.noise_var[record.later])
-        self.is_curved = bool(parts)
-        self._x = np.concatenate(parts) if parts else np.zeros((0, len(block.prior_mean)), dtype=np.float32)
-        self._weights = np.concatenate(weights).astype(np.float32) if weights else np.zeros(0, dtype=np.float32)
-
-    def gradient(self, user: FloatArray) -> FloatArray:
-        """Return the gradient at a user's vector, shape (d,)."""
-        return np.asarray(self._information - (self._weights * self._probabilities(user)) @ self._x)
-
-    def curvature(self, user: FloatArray) -> FloatArray:
-        """Return minus the second derivative at a user's vector, shape (d, d)."""
-        p = self._probabilities(user)
-        square = (self._x * (self._weights * p * (1.0 - p))[:, None]).T @ self._x
-        return np.asarray(square, dtype=np.float64)
-
-    def _probabilities(self, user: FloatArray) -> AnyFloatArray:
-        """The probability of success of every term, in single precision like the sums over all items."""
-        return sigmoid(np.asarray(self._x @ user.astype(np.float32)))
-
-
-def _shortened(step: FloatArray, frame: FloatArray) -> FloatArray:
-    """The same step, or as much of it as does not move the user's vector too far."""
-    length = float(np.linalg.norm(frame @ step))
-    return step * min(1.0, LONGEST_STEP / length) if length else step
-
-
-def _bfgs(cov: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
-    """The inverse curvature, corrected by how the gradient changed along a step."""
-    along = float(step @ change)
-    if along <= 1e-10:
-        return cov
-    w = cov @ change
-    cross = np.outer(step, w) / along
-    return np.asarray(cov - cross - cross.T + np.outer(step, step) * ((1.0 + float(change @ w) / along) / along))
+def _curvature(terms: RecordTerms, user: FloatArray) -> FloatArray:
+    """Minus the second derivative of a record's own terms at a user's vector, shape (d, d), in single precision."""
+    x = terms.own_x
+    p = sigmoid(np.asarray(x @ user.astype(np.float32)))
+    return np.asarray((x * (terms.own_weights * p * (1.0 - p))[:, None]).T @ x, dtype=np.float64)
 
 
 def _weighted_square(vectors: AnyFloatArray, weights: FloatArray) -> FloatArray:

@@ -80,8 +80,12 @@ class ChanceScale:
             return backend.loops.chances_of_values(rows, means, stds, self._noise, self._line)
         if self.form == "probability":
             return backend.loops.chances_of_probabilities(means, stds, *self._numbers)
-        if self.form == "liked" and (moments := engine.tracked_z(self.channels[0])):
-            return backend.loops.chances_of_logits(rows, *moments, *self._numbers)
+        if self.form == "liked":
+            tracked = engine.tracked_z(self.channels[0])
+            if tracked is not None:
+                return backend.loops.chances_of_logits(rows, *tracked, *self._numbers)
+            z, variances = engine.z_moments_at(self.channels[0], np.array(rows))
+            return backend.loops.chances_of_logits([*range(len(rows))], z, variances, *self._numbers)
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
         return chance.tolist(), low.tolist(), high.tolist()
 

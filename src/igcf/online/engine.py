@@ -141,7 +141,7 @@ class ScoringEngine:
             return tracked[0][rows], tracked[1][rows]
         channel = self.model.channels[number]
         vectors = channel.vectors[rows]
-        means = vectors @ self.belief_means[0, channel.span]
+        means = vectors @ self.belief_means[0, channel.span].astype(vectors.dtype)
         return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
 
     def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
@@ -150,7 +150,7 @@ class ScoringEngine:
         After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
         """
         query = Query(available, k, nu, make_rng)
-        if isinstance(self._state, Stale) and self._has_bounds():
+        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
             covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
             z = tuple(each[0] for each in self._z())
             bounds = self._tighter_bounds or self._prior_moments.variances
@@ -197,13 +197,13 @@ class ScoringEngine:
             self._is_within_prior = self.belief().is_within(self.prior)
         return self._is_within_prior
 
-    def bound_variances(self, bounds: Arrays) -> None:
+    def bound_variances(self, bounds: Arrays | None) -> None:
         """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.
 
-        Fewer variances are then computed for the next answers than with those of the prior as bounds.
+        Fewer variances are then computed for the next answers than with those of the prior as bounds, and whether the
+        belief is within the prior does not matter.
         """
-        pairs = zip(bounds, self._prior_moments.variances, strict=True)
-        self._tighter_bounds = tuple(np.minimum(own, prior) for own, prior in pairs)
+        self._tighter_bounds = bounds
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""
@@ -376,7 +376,7 @@ class ScoringEngine:
         for items, span in zip(self._items, self._spans, strict=True):
             own = users[:, span].astype(items.dtype)
             # for one user a matrix-vector product, which reads the items once, in order
-            found.append(np.asarray(items @ own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
+            found.append(backend.loops.multiply(items, own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
         return tuple(found)
 
     def _z_variances_of(self, cov: FloatArray, rows: IntArray | None = None) -> Arrays:

@@ -25,6 +25,8 @@ from igcf.online.engine import ScoringEngine
 
 FEWEST_EXPECTED = 1.0
 """Smallest number of reactions that a whole record is expected to have."""
+MUCH_WIDER = 8.0
+"""A belief this many times wider than that after a whole record tells little by it."""
 NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 
@@ -64,8 +66,8 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
-    rows = model.item_rows([item_id for item_id, _ in reactions])
-    values = [value for _, value in reactions]
+    ids, values = zip(*reactions, strict=True)
+    rows = model.item_rows(ids)
     if None in values:
         raise FeedbackError(
             f"logged reaction to item {reactions[values.index(None)][0]!r} has no value; leave it out of the log, "
@@ -130,7 +132,7 @@ class LoggedEvidence:
     def record(self, rows: Sequence[int] | IntArray, values: npt.ArrayLike, later: Sequence[int] | IntArray) -> Record:
         """Return a record without repetitions: the last value of an item counts."""
         items, numbers = np.array(rows, dtype=np.int64), np.array(values, dtype=np.float64)
-        if len(set(items.tolist())) < len(items):
+        if len(set(rows)) < len(items):
             of_item = dict(zip(items.tolist(), numbers.tolist(), strict=True))
             items, numbers = np.array(list(of_item)), np.array(list(of_item.values()))
         own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS
@@ -154,17 +156,20 @@ class LoggedEvidence:
         if model.neighbours is None or not share:
             return None
         liked = record.rows[model.reward.is_satisfied(record.values)]
-        result = model.neighbours.predictions(liked, record.later)
+        result = model.neighbours.predictions(liked, record.later, backend.loops.scattered)
         result -= expected
         result *= share
         return result
 
-    def variance_bounds(self, belief: Belief) -> Arrays:
+    def variance_bounds(self, belief: Belief) -> Arrays | None:
         """Return what the variances of z of a belief do not exceed, one array of shape (items,) per scored channel.
 
-        They are those after a typical whole record, times how much wider the belief is at most.
+        They are those after a typical whole record, times how much wider the belief is at most; None where it is so
+        much wider that the prior's variances are better bounds.
         """
         factors = {block.span.start: block.typical.factor(belief.cov[block.span, block.span]) for block in self.blocks}
+        if max(factors.values()) > MUCH_WIDER:
+            return None
         pairs = zip(self._scored_spans, self._typical_variances, strict=True)
         return tuple(variances * np.float32(factors[span.start]) for span, variances in pairs)
 

@@ -1,17 +1,17 @@
 """From reactions to a belief: one by one, from a whole history, and which reaction did what."""
 
 from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from igcf.arrays import FloatArray, covariance_root
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Evidence, Moments
+from igcf.online.backend import Channels, Evidence
+from igcf.online.backend.numpy_histories import evidence_by_block
 from igcf.online.belief import Belief
 from igcf.online.monotone import MonotoneLearning, monotone_learning
-
-NO_MOMENTS = Moments((), ())
 
 CHUNK = 1024
 """Reactions whose vectors are gathered at a time where each is looked at by itself."""
@@ -60,36 +60,42 @@ def belief_from_history(
 def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values: list[float]) -> Belief:
     """Return the belief after some reactions, each counted as what was known when it came allows."""
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
-    for row, value in zip(rows, values, strict=True):
-        rewards = monotone.rewards_of_one(mean, cov, row, value)
-        for block, own in zip(monotone.blocks, rewards, strict=True):
-            backend.loops.observe_and_rescore(mean, cov, block, row, own, NO_MOMENTS)
+    classes = monotone.classes_of(np.array(values))
+    backend.loops.learn_in_turn(monotone.rules, mean, cov, np.array(rows, dtype=np.int64), classes)
     return Belief(mean, cov)
 
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
     """Return the belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
-    for start, revealed in _evidence_by_block(model, rows, values, forgetting):
-        backend.loops.update_belief(mean, cov, start, revealed)
+    weights = None if forgetting == 1.0 else _weights(len(rows), forgetting)
+    items = np.array(rows, dtype=np.int64)
+    backend.loops.learn(mean, cov, channels_of(model), items, rewards_of(model, values), weights)
     return Belief(mean, cov)
 
 
-def _evidence_by_block(
-    model: Model, rows: list[int], values: list[float], forgetting: float = 1.0
-) -> Iterator[tuple[int, Evidence]]:
-    """Yield where each block of the user's vector begins, and what some reactions reveal about it, oldest first."""
-    items = np.array(rows, dtype=np.intp)
-    for span, numbers in model.blocks:
-        channels = [model.channels[number] for number in numbers]
-        x: FloatArray = np.empty((len(rows), len(channels), span.stop - span.start))
-        rewards, noise, is_logit = np.empty(x.shape[:2]), np.empty(x.shape[:2]), np.empty(x.shape[:2], dtype=np.bool_)
-        for number, channel in enumerate(channels):
-            x[:, number], noise[:, number] = channel.vectors[items], channel.noise_var[items]
-            rewards[:, number], is_logit[:, number] = channel.reward.of(values), channel.link == "logit"
-        if forgetting < 1.0:
-            noise /= _weights(len(rows), forgetting)
-        yield span.start, Evidence(x.reshape(-1, x.shape[2]), rewards.ravel(), noise.ravel(), is_logit.ravel())
+def rewards_of(model: Model, values: list[float]) -> FloatArray:
+    """Return the rewards of some values in each channel of a model, shape (values, channels)."""
+    numbers = np.array(values, dtype=np.float64)
+    rewards = np.empty((len(numbers), len(model.channels)))
+    for number, channel in enumerate(model.channels):
+        rewards[:, number] = channel.reward.of(numbers)
+    return rewards
+
+
+_CHANNELS: "WeakKeyDictionary[Model, Channels]" = WeakKeyDictionary()
+
+
+def channels_of(model: Model) -> Channels:
+    """Return the channels of a model as a backend takes them."""
+    if model not in _CHANNELS:
+        _CHANNELS[model] = Channels(
+            np.array([channel.start for channel in model.channels]),
+            tuple(channel.vectors for channel in model.channels),
+            tuple(channel.noise_var for channel in model.channels),
+            np.array([channel.link == "logit" for channel in model.channels]),
+        )
+    return _CHANNELS[model]
 
 
 def contributions(
@@ -133,7 +139,8 @@ def _expected_along(
     mean, cov = np.array(prior.mean, order="C"), np.array(prior.cov, order="C")
     for first in range(0, len(rows), CHUNK):
         part = slice(first, first + CHUNK)
-        revealed = list(_evidence_by_block(model, rows[part], values[part]))
+        items = np.array(rows[part], dtype=np.int64)
+        revealed = list(evidence_by_block(channels_of(model), items, rewards_of(model, values[part])))
         for place in range(len(rows[part])):
             for start, each in revealed:
                 width = len(each.rewards) // len(rows[part])
@@ -153,7 +160,7 @@ def evidence(
     """
     X, rewards, noise = model.observations(np.array(rows), np.array(values))
     if forgetting < 1.0:
-        noise /= _weights(len(rows), forgetting)
+        noise /= _weights(len(rows), forgetting)[:, None]
     is_unknown = np.isnan(rewards)
     if is_unknown.any():
         rewards[is_unknown], noise[is_unknown] = 0.0, 1e30
@@ -161,8 +168,8 @@ def evidence(
 
 
 def _weights(n_reactions: int, forgetting: float) -> FloatArray:
-    """Weights that forgetting leaves to the reactions of a history, oldest first, shape (reactions, 1)."""
-    return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))[:, None]
+    """Weights that forgetting leaves to the reactions of a history, oldest first, shape (reactions,)."""
+    return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))
 
 
 def _expected(model: Model, belief: Belief, item_row: int) -> float:

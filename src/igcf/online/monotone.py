@@ -12,7 +12,7 @@ import numpy as np
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Block, Classes
+from igcf.online.backend import Classes
 from igcf.online.chance import ChanceScale
 
 BlockRewards = tuple[tuple[float, ...], ...]
@@ -47,20 +47,16 @@ class MonotoneLearning:
         self._of_blocks = [
             tuple(tuple(each[list(numbers)].tolist()) for _, numbers in model.blocks) for each in self.rules.rewards
         ]
-        self.blocks = tuple(
-            Block(
-                span.start,
-                tuple(channels[number].vectors for number in numbers),
-                tuple(channels[number].noise_var for number in numbers),
-                np.array([channels[number].link == "logit" for number in numbers]),
-                (),
-            )
-            for span, numbers in model.blocks
-        )
 
     def class_of(self, value: float) -> int:
         """The class of a value; the number of classes for NaN, no reaction."""
         return len(self.values) if value != value else max(bisect_right(self.values, value) - 1, 0)
+
+    def classes_of(self, values: FloatArray) -> IntArray:
+        """The class of each of some values."""
+        classes = np.maximum(np.searchsorted(self.values, values, side="right") - 1, 0)
+        classes[np.isnan(values)] = len(self.values)
+        return np.asarray(classes, dtype=np.int64)
 
     def rewards_of_one(self, mean: FloatArray, cov: FloatArray, row: int, value: float) -> BlockRewards:
         """The rewards that a reaction of one user counts as, block by block."""
@@ -69,9 +65,7 @@ class MonotoneLearning:
 
     def rewards_of(self, means: FloatArray, covs: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
         """The rewards that a reaction of each of many users counts as, shape (users, channels)."""
-        classes = np.maximum(np.searchsorted(self.values, values, side="right") - 1, 0)
-        classes[np.isnan(values)] = len(self.values)
-        counted = backend.loops.counted_classes(self.rules, means, covs, rows, classes)
+        counted = backend.loops.counted_classes(self.rules, means, covs, rows, self.classes_of(values))
         return np.asarray(self.rules.rewards[counted])
 
 

@@ -72,11 +72,13 @@ class Session:
         self._shared = None if recommender.shared is None else SharedItemsOfSession(recommender.shared, user)
         self._user = user
         self._seed = seed
-        self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
-        self._values = self.model.reward.checked_all([value for _, value in past.history])
+        ids, values = zip(*past.history, strict=True) if past.history else ((), ())
+        self._rows = self.model.item_rows(ids)
+        self._values = self.model.reward.checked_all(values)
         self._record = logged_record(self.model, past.logged, past.until)
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
-        self._unseen[0, self._rows] = False
+        if self._rows:
+            self._unseen[0, self._rows] = False
         if self._record is not None:
             self._unseen[0, self._record.rows] = False
         self._n_unseen = int(np.count_nonzero(self._unseen))
@@ -275,7 +277,7 @@ class Session:
         self._follow()
         row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
         if self._shared is not None:
-            self._shared.observe(len(self._rows), row, self._engine.belief(), number)
+            self._shared.observe(len(self._rows), row, self._engine, number)
         self._engine.forget(self._forgetting)
         self._engine.observe_one(row, number)
         self._rows.append(row)

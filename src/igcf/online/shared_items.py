@@ -35,6 +35,10 @@ class SharedItems(Protocol):
         """Learn an item from a reaction; `belief` is that about the user before it, `key` names the reaction."""
         ...
 
+    def account(self, expected: float, value: float) -> None:
+        """Note what was expected of another item, and the reaction to it."""
+        ...
+
     def retract(self, keys: Iterable[Hashable]) -> None:
         """Take reactions back, as if they had never been."""
         ...
@@ -65,10 +69,12 @@ class SharedItemsOfSession:
             engine.items_moved(self.items.changed_since(self._version))
             self._version = version
 
-    def observe(self, number: int, row: int, belief: Belief, value: float) -> None:
-        """Tell of the session's reaction of this number, if it is one to a shared item."""
+    def observe(self, number: int, row: int, engine: ScoringEngine, value: float) -> None:
+        """Tell of the session's reaction of this number, before the engine learns from it."""
         if row in self.items:
-            self.items.observe((self._user, number), row, belief, value)
+            self.items.observe((self._user, number), row, engine.belief(), value)
+        else:
+            self.items.account(float(engine.means[0, row]), value)
 
     def retract(self, number: int) -> None:
         """Take the session's reaction of this number back."""

@@ -87,8 +87,3 @@ def problem(error: Exception) -> dict[str, Any]:
     if isinstance(error, EventConflictError) and error.stored is not None:
         told["stored"] = dict(error.stored)
     return told
-
-
-def invalid(where: tuple[int | str, ...], message: str) -> RequestError:
-    """What is wrong with a request, and where."""
-    return RequestError(": ".join(filter(None, [".".join(str(part)[:80] for part in where), message])))

@@ -9,13 +9,16 @@ from functools import partial
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
+from igcf.online.backend.numpy_absence import RecordTerms
 from igcf.online.backend.numpy_backend import NumpyBackend
 from igcf.online.backend.numpy_chance import Columns
 from igcf.online.backend.types import (
     Arrays,
     Block,
     Bounds,
+    Channels,
     Classes,
     Evidence,
     MakeRng,
@@ -61,6 +64,25 @@ class NativeBackend(NumpyBackend):
     def update_belief(mean: FloatArray, cov: FloatArray, start: int, evidence: Evidence) -> None:
         """Update one user's belief by any number of reactions, one after the other, in place."""
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
+
+    @staticmethod
+    def learn(
+        mean: FloatArray,
+        cov: FloatArray,
+        channels: Channels,
+        rows: IntArray,
+        rewards: FloatArray,
+        weights: FloatArray | None,
+    ) -> None:
+        """Update one user's belief by a history, in place."""
+        learn = _native.learn if len(channels.starts) <= MOST_CHANNELS else NumpyBackend.learn
+        learn(mean, cov, channels, rows, rewards, weights)
+
+    @staticmethod
+    def learn_in_turn(rules: Classes, mean: FloatArray, cov: FloatArray, rows: IntArray, classes: IntArray) -> None:
+        """Update one user's belief by a history whose reactions count as the belief before each allows, in place."""
+        learn = _native.learn_in_turn if len(rules.starts) <= MOST_CHANNELS else NumpyBackend.learn_in_turn
+        learn(rules, mean, cov, rows, classes)
 
     @staticmethod
     def counted_classes(
@@ -130,11 +152,35 @@ class NativeBackend(NumpyBackend):
         rescore(products, steps, z, variances)
 
     @staticmethod
-    def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
-        """Return the sum over all items of x sigmoid(x . user) / noise, in one pass over the items."""
-        slope = np.empty(len(user))
-        _native.absence_slope(vectors, noise, np.ascontiguousarray(user), slope)
-        return slope
+    def multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
+        """Return the products of all item vectors with a user's vector."""
+        if items.dtype != np.float32:
+            return NumpyBackend.multiply(items, user)
+        result: AnyFloatArray = np.empty(len(items), dtype=np.float32)
+        _native.multiply(items, user, result)
+        return result
+
+    @staticmethod
+    def weighted_sum(vectors: AnyFloatArray, rows: IntArray, amounts: FloatArray) -> FloatArray:
+        """Return the sum of amount x over some items."""
+        sums = np.empty(vectors.shape[1])
+        _native.weighted_sum(vectors, rows, np.ascontiguousarray(amounts), sums)
+        return sums
+
+    @staticmethod
+    def scattered(by_source: BySource, rows: IntArray, amounts: FloatArray | None) -> FloatArray:
+        """Return what leads from some items to all, added up."""
+        sums = np.zeros(len(by_source.starts) - 1)
+        _native.scatter(*by_source, np.ascontiguousarray(rows), amounts, sums)
+        return sums
+
+    @staticmethod
+    def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
+        """Search the mode of the posterior under a whole record from `v`, in place."""
+        if len(terms.absent) > MOST_CHANNELS:
+            NumpyBackend.find_mode(terms, v, cov, longest, passes)
+        else:
+            _native.find_mode(*terms, v, cov, longest, passes)
 
     @staticmethod
     def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

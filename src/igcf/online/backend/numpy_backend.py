@@ -1,6 +1,15 @@
 """The inner loops of the online phase in NumPy, as one backend."""
 
-from igcf.online.backend import numpy_beliefs, numpy_chance, numpy_classes, numpy_items, numpy_selection
+from igcf.model.neighbours import scattered
+from igcf.online.backend import (
+    numpy_absence,
+    numpy_beliefs,
+    numpy_chance,
+    numpy_classes,
+    numpy_histories,
+    numpy_items,
+    numpy_selection,
+)
 
 
 class NumpyBackend:
@@ -9,6 +18,8 @@ class NumpyBackend:
     name = "numpy"
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
     update_belief = staticmethod(numpy_beliefs.update_belief)
+    learn = staticmethod(numpy_histories.learn)
+    learn_in_turn = staticmethod(numpy_histories.learn_in_turn)
     chances_of_logits = staticmethod(numpy_chance.chances_of_logits)
     chances_of_probabilities = staticmethod(numpy_chance.chances_of_probabilities)
     chances_of_values = staticmethod(numpy_chance.chances_of_values)
@@ -17,7 +28,10 @@ class NumpyBackend:
     observe_and_rescore = staticmethod(numpy_items.observe_and_rescore)
     rescore_users = staticmethod(numpy_items.rescore_users)
     variances_of = staticmethod(numpy_items.variances_of)
-    absence_slope = staticmethod(numpy_items.absence_slope)
+    multiply = staticmethod(numpy_items.multiply)
+    weighted_sum = staticmethod(numpy_items.weighted_sum)
+    scattered = staticmethod(scattered)
+    find_mode = staticmethod(numpy_absence.find_mode)
     expected_rewards = staticmethod(numpy_items.expected_rewards)
     reward_variances = staticmethod(numpy_items.reward_variances)
     select_users = staticmethod(numpy_selection.select_users)

@@ -8,7 +8,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.channel import activations, expectation, gradients, sigmoid
+from igcf.model.channel import activations, expectation, gradients
 from igcf.online.backend.numpy_beliefs import USERS, update_in_turn
 from igcf.online.backend.types import Arrays, Block, Evidence, Mixture, Moments
 
@@ -68,10 +68,14 @@ def variances_of(items: AnyFloatArray, cov: FloatArray, rows: IntArray | None = 
     return np.maximum(variances, 0.0, out=variances)
 
 
-def absence_slope(vectors: AnyFloatArray, noise: FloatArray, user: FloatArray) -> FloatArray:
-    """The sum over all items of x sigmoid(x . user) / noise, shape (d,), for vectors (items, d) in single precision."""
-    p = sigmoid(np.asarray(vectors @ user.astype(vectors.dtype)))
-    return ((p / noise).astype(vectors.dtype) @ vectors).astype(np.float64)
+def multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
+    """The products of all item vectors (items, d) with a user's vector (d,), in their precision."""
+    return np.asarray(items @ user)
+
+
+def weighted_sum(vectors: AnyFloatArray, rows: IntArray, amounts: FloatArray) -> FloatArray:
+    """The sum of amount x over the items at `rows`, shape (d,)."""
+    return np.asarray(amounts @ vectors.take(rows, axis=0))
 
 
 def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

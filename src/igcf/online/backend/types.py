@@ -55,10 +55,23 @@ class Moments(NamedTuple):
     variances: Arrays
 
 
+class Channels(NamedTuple):
+    """The channels of a model, of which those with one start make up a block."""
+
+    starts: IntArray
+    """First dimension of each channel's block, shape (channels,)."""
+    vectors: tuple[AnyFloatArray, ...]
+    """Item vectors per channel, each of shape (items, width), float32."""
+    noise: tuple[FloatArray, ...]
+    """Noise variances per channel, each of shape (items,)."""
+    is_logit: BoolArray
+    """Whether a channel has a logistic link, shape (channels,)."""
+
+
 class Classes(NamedTuple):
     """The reactions that a model can tell apart, and what decides as which of them a reaction counts.
 
-    The last two rows of `rewards` are no reaction and nothing at all.
+    The last two rows of `rewards` are no reaction and nothing at all. It begins as `Channels` does.
     """
 
     starts: IntArray

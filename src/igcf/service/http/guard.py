@@ -76,6 +76,11 @@ CLOSING = (400, 408, 413)
 """Refusals after which the connection is closed: where the next request would begin is not certain."""
 
 
+def needs_key(path: str) -> bool:
+    """Whether a path is for those with a key, where the server has keys."""
+    return path.startswith("/v1/") or path == "/metrics"
+
+
 class RouteTable:
     """Which methods a path knows, over all routes that share it."""
 
@@ -168,7 +173,7 @@ class Guard:
                 unquote_to_bytes(scope["raw_path"]).decode("utf-8")
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
-        if method != "OPTIONS" and (path.startswith("/v1/") or path == "/metrics"):
+        if method != "OPTIONS" and needs_key(path):
             self.keys.check(headers, needed=needed_role(method, path))
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])

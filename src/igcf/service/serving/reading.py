@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from igcf.arrays import IntArray
+from igcf.arrays import BoolArray, IntArray
 from igcf.online.answers import Contribution, Reaction
 from igcf.online.chance import Chances
 from igcf.service.http.page_responses import CategoryTold, TasteTold
@@ -81,8 +81,8 @@ def beliefs(
     seen = {item_id for item_id, _ in reactions}
     hits = [(item_id, value is not None and value >= served.model.reward.threshold) for item_id, value in reactions]
     rows_hit = [(served.model.item_row(item_id), is_hit) for item_id, is_hit in hits]
-    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp))
     available = served.available()
+    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp), available)
     order = np.argsort(-means, kind="stable")
     if available is not None:  # what cannot be shown is not put before anybody
         order = order[available[order]]
@@ -125,10 +125,12 @@ def beliefs(
     )
 
 
-def _possible(chances: Chances, seen: IntArray) -> IntArray:
+def _possible(chances: Chances, seen: IntArray, available: BoolArray | None) -> IntArray:
     """Select unseen items whose interval reaches the chance of the best one, the most likely first."""
     chance, high = chances.chance.copy(), chances.high.copy()
-    chance[seen], high[seen] = -1.0, -1.0
+    hidden = np.zeros(len(chance), dtype=np.bool_) if available is None else ~available
+    hidden[seen] = True
+    chance[hidden], high[hidden] = -1.0, -1.0
     rows = np.flatnonzero(high >= max(float(chance.max()), 0.0))
     return np.asarray(rows[np.argsort(-chance[rows], kind="stable")])
 

@@ -61,6 +61,10 @@ class Fits:
         self._linear: dict[tuple[int, float], LinearExpert] = {}
         self._logistic: LogisticExpert | None = None
 
+    def of(self, data: Interactions) -> "Fits":
+        """Return the experts of another log with the same settings."""
+        return Fits(data, self.config, self.reward, self.say, self._activity_variance)
+
     def linear(self, dim: int, activity: float) -> LinearExpert:
         """Return the linear expert of these settings."""
         if (dim, activity) not in self._linear:

@@ -43,42 +43,65 @@ def fit_experts(
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
     variance = (WIDE_ACTIVITY_VARIANCE if is_prior_estimated else ACTIVITY_VARIANCE) * config.activity_offset
-    fits = Fits(data, config, reward, say, variance)
-    held_out = _users_to_choose_on(data, config)
-    choice = first_choice(config)
-    precision: float | None = None
-    truth: Float32Array | None = None
-    rest: Fits | None = None
-    judged: Model | None = None  # a model that has not met the users on whom it is judged
+    whole, rest, truth = _logs(data, config, validation)
+    fits = Fits(whole, config, reward, say, variance)
+
+    def with_prior(model: Model) -> Model:
+        if not is_prior_estimated or truth is None:
+            return model
+        return prior_from_users(model, truth, config.validate_rounds)
+
     with one_thread_each():
-        if validation is not None:
-            is_drawn = config.objective >= SOUND_FROM
-            truth = validation_table(validation, data, drawn=config.seed if is_drawn else None)
-            choice, precision = best_choice(fits, truth)
-        elif len(held_out):
-            rest = Fits(data.subset(~np.isin(data.user_idx, held_out)), config, reward, say, variance)
-            truth = data.only_users(held_out).dense()
-            choice, precision = best_choice(rest, truth)
-            judged = rest.model(choice)
-            fits.earlier = rest.logistic()
+        strangers, choice, precision = _chosen(fits, rest, truth)
         fits.logistic()  # before the seconds are counted
-        model = fits.model(choice, _record(fits, choice, precision, time.perf_counter() - begun))
-        if is_prior_estimated and truth is not None:
-            model = prior_from_users(model, truth, config.validate_rounds)
+        model = with_prior(fits.model(choice, _record(fits, data, choice, precision, time.perf_counter() - begun)))
+        if not (config.calibrated or config.neighbours):
+            return model
+        judged = model if strangers is None or strangers is fits else with_prior(strangers.model(choice))
         if config.calibrated:
             say("calibrating the chance", 0, 1)
-            model = model.used_as(for_use(judged or model, truth, config.validate_rounds).usage)
+            model = model.used_as(for_use(judged, truth, config.validate_rounds).usage)
         if not config.neighbours or config.objective > HIT:  # neighbours predict hits
             return model
         say("neighbours of items", 0, 1)
-        if validation is not None:
-            records = drawn_records(validation, config.seed)
-            return _with_neighbours(model, *best_neighbours(model, fits.successes, records, config.seed))
-        if rest is None or judged is None or truth is None:
+        if strangers is None or truth is None:
             return _with_neighbours(model, default_neighbours(fits.successes), None)
-        best, ndcg = best_neighbours(judged, rest.successes, truth, config.seed)
-        [best] = fit_neighbours(fits.successes, [best.penalty], mix=best.mix)
+        records = truth if validation is None else drawn_records(validation, config.seed)
+        best, ndcg = best_neighbours(judged, strangers.successes, records, config.seed)
+        if strangers is not fits:
+            [best] = fit_neighbours(fits.successes, [best.penalty], mix=best.mix)
         return _with_neighbours(model, best, ndcg)
+
+
+def _chosen(
+    fits: Fits, rest: Interactions | None, truth: Float32Array | None
+) -> tuple[Fits | None, Choice, float | None]:
+    """Return the experts who have not met the users on whom is chosen, the choice and its precision on these users."""
+    if rest is None or truth is None:
+        return None, first_choice(fits.config), None
+    strangers = fits if rest is fits.data else fits.of(rest)
+    choice, precision = best_choice(strangers, truth)
+    if strangers is not fits:
+        fits.earlier = strangers.logistic()
+    return strangers, choice, precision
+
+
+def _logs(
+    data: Interactions, config: ExpertsConfig, validation: Interactions | None
+) -> tuple[Interactions, Interactions | None, Float32Array | None]:
+    """Return the log of the model, the log of users other than those on whom is chosen, and the reactions of these.
+
+    The first two are one log where the model is not learned once more from everybody; there are no others where nobody
+    is set aside.
+    """
+    if validation is not None:
+        is_drawn = config.objective >= SOUND_FROM
+        truth = validation_table(validation, data, drawn=config.seed if is_drawn else None)
+        return data.with_users_of(validation) if config.refit else data, data, truth
+    held_out = _users_to_choose_on(data, config)
+    if not len(held_out):
+        return data, None, None
+    return data, data.subset(~np.isin(data.user_idx, held_out)), data.only_users(held_out).dense()
 
 
 def _users_to_choose_on(data: Interactions, config: ExpertsConfig) -> IntArray:
@@ -98,9 +121,9 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     return noted
 
 
-def _record(fits: Fits, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
+def _record(fits: Fits, data: Interactions, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
     """Return the model's metadata: how it was trained, on what, and what was chosen."""
-    data, config = fits.data, fits.config
+    config = fits.config
     return {
         "settings": config.as_dict(),
         "chosen": {
@@ -115,6 +138,7 @@ def _record(fits: Fits, choice: Choice, precision: float | None, seconds: float)
             "users": data.n_users,
             "items": data.n_items,
             "reactions": len(data),
+            "validation_users": fits.data.n_users - data.n_users,
         },
         "metrics": {"validation_precision": precision, "validation_rounds": config.validate_rounds},
         "seconds": round(seconds, 3),

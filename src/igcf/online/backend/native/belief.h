@@ -12,13 +12,18 @@ INLINE int is_nan(double number) {
 
 INLINE double sigmoid(double z) { return 1.0 / (1.0 + exp(-(z > LOWEST ? z : LOWEST))); }
 
+/* A step of Newton's method after which the next one would change nothing but rounding: it squares the distance. */
+static const double CLOSE_ENOUGH = 1e-9;
+
 /* igcf.online.backend.numpy_beliefs.logistic_step for one user */
 INLINE void logistic_step(double z, double q, double reward, double noise, double* shift, double* shrink) {
     double weight = 1.0 / noise, a = (2.0 * reward - 1.0) * z > 0.0 ? z : 0.0;
     if (q < 1e-12) q = 1e-12;
     for (int step = 0; step < NEWTON_STEPS; step++) {
         double p = sigmoid(a);
-        a -= ((a - z) / q - weight * (reward - p)) / (1.0 / q + weight * p * (1.0 - p));
+        double move = ((a - z) / q - weight * (reward - p)) / (1.0 / q + weight * p * (1.0 - p));
+        a -= move;
+        if (fabs(move) <= CLOSE_ENOUGH * (1.0 + fabs(a))) break;
     }
     double p = sigmoid(a), curvature = weight * p * (1.0 - p);
     *shift = (a - z) / q;

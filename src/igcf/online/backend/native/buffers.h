@@ -3,7 +3,7 @@
 #define IGCF_BUFFERS_H
 #include "common.h"
 
-enum { FLOAT32 = 'f', FLOAT64 = 'd', BOOL = '?', UINT8 = 'B', INT64 = 'q' };
+enum { FLOAT32 = 'f', FLOAT64 = 'd', BOOL = '?', UINT8 = 'B', INT32 = 'i', INT64 = 'q' };
 enum { READ = 0, WRITE = PyBUF_WRITABLE, ANY_LENGTH = -1 };
 
 /* All arrays of one call. */

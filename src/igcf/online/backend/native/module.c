@@ -5,7 +5,9 @@
 #include "belief.h"
 #include "chance.h"
 #include "classes.h"
+#include "history_calls.h"
 #include "selection_calls.h"
+#include "sums.h"
 
 static PyObject* py_update_beliefs(PyObject* module, PyObject* args) {
     PyObject *means_, *covs_, *x_, *rewards_, *noise_, *is_logit_, *w_, *steps_;
@@ -123,94 +125,6 @@ static PyObject* py_observe_and_rescore(PyObject* module, PyObject* args) {
     return done(&arrays, x != NULL);
 }
 
-/* (classes, means, covs, rows, numbers, counted): the class that the reaction of each user counts as. */
-static PyObject* py_counted_classes(PyObject* module, PyObject* args) {
-    PyObject *starts_, *vectors_, *noise_, *is_logit_, *rewards_, *is_failure_, *weights_, *is_member_, *chance_;
-    PyObject *prior_ratio_, *calibration_, *means_, *covs_, *rows_, *numbers_, *counted_;
-    int is_full;
-    if (!PyArg_ParseTuple(args, "(OOOOOOOOOOOp)OOOOO", &starts_, &vectors_, &noise_, &is_logit_, &rewards_,
-                          &is_failure_, &weights_, &is_member_, &chance_, &prior_ratio_, &calibration_, &is_full,
-                          &means_, &covs_, &rows_, &numbers_, &counted_))
-        return NULL;
-    struct arrays arrays = {.count = 0};
-    struct classes classes = {.is_full = is_full};
-    const float* vectors[MOST_CHANNELS];
-    const double *noise[MOST_CHANNELS], *means = NULL, *covs = NULL, *prior_ratio = NULL;
-    const int64_t *rows = NULL, *numbers = NULL, *chance = NULL;
-    int64_t* counted = NULL;
-    Py_ssize_t widths[MOST_CHANNELS], n_items = 0, stride = 0, total = 0, n_ratios = 0;
-    const int64_t* starts = open_array(&arrays, starts_, INT64, ANY_LENGTH, READ, "starts");
-    Py_ssize_t n = starts ? length_of(last_of(&arrays)) : 0, n_users = 0;
-    int is_good = starts && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
-    if (is_good) n_users = length_of(last_of(&arrays));
-    is_good = is_good && (means = open_array(&arrays, means_, FLOAT64, ANY_LENGTH, READ, "means"));
-    if (is_good && n_users > 0) stride = length_of(last_of(&arrays)) / n_users;
-    if (is_good && (n < 1 || n > MOST_CHANNELS || n_users < 1 || length_of(last_of(&arrays)) != n_users * stride))
-        is_good = do_not_fit("reactions, users and their vectors");
-    is_good = is_good && (covs = open_array(&arrays, covs_, FLOAT64, n_users * stride * stride, READ, "covs")) &&
-              (numbers = open_array(&arrays, numbers_, INT64, n_users, READ, "numbers")) &&
-              (counted = open_array(&arrays, counted_, INT64, n_users, WRITE, "counted")) &&
-              (classes.is_logit = open_array(&arrays, is_logit_, BOOL, n, READ, "is_logit")) &&
-              (classes.is_failure = open_array(&arrays, is_failure_, BOOL, ANY_LENGTH, READ, "is_failure"));
-    if (is_good) classes.n = length_of(last_of(&arrays)), classes.n_channels = n;
-    is_good = is_good &&
-              (classes.rewards = open_array(&arrays, rewards_, FLOAT64, (classes.n + 2) * n, READ, "rewards")) &&
-              (classes.weights = open_array(&arrays, weights_, FLOAT64, ANY_LENGTH, READ, "weights"));
-    if (is_good) classes.n_terms = length_of(last_of(&arrays));
-    is_good = is_good &&
-              (classes.is_member = open_array(&arrays, is_member_, BOOL, classes.n_terms * n, READ, "is_member")) &&
-              (classes.calibration = open_array(&arrays, calibration_, FLOAT64, 3, READ, "calibration")) &&
-              (chance = open_array(&arrays, chance_, INT64, 2, READ, "chance")) &&
-              (prior_ratio = open_array(&arrays, prior_ratio_, FLOAT64, ANY_LENGTH, READ, "prior_ratio"));
-    if (is_good) {
-        n_ratios = length_of(last_of(&arrays)), classes.liked = chance[0], classes.exposed = chance[1];
-        if (classes.liked >= n || classes.exposed >= n) is_good = do_not_fit("chance and channels");
-    }
-    is_good = is_good && has_length(vectors_, n, "vectors") && has_length(noise_, n, "noise");
-    for (Py_ssize_t c = 0; is_good && c < n; c++) {
-        vectors[c] = open_array(&arrays, PyTuple_GetItem(vectors_, c), FLOAT32, ANY_LENGTH, READ, "vectors");
-        if (!vectors[c]) {
-            is_good = 0;
-            break;
-        }
-        const Py_buffer* matrix = last_of(&arrays);
-        if (c == 0 && matrix->ndim == 2) n_items = matrix->shape[0];
-        if (matrix->ndim != 2 || matrix->shape[0] != n_items || starts[c] < 0 || matrix->shape[1] > stride ||
-            starts[c] > stride - matrix->shape[1]) {
-            is_good = do_not_fit("reactions and channels");
-            break;
-        }
-        total += widths[c] = matrix->shape[1];
-        for (Py_ssize_t i = 0; i < c; i++)
-            if (starts[i] == starts[c] && widths[i] != widths[c]) is_good = do_not_fit("channels of one block");
-        noise[c] = open_array(&arrays, PyTuple_GetItem(noise_, c), FLOAT64, n_items, READ, "noise");
-        is_good = is_good && noise[c];
-    }
-    for (Py_ssize_t user = 0; is_good && user < n_users; user++)
-        if (rows[user] < 0 || rows[user] >= n_items || numbers[user] < 0 || numbers[user] > classes.n ||
-            (classes.exposed >= 0 && rows[user] >= n_ratios))
-            is_good = do_not_fit("reactions and items");
-    double* x = is_good ? PyMem_Malloc((size_t)(total + stride) * sizeof(double)) : NULL;
-    if (is_good && !x) is_good = 0, PyErr_NoMemory();
-    if (is_good) {
-        Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t user = 0; user < n_users; user++) {
-            Py_ssize_t row = (Py_ssize_t)rows[user];
-            const float* own_vectors[MOST_CHANNELS];
-            struct own own;
-            for (Py_ssize_t c = 0; c < n; c++)
-                own_vectors[c] = vectors[c] + row * widths[c], classes.noise[c] = noise[c][row];
-            classes.prior_ratio = n_ratios ? prior_ratio[row] : 0.0;
-            own_moments(means + user * stride, covs + user * stride * stride, stride, n, starts, own_vectors, widths, x,
-                        x + total, &own);
-            counted[user] = counted_class(&classes, &own, (Py_ssize_t)numbers[user]);
-        }
-        Py_END_ALLOW_THREADS
-    }
-    PyMem_Free(x);
-    return done(&arrays, is_good);
-}
-
 static PyObject* py_rescore_users(PyObject* module, PyObject* args) {
     PyObject *products_, *steps_, *z_, *variances_;
     if (!PyArg_ParseTuple(args, "OOOO", &products_, &steps_, &z_, &variances_)) return NULL;
@@ -262,13 +176,18 @@ static PyMethodDef functions[] = {
      "Chances of some items from expected probabilities."},
     {"chances_of_values", py_chances_of_values, METH_VARARGS, "Chances of some items from expected values."},
     {"counted_classes", py_counted_classes, METH_VARARGS, "The class that the reaction of each user counts as."},
+    {"learn", py_learn, METH_VARARGS, "Update one user's belief by a history, in place."},
+    {"learn_in_turn", py_learn_in_turn, METH_VARARGS,
+     "Update one user's belief by a history whose reactions count as the belief before each allows, in place."},
     {"observe_and_rescore", py_observe_and_rescore, METH_VARARGS,
      "Update one user's belief by a reaction, and the means and variances of all items, in place."},
     {"rescore_users", py_rescore_users, METH_VARARGS,
      "Update the means and variances of many users' items, whose products are known, in place."},
     {"combine", py_combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
-    {"absence_slope", py_absence_slope, METH_VARARGS,
-     "Sum over all items of x sigmoid(x . user) / noise, in one pass."},
+    {"find_mode", py_find_mode, METH_VARARGS, "The mode of a logistic posterior under a whole record, in place."},
+    {"multiply", py_multiply, METH_VARARGS, "All item vectors times a user's vector."},
+    {"weighted_sum", py_weighted_sum, METH_VARARGS, "The sum of amount x over some items."},
+    {"scatter", py_scatter, METH_VARARGS, "Add up what leads from some items to all."},
     {"select_users", py_select_users, METH_VARARGS, "Select the k best available items of each user."},
     {"select", py_select, METH_VARARGS, "Select the k best items of one user from means and variances."},
     {"select_mixed", py_select_mixed, METH_VARARGS, "Select the k best items of one user from several channels."},

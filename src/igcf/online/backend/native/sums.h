@@ -1,0 +1,115 @@
+/* Products and sums over items, as Python calls them. */
+#ifndef IGCF_SUMS_H
+#define IGCF_SUMS_H
+#include "buffers.h"
+#include "items.h"
+
+/* result[i] = items[i] . user; `user` is padded by zeros. */
+FOR_EACH_PROCESSOR
+static void multiply_items(const float* items, Py_ssize_t n, Py_ssize_t d, const float* user, float* result) {
+    float products[2 * BLOCK];
+    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+        Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
+        multiply_block(items + start * d, size, n - start, d, user, 1, products);
+        memcpy(result + start, products, (size_t)size * sizeof(float));
+    }
+}
+
+/* (items, user, result) */
+static PyObject* py_multiply(PyObject* module, PyObject* args) {
+    PyObject *items_, *user_, *result_;
+    if (!PyArg_ParseTuple(args, "OOO", &items_, &user_, &result_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float *items = NULL, *user = open_array(&arrays, user_, FLOAT32, ANY_LENGTH, READ, "user");
+    float* result = NULL;
+    Py_ssize_t d = user ? length_of(last_of(&arrays)) : 0, n = 0;
+    int is_good = user && (result = open_array(&arrays, result_, FLOAT32, ANY_LENGTH, WRITE, "result"));
+    if (is_good) n = length_of(last_of(&arrays));
+    is_good = is_good && (d > 0 || do_not_fit("items and user")) &&
+              (items = open_array(&arrays, items_, FLOAT32, n * d, READ, "items"));
+    float* own = is_good ? PyMem_Calloc((size_t)padded(d), sizeof(float)) : NULL;
+    if (own) {
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(own, user, (size_t)d * sizeof(float));
+        multiply_items(items, n, d, own, result);
+        Py_END_ALLOW_THREADS
+        PyMem_Free(own);
+    } else if (is_good) {
+        PyErr_NoMemory();
+    }
+    return done(&arrays, own != NULL);
+}
+
+FOR_EACH_PROCESSOR
+static void sum_vectors(const float* vectors, Py_ssize_t d, const int64_t* rows, const double* amounts, Py_ssize_t n,
+                        double* restrict sums) {
+    for (Py_ssize_t j = 0; j < d; j++) sums[j] = 0.0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const float* x = vectors + rows[i] * d;
+        double amount = amounts[i];
+        if (amount == 0.0) continue;
+        for (Py_ssize_t j = 0; j < d; j++) sums[j] += amount * (double)x[j];
+    }
+}
+
+/* (vectors, rows, amounts, sums): the sum of amount x over some items. */
+static PyObject* py_weighted_sum(PyObject* module, PyObject* args) {
+    PyObject *vectors_, *rows_, *amounts_, *sums_;
+    if (!PyArg_ParseTuple(args, "OOOO", &vectors_, &rows_, &amounts_, &sums_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float* vectors = NULL;
+    const double* amounts = NULL;
+    double* sums = open_array(&arrays, sums_, FLOAT64, ANY_LENGTH, WRITE, "sums");
+    const int64_t* rows = NULL;
+    Py_ssize_t d = sums ? length_of(last_of(&arrays)) : 0, n = 0, n_items = 0;
+    int is_good = sums && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
+    if (is_good) n = length_of(last_of(&arrays));
+    is_good = is_good && (amounts = open_array(&arrays, amounts_, FLOAT64, n, READ, "amounts")) &&
+              (vectors = open_array(&arrays, vectors_, FLOAT32, ANY_LENGTH, READ, "vectors"));
+    if (is_good && d > 0) n_items = length_of(last_of(&arrays)) / d;
+    if (is_good && (d == 0 || length_of(last_of(&arrays)) != n_items * d)) is_good = do_not_fit("vectors and sums");
+    for (Py_ssize_t i = 0; is_good && i < n; i++)
+        if (rows[i] < 0 || rows[i] >= n_items) is_good = do_not_fit("rows and items");
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        sum_vectors(vectors, d, rows, amounts, n, sums);
+        Py_END_ALLOW_THREADS
+    }
+    return done(&arrays, is_good);
+}
+
+/* (starts, targets, weights, rows, amounts, sums): sums[target] += weight amount over what leads from some items. */
+static PyObject* py_scatter(PyObject* module, PyObject* args) {
+    PyObject *starts_, *targets_, *weights_, *rows_, *amounts_, *sums_;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &starts_, &targets_, &weights_, &rows_, &amounts_, &sums_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const int64_t *starts = NULL, *rows = NULL;
+    const int32_t* targets = NULL;
+    const double *weights = NULL, *amounts = NULL;
+    double* sums = open_array(&arrays, sums_, FLOAT64, ANY_LENGTH, WRITE, "sums");
+    Py_ssize_t n_items = sums ? length_of(last_of(&arrays)) : 0, n = 0, n_weights = 0;
+    int is_good = sums && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
+    if (is_good) n = length_of(last_of(&arrays));
+    is_good = is_good && (amounts_ == Py_None || (amounts = open_array(&arrays, amounts_, FLOAT64, n, READ, "amounts"))) &&
+              (starts = open_array(&arrays, starts_, INT64, n_items + 1, READ, "starts")) &&
+              (weights = open_array(&arrays, weights_, FLOAT64, ANY_LENGTH, READ, "weights"));
+    if (is_good) n_weights = length_of(last_of(&arrays));
+    is_good = is_good && (targets = open_array(&arrays, targets_, INT32, n_weights, READ, "targets"));
+    for (Py_ssize_t i = 0; is_good && i < n; i++)
+        if (rows[i] < 0 || rows[i] >= n_items || starts[rows[i]] < 0 || starts[rows[i] + 1] < starts[rows[i]] ||
+            starts[rows[i] + 1] > n_weights)
+            is_good = do_not_fit("rows and items");
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < n; i++) {
+            double amount = amounts ? amounts[i] : 1.0;
+            for (int64_t place = starts[rows[i]]; place < starts[rows[i] + 1]; place++)
+                if (targets[place] >= 0 && targets[place] < n_items)
+                    sums[targets[place]] += amount * weights[place];
+        }
+        Py_END_ALLOW_THREADS
+    }
+    return done(&arrays, is_good);
+}
+
+#endif

@@ -1,0 +1,79 @@
+"""The mode of a logistic posterior under a whole record, in NumPy (docs/maths.md, section Logged evidence)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, FloatArray
+from igcf.model.channel import sigmoid
+
+
+class RecordTerms(NamedTuple):
+    """The log likelihood of one record about one block of a user's vector, and the place that a search starts from."""
+
+    absent: tuple[AnyFloatArray, ...]
+    """Item vectors of the channels in which absence counts, each of shape (items, d), float32."""
+    noise: tuple[FloatArray, ...]
+    """What the log likelihood of an item is divided by in each of them, each of shape (items,)."""
+    slope: FloatArray
+    """Sum over all items of x sigmoid(x . user) / noise where the search starts, shape (d,)."""
+    weight: float
+    """Weight of every item as an absent one."""
+    own_x: AnyFloatArray
+    """Vectors of the record's own logistic terms, shape (terms, d), float32."""
+    own_weights: AnyFloatArray
+    """Weights of these terms, shape (terms,), float32; negative where an absence is taken back."""
+    information: FloatArray
+    """Sum over the reactions of reward x / noise, shape (d,)."""
+    prior_mean: FloatArray
+    """Shape (d,)."""
+    frame: FloatArray
+    """Directions in which the prior is uncertain, shape (d, r): the user's vector is prior_mean + frame v."""
+
+
+def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
+    """Search the mode of the posterior from `v` (r,) and the inverse curvature `cov` (r, r) there, in place: BFGS.
+
+    Args:
+        terms: of the record.
+        v: where the search starts.
+        cov: inverse of minus the second derivative there.
+        longest: largest distance that a step may move the user's vector.
+        passes: steps before the last one, each of which passes over all items once.
+    """
+    gradient = _gradient(terms, v, terms.weight * terms.slope)
+    for _ in range(passes):
+        step = _shortened(cov @ gradient, terms.frame, longest)
+        v += step
+        before, gradient = gradient, _gradient(terms, v)
+        _bfgs(cov, step, before - gradient)
+    v += _shortened(cov @ gradient, terms.frame, longest)
+
+
+def _gradient(terms: RecordTerms, v: FloatArray, slope: FloatArray | None = None) -> FloatArray:
+    """The gradient of the log posterior in v; `slope` is that of all absences where it is known."""
+    user = terms.prior_mean + terms.frame @ v
+    short = user.astype(np.float32)
+    if slope is None:
+        slope = np.zeros(len(user))
+        for vectors, noise in zip(terms.absent, terms.noise, strict=True) if terms.weight else ():
+            p = sigmoid(np.asarray(vectors @ short))
+            slope += terms.weight * ((p / noise).astype(np.float32) @ vectors)
+    own = (terms.own_weights * sigmoid(np.asarray(terms.own_x @ short))) @ terms.own_x
+    return np.asarray(terms.frame.T @ (terms.information - own - slope) - v)
+
+
+def _shortened(step: FloatArray, frame: FloatArray, longest: float) -> FloatArray:
+    """The same step, or as much of it as does not move the user's vector too far."""
+    length = float(np.linalg.norm(frame @ step))
+    return step * (longest / length) if length > longest else step
+
+
+def _bfgs(cov: FloatArray, step: FloatArray, change: FloatArray) -> None:
+    """Correct the inverse curvature by how the gradient changed along a step, in place."""
+    along = float(step @ change)
+    if along <= 1e-10:
+        return
+    w = cov @ change
+    cross = np.outer(step, w) / along
+    cov += np.outer(step, step) * ((1.0 + float(change @ w) / along) / along) - cross - cross.T
