@@ -102,10 +102,11 @@ class Churn:
 def run(seconds: float, kills: int = 3) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="igcf-churn-") as name:
         folder, cluster = Path(name), Cluster()
+        servers: list[Served] = []
         try:
             genre_model().save(folder / "models" / "model")
             url, log = cluster.new_store(), folder / "log"
-            servers = [Served(folder / "models" / "model", url, log, workers=1) for _ in range(2)]
+            servers += [Served(folder / "models" / "model", url, log, workers=1) for _ in range(2)]
             for server in servers:
                 wait_until_ready(server.port)
             churn = Churn([server.port for server in servers], time.monotonic() + seconds)
@@ -125,9 +126,9 @@ def run(seconds: float, kills: int = 3) -> dict[str, Any]:
             store = Store(url)
             stored = {item.item_id: item for item in ItemStore(store.database).changes()}
             store.close()
+        finally:
             for server in servers:
                 server.stop()
-        finally:
             cluster.close()
     lost = [item for item in churn.added if item not in stored]
     lost += [item for item in churn.retired if item not in stored or not stored[item].is_retired]
