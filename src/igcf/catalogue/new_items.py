@@ -66,6 +66,8 @@ class NewItems:
         self._learning = ItemLearning(model)
         self.rows: IntArray = model.added
         self._place = {int(row): place for place, row in enumerate(self.rows)}
+        self._is_new: BoolArray = np.zeros(model.n_items, dtype=np.bool_)
+        self._is_new[self.rows] = True
         self.priors: ItemPriors = self._learning.content.of([model.catalogue.item(int(row)) for row in self.rows])
         self._shares: FloatArray = self.priors.shares.copy()
         self._class_vectors: tuple[Float32Array, ...] = tuple(self.priors.means[n].copy() for n in model.scored)
@@ -266,7 +268,7 @@ class NewItems:
             may_try: whose budget allows a trial, (users,).
         """
         result = np.array(shown)
-        is_new = np.isin(result, self.rows)
+        is_new = self._is_new[result]
         known = self._next_known(means, available, result)
         expected = np.take_along_axis(means, result, axis=1)
         with self._lock:
@@ -280,7 +282,8 @@ class NewItems:
             promise = own_means + self.exposure.optimism * self.uncertainty(users[chosen])
             promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
             for number, user in enumerate(chosen.tolist()):
-                is_open = (self.trials < self.exposure.most) & ~np.isin(self.rows, result[user])
+                is_open = self.trials < self.exposure.most
+                is_open[[self._place[row] for row in result[user][is_new[user]].tolist()]] = False
                 item = int(np.where(is_open, promise[number], -np.inf).argmax())
                 cost = scale * (float(instead[user, -1]) - float(own_means[number, item]))
                 if is_open[item] and promise[number, item] >= instead[user, -1] and cost <= self.balance:
@@ -292,7 +295,7 @@ class NewItems:
     def _next_known(self, means: AnyFloatArray, available: BoolArray, shown: IntArray) -> FloatArray:
         """The largest expectation among the known items that are available and not shown, (users,)."""
         result = np.zeros(len(shown))
-        for user in np.flatnonzero(np.isin(shown, self.rows).any(axis=1)).tolist():
+        for user in np.flatnonzero(self._is_new[shown].any(axis=1)).tolist():
             others = available[user].copy()
             others[shown[user]] = False
             others[self.rows] = False
