@@ -60,7 +60,7 @@ check: setup check-web
 
 # The page needs no build; its scripts are checked by eslint and by TypeScript, which read the types in JSDoc comments.
 check-web: node_modules/.ready
-	node_modules/.bin/eslint src/igcf/service/web
+	node_modules/.bin/eslint src/igcf/service/web clients/js/src examples/shop/site
 	node_modules/.bin/tsc --project tsconfig.json
 
 node_modules/.ready: package.json package-lock.json
@@ -100,11 +100,17 @@ sanitize: setup
 		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
-# Source archive and wheel; the wheel then has to prove itself in an empty environment.
+# Source archive, a wheel for this platform (abi3: Python 3.11 and every later one) and a pure one for all others.
+# On Linux auditwheel says which systems the first one runs on. `make smoke`: wheels prove themselves in empty environments.
 dist: setup
 	$(INSTALL) --group release
-	rm -rf dist
+	rm -rf dist build/lib* build/bdist* build/temp*
 	$(BIN)/python -m build
+	rm -rf build/lib* build/bdist* build/temp*
+	IGCF_PURE=1 $(BIN)/python -m build --wheel
+	if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH="$(CURDIR)/$(BIN):$$PATH" \
+		$(BIN)/auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+	$(BIN)/twine check --strict dist/*
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist

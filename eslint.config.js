@@ -5,7 +5,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["src/igcf/service/web/*.js"],
+    files: ["src/igcf/service/web/*.js", "clients/js/src/*.js", "examples/shop/site/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module", globals: globals.browser },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {

@@ -42,7 +42,7 @@ def test_every_option_has_a_help_text() -> None:
 
 def test_every_public_name_is_on_the_page_of_python() -> None:
     page = (DOCS / "python.md").read_text() + (DOCS / "settings.md").read_text()
-    shown = set(re.findall(r":::\{auto\w+\} igcf\.(?:\w+\.)*(\w+)", page)) | {"__version__"}
+    shown = set(re.findall(r"\.\. (?:auto\w+|py:data):: igcf\.(?:\w+\.)*(\w+)", page)) | {"__version__"}
     missing = [f"{name}.{each}" for name in PUBLIC for each in import_module(name).__all__ if each not in shown]
     assert missing == [], "add them to docs/reference/python.md"
 

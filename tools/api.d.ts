@@ -45,6 +45,14 @@ declare namespace Api {
     categories: Array<string>;
     seen: boolean;
   }
+  interface CatalogueChange {
+    item: string;
+    title: string | null;
+    state: "new" | "changed" | "retired";
+    time: number;
+    reactions: number;
+    hits: number;
+  }
   interface CatalogueItem {
     item: string;
     title: string | null;
@@ -59,6 +67,7 @@ declare namespace Api {
     popularity_rank: number | null;
     x: number | null;
     y: number | null;
+    new?: NewItemState | null;
     trend?: number | null;
     similarity?: number | null;
   }
@@ -127,6 +136,7 @@ declare namespace Api {
     low: number;
     high: number;
     contributions: Array<ContributionPart>;
+    rest: number;
     absence: number;
   }
   interface Feedback {
@@ -143,6 +153,8 @@ declare namespace Api {
     satisfied: number;
     unsatisfied: number;
     none: number;
+    skip: number;
+    logged: number;
     duplicates: number;
   }
   interface FeedbackReceipt {
@@ -153,6 +165,11 @@ declare namespace Api {
   interface Forgotten {
     user: string;
     deleted: number;
+  }
+  interface Generation {
+    generation: number;
+    model: string;
+    time: number;
   }
   interface History {
     reactions: Array<LoggedReaction>;
@@ -250,6 +267,13 @@ declare namespace Api {
     items: number;
     generation: number;
   }
+  interface NewItemState {
+    reactions: number;
+    trials: number;
+    settled: boolean;
+    expected: number;
+    std: number;
+  }
   interface Outcome {
     value: number | null;
     items: Array<Choice>;
@@ -337,6 +361,21 @@ declare namespace Api {
     p90_ms: number | null;
     p99_ms: number | null;
   }
+  interface Series {
+    span_s: number;
+    step_s: number;
+    popular_hit_rate: number;
+    points: Array<SeriesPoint>;
+  }
+  interface SeriesPoint {
+    time: number;
+    reactions?: number;
+    hits?: number;
+    skips?: number;
+    logged?: number;
+    answers?: number;
+    learning?: number;
+  }
   interface SessionCache {
     hits: number;
     misses: number;
@@ -372,6 +411,9 @@ declare namespace Api {
     most_shown: Array<ShownItem>;
     most_liked: Array<LikedItem>;
     drifting_users: Array<DriftingUser>;
+    series: Series;
+    generations: Array<Generation>;
+    catalogue_changes: Array<CatalogueChange>;
     store: StoreHealth;
   }
   interface StoreHealth {
@@ -412,6 +454,7 @@ declare namespace Api {
     model: string;
     revision: number;
     drift: number;
+    reactions: number;
     history: Array<PastReaction>;
     belief: BeliefSummary;
   }

@@ -36,8 +36,32 @@ def setup(app: Sphinx) -> dict[str, Any]:
     from pygments.lexers.special import TextLexer
 
     app.add_lexer("mermaid", TextLexer)
+    app.connect("autodoc-process-docstring", code_in_backticks, priority=300)
+    app.connect("autodoc-process-docstring", set_aside, priority=400)  # napoleon comes at 500
+    app.connect("autodoc-process-docstring", bring_back, priority=600)
     app.connect("build-finished", write_markdown)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+_aside: dict[str, list[str]] = {}
+
+
+def code_in_backticks(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Read `code` in docstrings as Markdown does."""
+    lines[:] = [re.sub(r"(?<![`\\:])`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
+
+
+def set_aside(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Keep the docstrings of fields from napoleon, which takes what stands before a colon for a type."""
+    if what in ("attribute", "property", "data"):
+        _aside[name] = lines[:]
+        lines.clear()
+
+
+def bring_back(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Put the docstrings of fields back as they were."""
+    if name in _aside:
+        lines[:] = _aside.pop(name)
 
 
 def write_markdown(app: Sphinx, exception: Exception | None) -> None:
@@ -61,7 +85,7 @@ def as_text(app: Sphinx, page: str) -> str:
     builder = TextBuilder(app, app.env)
     builder.secnumbers, builder.current_docname = {}, page
     writer = TextWriter(builder)
-    writer.write(app.env.get_doctree(page), StringOutput(encoding="unicode"))
+    writer.write(app.env.get_and_resolve_doctree(page, builder), StringOutput(encoding="unicode"))
     return str(writer.output)
 
 

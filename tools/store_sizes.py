@@ -18,7 +18,7 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import Database
 from tools.load import random_model
 
-TABLES = ("feedback", "users", "recommendations")
+TABLES = ("feedback", "users", "beliefs", "recommendations")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Cost:
 
 
 def fill(context: ServiceContext, users: int, reactions: int, answers: int) -> tuple[Cost, Cost, int]:
-    """Let users react, then ask; the costs of both, and the bytes of an answer."""
+    """Let users react and their beliefs follow, then ask; the costs of both, and the bytes of an answer."""
     model, database = context.current_model.served.model, context.store.database
     begun = _used(database)
     for n in range(reactions):  # users in turn, as in life: no two reactions of one user in a row
@@ -40,6 +40,10 @@ def fill(context: ServiceContext, users: int, reactions: int, answers: int) -> t
             item = model.item_ids[(user * 31 + n * 7) % model.n_items]
             reaction = Feedback(item=item, value=4.0, event_id=uuid.uuid4().hex, recommendation_id=uuid.uuid4().hex)
             react(context, f"{user:032x}", reaction)
+        for user in range(users):  # somebody asks, so that it is learned and saved, as a server does twice a second
+            with context.users.open(context.current_model.served, f"{user:032x}"):
+                pass
+        context.users.save()
     between = _used(database)
     size = 0
     for n in range(answers):
@@ -61,7 +65,7 @@ def table_sizes(database: Database, table: str) -> tuple[int, float, float]:
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql(f"VACUUM FULL {table}")
     _, after = database.read(look)
-    return rows, before / rows, after / rows
+    return rows, before / max(1, rows), after / max(1, rows)
 
 
 def _used(database: Database) -> tuple[int, float | None]:
@@ -95,7 +99,7 @@ def _cost(before: tuple[int, float | None], after: tuple[int, float | None], n: 
 @click.command()
 @click.option("--store", required=True, help="postgresql://... of an empty database; it is filled.")
 @click.option("--users", default=1000, show_default=True)
-@click.option("--reactions", default=20, show_default=True, help="Of each user.")
+@click.option("--reactions", default=64, show_default=True, help="Of each user; beliefs are saved after every 32.")
 @click.option("--answers", default=5000, show_default=True, help="In all, of five items.")
 def main(store: str, users: int, reactions: int, answers: int) -> None:
     """Measure a PostgreSQL store with a model of 64 dimensions."""

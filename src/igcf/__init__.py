@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
+    from igcf.catalogue import Exposure as Exposure
+    from igcf.catalogue import Recommender as Recommender
     from igcf.catalogue import Rules as Rules
     from igcf.config import ExpertsConfig as ExpertsConfig
     from igcf.config import PretrainConfig as PretrainConfig
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from igcf.model import Model as Model
     from igcf.online import Greedy as Greedy
     from igcf.online import InfoUcb as InfoUcb
-    from igcf.online import Recommender as Recommender
     from igcf.online import Session as Session
     from igcf.online import Thompson as Thompson
     from igcf.online import Ucb as Ucb
@@ -32,7 +33,8 @@ _HOME = {
     "Item": "igcf.item",
     "Model": "igcf.model",
     "PretrainConfig": "igcf.config",
-    "Recommender": "igcf.online",
+    "Exposure": "igcf.catalogue",
+    "Recommender": "igcf.catalogue",
     "Rules": "igcf.catalogue",
     "Session": "igcf.online",
     "Thompson": "igcf.online",

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from safetensors.numpy import load, save
 from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.files import _sealed
+from igcf.model.parquet_sizes import parquet_chunks
 from tests.toys import ensemble_model
 
 Change = Callable[[dict[str, Any]], object]
@@ -102,14 +104,51 @@ def test_ids_that_are_none_are_refused(saved: Path, ids: list[Any], message: str
         Model.load(saved)
 
 
-def test_a_small_file_that_stands_for_a_large_table_is_refused(saved: Path) -> None:
+LARGE: dict[str, list[Any]] = {
+    "long titles": ["x" * 10_000_000] * 30,
+    "many categories": [["x"] * 100_000] * 30,
+    "many empty categories": [[""] * 100_000] * 30,
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_a_small_file_that_stands_for_a_large_table_is_refused_before_it_is_unpacked(
+    saved: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = "title" if what == "long titles" else "categories"
     with (saved / "items.parquet").open("wb") as file:
-        titles = ["x" * 10_000_000] * 30
-        pl.DataFrame({"item_id": [f"i{n}" for n in range(30)], "title": titles}).write_parquet(file)
+        pl.DataFrame({"item_id": [f"i{n}" for n in range(30)], column: LARGE[what]}).write_parquet(file)
     assert (saved / "items.parquet").stat().st_size < 100_000
     reseal(saved)
-    with pytest.raises(ModelError, match="bytes of text for 30 items"):
+    monkeypatch.setattr(pl, "scan_parquet", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(ModelError, match=r"the table of items unpacks to .* for 30 items; expected at most"):
         Model.load(saved)
+
+
+def test_a_text_that_is_shared_by_all_items_counts_for_each_of_them(saved: Path) -> None:
+    """One entry of a dictionary, which every row names: the file and its pages are small, the table is not."""
+    with (saved / "items.parquet").open("wb") as file:
+        titles = ["x" * 100_000] * 30
+        pl.DataFrame({"item_id": [f"i{n}" for n in range(30)], "title": titles}).write_parquet(file)
+    reseal(saved)
+    with pytest.raises(ModelError, match=r"bytes of text for 30 items|unpacks to"):
+        Model.load(saved)
+
+
+def test_headers_that_are_damaged_are_one_sentence(saved: Path) -> None:
+    content = (saved / "items.parquet").read_bytes()
+    names = {chunk.column for chunk in parquet_chunks(content)}
+    assert "item_id" in names
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        damaged = bytearray(content)
+        for place in rng.integers(len(content), size=3):
+            damaged[place] = rng.integers(256)
+        with suppress(ValueError):
+            parquet_chunks(bytes(damaged))
+    for part in (b"", b"PAR1", content[: len(content) // 2], content[:-8] + b"\xff\xff\xff\x7fPAR1"):
+        with pytest.raises(ValueError, match="the headers cannot be read"):
+            parquet_chunks(part)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "items.parquet", "meta.json"])

@@ -1,5 +1,6 @@
 """The short form of `make torture`, with fixed seeds; and that its checker notices what it is there for."""
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tools.torture.servers import Forked, Launcher, wait_until_ready
 from tools.torture.writes import every_write
 
 pytestmark = pytest.mark.slow
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="faults are injected by a library in C")
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +120,13 @@ def test_nothing_is_lost_when_servers_on_postgresql_are_killed(on_postgres: Plac
     assert nothing_is_wrong(kill_forked(on_postgres, launcher, turns=1)) >= 1
 
 
+@needs_compiler
 def test_a_fault_of_the_disk_at_any_write_leaves_all_or_nothing(here: Place) -> None:
     modes = ["EIO", "ENOSPC", "short write"]
     assert nothing_is_wrong(every_write(here, ["further reaction"], modes, step=4)) >= 3
 
 
+@needs_compiler
 def test_a_crash_at_a_write_leaves_all_or_nothing(here: Place) -> None:
     assert nothing_is_wrong(every_write(here, ["batch"], ["kill amid"], step=12)) >= 1
 
@@ -139,6 +143,7 @@ def test_answers_that_nobody_waits_for_are_counted_once(here: Place, launcher: L
     assert nothing_is_wrong(lost_answers(here, launcher, 20)) == 20
 
 
+@needs_compiler
 def test_a_clock_that_jumps_changes_nothing(here: Place) -> None:
     assert nothing_is_wrong(clock_jumps(here, 5)) == 5
 

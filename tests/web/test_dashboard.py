@@ -40,10 +40,25 @@ def test_the_dashboard_shows_what_happened(visit: Visit, server: Server) -> None
     assert "to learn" in visitor.text("#exploration")
     assert "POST /v1/users/{user}/recommendations" in visitor.text("#traffic")
     assert visitor.page.locator("#most-liked tbody tr").count() == 3
-    assert visitor.page.locator("#drift tbody tr").count() == 2
+    assert "Nothing yet" in visitor.text("#drift"), "six reactions say nothing about a change"
+    assert visitor.page.locator("#series figure").count() == 5
+    assert visitor.page.locator("#series .hits").count() >= 1
+    assert "0 put aside (skip: no evidence) and 0 out of logs" in visitor.text("#feedback")
+    assert visitor.page.locator("#changes").is_hidden(), "nothing came or went"
     assert "Healthy" in visitor.text("#store-state")
     assert "sqlite" in visitor.text("#store")
     assert "data.users" in visitor.text("#model")
+
+
+def test_it_fits_a_phone_without_broken_words(visit: Visit, server: Server) -> None:
+    server.call("POST", "/v1/users/cal/recommendations", {"k": 3})
+    visitor = visit(path="/dashboard", viewport={"width": 390, "height": 844}, is_mobile=True)
+    visitor.page.wait_for_selector("#traffic table")
+    assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tall = visitor.page.evaluate(
+        "Math.max(...[...document.querySelectorAll('#traffic th code')].map((each) => each.offsetHeight))"
+    )
+    assert tall < 130, "routes break at slashes only"
 
 
 def test_it_can_be_paused(visit: Visit) -> None:

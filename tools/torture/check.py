@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +49,14 @@ def check(
         problems += _against_log(user, ledger.of(user), events, is_final=True)
         problems += check_answers(user, events, rng.choice(ports), models)
     for user in ledger.deleted:
-        answers = store.database.read(
-            lambda connection, user=user: connection.execute(ANSWERS, {"user": user}).scalar()
-        )
+        answers = store.database.read(partial(_count_answers, user))
         if store.events(user) or store.user(user).revision or answers:
             problems.append(f"{user} was deleted and is there ({answers} answers)")
     return problems
+
+
+def _count_answers(user: str, connection: sa.Connection) -> int:
+    return int(connection.execute(ANSWERS, {"user": user}).scalar_one())
 
 
 def repeat(ledger: Ledger, ports: Sequence[int]) -> list[str]:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ def _play(
 ) -> list[str]:
     told: tuple[list[list[Outcome]], list[list[Outcome]]] = [], []
     asked = [[_random_ask(rng) for _ in range(rng.choice((1, 1, 1, 2)))] for _ in range(2)]
-    schedule = turns.play(*(_party(contexts[n], user, asked[n], told[n]) for n in range(2)), rng)
+    first, second = (_party(contexts[n], user, asked[n], told[n]) for n in range(2))
+    schedule = turns.play(first, second, rng)
     problems, places = [], [0, 0]
     for party in turns.order:
         ask, found = asked[party][places[party]], told[party][places[party]]
@@ -124,7 +126,7 @@ def _ask(context: ServiceContext, user: str, ask: Ask) -> list[Outcome]:
     ]
 
 
-def _body(event: tuple[str, str, float]) -> dict[str, object]:
+def _body(event: tuple[str, str, float]) -> dict[str, Any]:
     event_id, item, value = event
     return {"event_id": event_id, "item": item, "value": value}
 

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import uvicorn  # noqa: F401 - what a server imports when it starts is imported here, once
 
@@ -24,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 """Linux: ask for a signal when the parent has died."""
 
 
-def serve(folder: str, settings: dict[str, object], descriptor: int, log: str) -> None:
+def serve(folder: str, settings: dict[str, Any], descriptor: int, log: str) -> None:
     """Be a server until told to stop: the same function that `igcf serve` runs; does not return."""
     code = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no server outlives a torture that was ended
@@ -32,7 +33,7 @@ def serve(folder: str, settings: dict[str, object], descriptor: int, log: str) -
         for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
             os.dup2(os.open(log if number == 2 else os.devnull, flags), number)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code = work(Place(folder, descriptor), ServiceSettings(**settings))  # type: ignore[arg-type]
+        code = work(Place(folder, descriptor), ServiceSettings(**settings))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:

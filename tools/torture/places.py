@@ -43,7 +43,7 @@ class Place:
 
 @contextmanager
 def place(seed: int, cluster: Cluster | None = None, within: str | None = None) -> Iterator[Place]:
-    """Make an empty store and two models; at the end, the store is checked by itself and everything is removed."""
+    """Make an empty store and two models; all files are removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="igcf-torture-", dir=within))
     try:
         url = str(folder / "store.db") if cluster is None else cluster.new_store()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from igcf.bench.new_items import new_items
 from igcf.bench.sizes import Sizes
 from igcf.bench.textbook import TextbookUser
 from igcf.bench.timing import Row, compared, interleaved, one_thread
@@ -34,7 +35,7 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
             own, peak = single_user(n_items, turns, run, sizes)
             rows += own
             memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
-        rows += [lock_step(sizes), *experts(sizes), *known_user(sizes)]
+        rows += [lock_step(sizes), *experts(sizes), *known_user(sizes), *new_items(sizes)]
         many = many_users(sizes)
     return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
 

@@ -1,6 +1,6 @@
 """New items while they are learned: what all users together told of them, and who tries them next."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import RLock
@@ -16,16 +16,22 @@ from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
 from igcf.online.belief import Belief
 
+WEIGHT = 50.0
+"""Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
+
 
 @dataclass(frozen=True)
 class Exposure:
     """How much new items are tried, beyond being shown where they are expected to please most."""
 
-    share: float = 0.05
+    share: float = 0.2
     """Largest share of the items shown to a user that are trials."""
-    most: int = 50
+    price: float = 0.01
+    """Largest share of what the other items would have brought that new items may cost, all users together: trials are
+    paid for by this and by what new items bring."""
+    most: int = 30
     """Largest number of trials of an item: it is judged then."""
-    optimism: float = 1.0
+    optimism: float = 3.0
     """A trial must promise, at this many standard deviations of what is unknown of the item, as much as the item that
     would be shown instead."""
     settled: int = 200
@@ -33,8 +39,9 @@ class Exposure:
 
     def __post_init__(self) -> None:
         """Refuse what is no share or no number."""
-        if not 0 <= self.share <= 1:
-            raise ConfigError(f"share must lie between 0 and 1, got {self.share}")
+        for name in ("share", "price"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
         if self.most < 0 or self.settled < 1 or not 0 <= self.optimism < float("inf"):
             raise ConfigError(f"most and optimism must not be negative, settled at least 1, got {self}")
 
@@ -43,31 +50,61 @@ class NewItems:
     """The items that were added to a model, shared by all users who are met.
 
     `model` is a copy of its own, whose rows of these items move with every reaction to them; all other rows are those
-    of the model that was given. Reactions are kept by key, so that one can be taken back.
+    of the model that was given. Reactions are kept by key, so that one can be taken back. A posterior is computed when
+    somebody asks for the items, from all reactions that came until then.
     """
 
     def __init__(self, model: Model, exposure: Exposure | None = None) -> None:
         self.exposure = Exposure() if exposure is None else exposure
-        self.model = copy(model)
-        self.model.channels = tuple(
+        self._model = copy(model)
+        self._model.channels = tuple(
             replace(each, vectors=each.vectors.copy(), noise_var=each.noise_var.copy()) for each in model.channels
         )
         if model.is_linear:
-            self.model.item_vectors = self.model.channels[0].vectors
+            self._model.item_vectors = self._model.channels[0].vectors
         self._learning = ItemLearning(model)
         self.rows: IntArray = model.added
         self._place = {int(row): place for place, row in enumerate(self.rows)}
         self.priors: ItemPriors = self._learning.content.of([model.catalogue.item(int(row)) for row in self.rows])
-        self.shares: FloatArray = self.priors.shares.copy()
-        self.class_vectors: tuple[Float32Array, ...] = tuple(self.priors.means[n].copy() for n in model.scored)
+        self._shares: FloatArray = self.priors.shares.copy()
+        self._class_vectors: tuple[Float32Array, ...] = tuple(self.priors.means[n].copy() for n in model.scored)
         self._told: list[dict[Hashable, Told]] = [{} for _ in self.rows]
         self.trials: IntArray = np.zeros(len(self.rows), dtype=np.int64)
-        self.version = 0
+        self.balance = 0.0
+        """What may be spent on trials, in rewards."""
+        self._account = [WEIGHT, WEIGHT]  # rewards of known items, and what was expected of them
+        self._version = 0
+        self._stale: set[int] = set()
         self._changed_at: IntArray = np.zeros(len(self.rows), dtype=np.int64)
         self._lock = RLock()
+        self.on_move: Callable[[IntArray], None] | None = None
+        """Called with the rows of items whose vectors have moved."""
+
+    @property
+    def share_of_trials(self) -> float:
+        """Largest share of the items shown to a user that are trials."""
+        return self.exposure.share
 
     def __contains__(self, row: int) -> bool:
         return row in self._place
+
+    @property
+    def model(self) -> Model:
+        """The model with these items as they are known now."""
+        self._update()
+        return self._model
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever a vector moves."""
+        self._update()
+        return self._version
+
+    @property
+    def shares(self) -> FloatArray:
+        """Probability of each class, (new items, classes)."""
+        self._update()
+        return self._shares
 
     @property
     def n_reactions(self) -> IntArray:
@@ -84,11 +121,40 @@ class NewItems:
 
     def observe(self, key: Hashable, row: int, belief: Belief, value: float) -> None:
         """Learn an item from a reaction; `belief` is that about the user before it, `key` names the reaction."""
+        self.tell(key, row, self.contribution(row, belief, value))
+
+    def contribution(self, row: int, belief: Belief, value: float) -> Told:
+        """Return what a reaction tells of an item: it may be stored, and told wherever the same model is in use."""
+        return self._learning.contribution(self.priors, self._place[row], belief, value)
+
+    def told_from(self, stored: bytes) -> Told:
+        """Return what `Told.to_bytes` stored."""
+        return self._learning.told_from(stored)
+
+    def tell(self, key: Hashable, row: int, told: Told) -> None:
+        """Learn an item from what a reaction told of it, here or elsewhere; the same key counts once."""
         with self._lock:
             place = self._place[row]
-            if not self.is_settled(row) or key in self._told[place]:
-                self._told[place][key] = self._learning.contribution(self.priors, place, belief, value)
-                self._refresh(place)
+            if self.is_settled(row) and key not in self._told[place]:
+                return
+            if key not in self._told[place] and not np.isnan(told.rewards[0]):
+                expected = self._model.expected_of(told.user, row)
+                self.balance += float(told.rewards[0]) - self._scale * expected
+            self._told[place][key] = told
+            self._stale.add(place)
+
+    def account(self, expected: float, value: float) -> None:
+        """Note what was expected of a known item, and the reaction to it: the price of trials is counted in rewards."""
+        reward = self._model.reward.of_one(value)
+        if not np.isnan(reward):
+            with self._lock:
+                self._account[0] += reward
+                self._account[1] += expected
+
+    @property
+    def _scale(self) -> float:
+        """Rewards per expected reward: what is shown is chosen for being expected to please, which overrates it."""
+        return max(self._account[0], 0.0) / self._account[1] if self._account[1] > 0 else 1.0
 
     def retract(self, keys: Iterable[Hashable]) -> None:
         """Take reactions back, of any item, as if they had never been."""
@@ -97,7 +163,7 @@ class NewItems:
             for place, told in enumerate(self._told):
                 for key in gone & told.keys():
                     del told[key]
-                    self._refresh(place)
+                    self._stale.add(place)
 
     def posterior(self, row: int) -> ItemPosterior:
         """Return what is believed of an item, with covariances."""
@@ -106,10 +172,28 @@ class NewItems:
 
     def limited(self, most: int) -> "NewItems":
         """Return the same items as they were known after the first `most` reactions to each."""
-        other = NewItems(self.model, self.exposure)
+        other = NewItems(self._model, self.exposure)
         for place, told in enumerate(self._told):
             other._told[place] = dict(list(told.items())[:most])
-            other._refresh(place)
+        other._stale.update(range(len(other.rows)))
+        return other
+
+    def joined(self, model: Model) -> "NewItems":
+        """Return these items with what is known of them, and those that were added to the model since."""
+        other = NewItems(model, self.exposure)
+        n = len(self.rows)
+        other._told[:n] = [dict(told) for told in self._told]
+        for new, old in (
+            (other.trials, self.trials),
+            (other.shares, self.shares),
+            (other._changed_at, self._changed_at),
+        ):
+            new[:n] = old
+        for new, old in zip(other._class_vectors, self._class_vectors, strict=True):
+            new[:n] = old
+        for new, old in zip(other._model.channels, self._model.channels, strict=True):
+            new.vectors[self.rows], new.noise_var[self.rows] = old.vectors[self.rows], old.noise_var[self.rows]
+        other._version = self._version
         return other
 
     def _in_order(self, place: int) -> list[Told]:
@@ -117,41 +201,65 @@ class NewItems:
         told = self._told[place]
         return [told[key] for key in sorted(told, key=repr)]
 
+    def _update(self) -> None:
+        """Compute the posteriors of the items that somebody reacted to since."""
+        if self._stale:
+            with self._lock:
+                stale, self._stale = sorted(self._stale), set()
+                for place in stale:
+                    self._refresh(place)
+                if self.on_move is not None:
+                    self.on_move(self.rows[stale])
+
     def _refresh(self, place: int) -> None:
         """Compute the posterior of an item from all that was told of it, and move its rows there."""
         found = self._learning.posterior(self.priors, place, self._in_order(place))
-        self.shares[place] = found.shares
-        model, row = self.model, int(self.rows[place])
-        for own, number in zip(self.class_vectors, model.scored, strict=True):
+        self._shares[place] = found.shares
+        model, row = self._model, int(self.rows[place])
+        for own, number in zip(self._class_vectors, model.scored, strict=True):
             own[place] = found.means[number]
         one = ItemPriors(found.shares[None], tuple(each[None] for each in found.means))
         for number, channel in enumerate(model.channels):
             channel.vectors[row] = found.vector(number)
             content = self._learning.content
             channel.noise_var[row] = expected_noise(content, number, one, channel, model.prior_mean, model.prior_cov)[0]
-        self.version += 1
-        self._changed_at[place] = self.version
+        self._version += 1
+        self._changed_at[place] = self._version
 
     def changed_since(self, version: int) -> IntArray:
         """Return the rows of the items that moved after `version`."""
+        self._update()
         return self.rows[self._changed_at > version]
 
-    def uncertainty(self, users: FloatArray) -> AnyFloatArray:
+    def uncertainty_at(self, user: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the standard deviation that is due to the items themselves, (rows,); 0 for all other items."""
+        places = [self._place.get(row, -1) for row in rows.tolist()]
+        result = np.zeros(len(places))
+        new = np.array([number for number, place in enumerate(places) if place >= 0], dtype=np.int64)
+        if len(new):
+            result[new] = self.uncertainty(user[None], np.array(places)[new])[0]
+        return result
+
+    def uncertainty(self, users: FloatArray, places: IntArray | slice = slice(None)) -> AnyFloatArray:
         """Return the standard deviation of expected rewards that is due to the items' classes, (users, new items)."""
-        model = self.model
+        model, shares = self.model, self.shares[places]
         z = {}
-        for own, number in zip(self.class_vectors, model.scored, strict=True):
+        for every, number in zip(self._class_vectors, model.scored, strict=True):
+            own = every[places]
             mean = users[:, model.channels[number].span].astype(np.float32)
             z[number] = (mean @ own.reshape(-1, own.shape[2]).T).reshape(len(users), *own.shape[:2])
         expected = expectation(model.terms, activations(model.channels, z))
-        mean = np.einsum("unk,nk->un", expected, self.shares)
-        square = np.einsum("unk,nk->un", expected**2, self.shares)
+        mean = np.einsum("unk,nk->un", expected, shares)
+        square = np.einsum("unk,nk->un", expected**2, shares)
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
-    def trial(
+    def choose(
         self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
     ) -> IntArray:
-        """Return the row of the item that each user is to try instead of the last one shown, (users,); -1: none.
+        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k).
+
+        What is shown instead of an item that is known enters the balance: the difference of both expectations now, and
+        of the reward from its expectation when it comes.
 
         Args:
             users: means of the users' vectors, (users, d).
@@ -160,19 +268,36 @@ class NewItems:
             shown: rows of the items that would be shown, best first, (users, k).
             may_try: whose budget allows a trial, (users,).
         """
-        result = np.full(len(users), -1, dtype=np.int64)
-        chosen = np.flatnonzero(may_try)
-        if not len(chosen) or not (self.trials < self.exposure.most).any():
-            return result
-        instead = means[chosen, shown[chosen, -1]]
-        promise = means[np.ix_(chosen, self.rows)] + self.exposure.optimism * self.uncertainty(users[chosen])
-        promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
-        for number, user in enumerate(chosen.tolist()):
-            own = np.where(
-                (self.trials < self.exposure.most) & ~np.isin(self.rows, shown[user]), promise[number], -np.inf
-            )
-            item = int(own.argmax())
-            if own[item] >= instead[number]:
-                result[user] = self.rows[item]
-                self.trials[item] += 1
+        result = np.array(shown)
+        is_new = np.isin(result, self.rows)
+        known = self._next_known(means, available, result)
+        expected = np.take_along_axis(means, result, axis=1)
+        with self._lock:
+            instead = np.where(is_new, known[:, None], expected)
+            scale = self._scale
+            self.balance += scale * float((self.exposure.price * instead + expected - instead).sum())
+            chosen = np.flatnonzero(may_try & ~is_new[:, -1])
+            if not len(chosen) or self.balance <= 0 or not (self.trials < self.exposure.most).any():
+                return result
+            own_means = means[np.ix_(chosen, self.rows)]
+            promise = own_means + self.exposure.optimism * self.uncertainty(users[chosen])
+            promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
+            for number, user in enumerate(chosen.tolist()):
+                is_open = (self.trials < self.exposure.most) & ~np.isin(self.rows, result[user])
+                item = int(np.where(is_open, promise[number], -np.inf).argmax())
+                cost = scale * (float(instead[user, -1]) - float(own_means[number, item]))
+                if is_open[item] and promise[number, item] >= instead[user, -1] and cost <= self.balance:
+                    result[user, -1] = self.rows[item]
+                    self.trials[item] += 1
+                    self.balance -= cost
+        return result
+
+    def _next_known(self, means: AnyFloatArray, available: BoolArray, shown: IntArray) -> FloatArray:
+        """The largest expectation among the known items that are available and not shown, (users,)."""
+        result = np.zeros(len(shown))
+        for user in np.flatnonzero(np.isin(shown, self.rows).any(axis=1)).tolist():
+            others = available[user].copy()
+            others[shown[user]] = False
+            others[self.rows] = False
+            result[user] = np.max(means[user], where=others, initial=0.0)
         return result

@@ -14,13 +14,15 @@ from igcf.online import backend
 from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
-from igcf.online.selection import is_separable, policy_scores, selection_details
+from igcf.online.selection import is_separable, policy_scores, scores_at, selection_details
 
 if TYPE_CHECKING:
     from igcf.catalogue.compiled import CompiledRules
 
-POOL = 100
-"""Items that a diverse answer is chosen among, or ten times its length where that is more."""
+POOL = 50
+"""Items that a diverse answer is chosen among, or twice its length where that is more."""
+SPARE = 16
+"""Items that are looked at beyond the length of an answer, in case caps forbid some; more where that is not enough."""
 _roots: "WeakKeyDictionary[Model, FloatArray]" = WeakKeyDictionary()
 
 
@@ -38,7 +40,7 @@ def select_slate(
             choice.take_if_allowed(row)
     pinned = set(choice.rows)
     left = int(np.count_nonzero(available))
-    size = min(left, k if not (rules.has_caps or rules.diversity) else max(POOL, 10 * k))
+    size = min(left, _pool_size(rules, k))
     while True:
         rows, scores = ranking.best(size)
         known = dict(zip(rows, scores, strict=True))
@@ -51,13 +53,17 @@ def select_slate(
                 f"asked for {k} items, the caps leave {len(attempt.rows)} of the {left} that pass the filters; ask for "
                 "fewer or loosen the caps"
             )
-        size = min(left, 8 * size)
+        size = min(left, 4 * size)
     if missing := [row for row in attempt.rows if row not in known]:
         known |= ranking.scores_of(missing)
-    chosen = np.array(attempt.rows)
-    told = np.array([known[row] for row in attempt.rows])
-    variances = engine.variances_at(chosen)
-    return backend.loops.describe(chosen, told, variances, engine.means[0], available[0])
+    return ranking.details(attempt.rows, known)
+
+
+def _pool_size(rules: "CompiledRules", k: int) -> int:
+    """Return how many of the best items an answer is chosen among at first."""
+    if rules.diversity:
+        return max(POOL, 2 * k)
+    return k + max(SPARE, k) if rules.has_caps else k
 
 
 class _Ranking:
@@ -69,6 +75,7 @@ class _Ranking:
         self._rules, self._policy, self._engine = rules, policy, engine
         self._available, self._make_rng = available, make_rng
         self._scores: AnyFloatArray | None = None
+        self._last: Selection | None = None
         if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
             own = policy_scores(policy, engine, available, make_rng())
             self._scores = own if rules.boosts is None else own + rules.boosts
@@ -84,6 +91,7 @@ class _Ranking:
             size = min(n, int(np.count_nonzero(own)))
             if size:
                 part = selection_details(self._policy, self._engine, own, size, make_rng=self._make_rng)
+                self._last = part if members is None else None
                 found += [(score + amount, row) for score, row in zip(part.scores, part.rows, strict=True)]
         found.sort(key=lambda pair: -pair[0])
         return [row for _, row in found[:n]], [score for score, _ in found[:n]]
@@ -92,14 +100,23 @@ class _Ranking:
         """Return the scores of single items."""
         if self._scores is not None:
             return {row: float(self._scores[0, row]) for row in rows}
-        boosts = self._rules.boosts
-        found = {}
-        for row in rows:
-            alone = np.zeros_like(self._available)
-            alone[0, row] = True
-            part = selection_details(self._policy, self._engine, alone, 1, make_rng=self._make_rng)
-            found[row] = part.scores[0] + (0.0 if boosts is None else float(boosts[row]))
-        return found
+        own = scores_at(self._policy, self._engine, np.array(rows))
+        if self._rules.boosts is not None:
+            own = own + self._rules.boosts[list(rows)]
+        return dict(zip(rows, own.tolist(), strict=True))
+
+    def details(self, rows: Sequence[int], scores: dict[int, float]) -> Selection:
+        """Return what is believed of some items: as the last ranking told it, or else computed."""
+        told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
+        missing = [row for row in rows if row not in told]
+        if missing:
+            means, is_open = self._engine.means[0], self._available[0]
+            stds = np.sqrt(self._engine.variances_at(np.array(missing))).tolist()
+            for row, std in zip(missing, stds, strict=True):
+                mean = means[row]
+                rank = 1 + int(np.count_nonzero((means > mean) & is_open))
+                told[row] = (row, scores[row], float(mean), std, rank)
+        return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
 
 
 class _Choice:

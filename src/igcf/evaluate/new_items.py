@@ -52,7 +52,7 @@ class NewItemsSetup:
     part: Part = "lot"
     n_users: int = 200
     n_validation: int = 200
-    n_stream: int = 600
+    n_stream: int = 500
     """Largest number of users from whom items are learned."""
     exposure: Exposure = field(default_factory=Exposure)
 
@@ -202,6 +202,8 @@ class LiveLearner:
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start `n_users` users from the population."""
+        self._template.prior_items_moved(self.items.rows)
+        self._seen = self.items.version
         self._engine, self._rng = self._template.fresh(n_users), rng
         self._tried, self._round = np.zeros(n_users, dtype=np.int64), 0
         self._first_user = self._n_met
@@ -210,23 +212,28 @@ class LiveLearner:
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Return the best available items, the last of which may give way to a trial of a new one."""
         engine, items = self._engine, self.items
-        engine.items_moved(items.rows)
+        engine.items_moved(items.changed_since(self._seen))
+        self._seen = items.version
         self._round += k
         rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
         if self.is_learning:
             may_try = self._tried + 1 <= items.exposure.share * self._round
-            tried = items.trial(engine.belief_means, engine.means, available, rows, may_try)
-            rows[tried >= 0, -1] = tried[tried >= 0]
-            self._tried += tried >= 0
+            chosen = items.choose(engine.belief_means, engine.means, available, rows, may_try)
+            self._tried += chosen[:, -1] != rows[:, -1]
+            rows = chosen
         return rows
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn items from the users and users from the items, each as the other was known before."""
-        if self.is_learning:
-            for user, slot in zip(*np.nonzero(np.isin(rows, self.items.rows)), strict=True):
-                row, key = int(rows[user, slot]), (self._first_user + int(user), int(rows[user, slot]))
-                for items in (self.items, *self.watchers):
-                    items.observe(key, row, self._engine.belief(int(user)), float(values[user, slot]))
+        expected = np.take_along_axis(self._engine.means, rows, axis=1)
+        for user, slot in np.ndindex(rows.shape) if self.is_learning else ():
+            row, value = int(rows[user, slot]), float(values[user, slot])
+            if row not in self.items:
+                self.items.account(float(expected[user, slot]), value)
+                continue
+            belief = self._engine.belief(user)
+            for items in (self.items, *self.watchers):
+                items.observe((self._first_user + user, row), row, belief, value)
         self._engine.observe(rows, values)
 
 
@@ -267,7 +274,7 @@ def new_items(
     stretches = _learned(base, LiveLearner(items, is_learning=True, watchers=[blind]), stream, setup, n_old)
     step("others")
     rows.append(_played("pop", REACTIONS[-1], _popularity(split.train, items, is_new, setup), truth, setup, n_old))
-    rows += [_played("no-content", n, _known(blind, n), truth, setup, n_old) for n in REACTIONS[2:]]
+    rows += [_played("no-content", n, _known(blind, n), truth, setup, n_old) for n in REACTIONS[3:]]
     rows += [_played("content" if n == 0 else "igcf", n, _known(items, n), truth, setup, n_old) for n in REACTIONS]
     step("ceiling")
     ceiling = pretrain(split.train, validation=split.validation, seed=seed, **settings)

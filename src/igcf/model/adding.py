@@ -87,9 +87,9 @@ def expected_noise(
     """
     second = (cov + np.outer(mean, mean))[channel.span, channel.span]
     own = np.asarray(priors.shares @ (content.noise[number] * content.temperature))
-    within = priors.shares @ np.einsum("kvw,vw->k", content.covs[number], second)
+    within = priors.shares @ (content.covs[number] * second).sum(axis=(1, 2))
     centred = priors.means[number] - priors.vectors(number)[:, None]
-    between = np.einsum("nk,nkv,vw,nkw->n", priors.shares, centred, second, centred, optimize=True)
+    between = (priors.shares * ((centred @ second) * centred).sum(axis=2)).sum(axis=1)
     spread = within + between
     return np.asarray(own + spread if channel.link == "identity" else own * (1.0 + np.pi / 8.0 * spread))
 

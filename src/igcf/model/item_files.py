@@ -10,11 +10,14 @@ from igcf.arrays import FloatArray
 from igcf.attributes import Attributes
 from igcf.errors import ModelError
 from igcf.model.catalogue import Catalogue
+from igcf.model.parquet_sizes import parquet_chunks
 
 OVERHEAD = 1_000_000
 """Bytes that a file may have beside what is counted per item."""
 ITEM_BYTES = 4_096
 """Bytes of id, title, categories and other texts per item, on average, that a model may have."""
+ITEM_VALUES = 512
+"""Entries of all columns per item, on average, that a model may have: each category and each number is one."""
 ITEM_COLUMNS: dict[str, pl.DataType] = {
     "item_id": pl.String(),
     "title": pl.String(),
@@ -42,6 +45,7 @@ def item_table(catalogue: Catalogue) -> pl.DataFrame:
 
 def read_item_table(content: bytes, n_items: int) -> pl.DataFrame:
     """Read the table of items after a look at its size: a few bytes of Parquet can stand for gigabytes."""
+    _check_sizes(content, n_items)
     table = pl.scan_parquet(io.BytesIO(content))
     schema = table.collect_schema()
     texts = ITEM_COLUMNS | {name: pl.Float64() for name in schema if name.startswith(NUMBER)}
@@ -53,7 +57,7 @@ def read_item_table(content: bytes, n_items: int) -> pl.DataFrame:
     if found != n_items:
         raise ModelError(f"the table of items has {found} rows, the model {n_items} items")
     lengths = [
-        (pl.col(name).list.join("") if name in ("categories", "tags") else pl.col(name)).str.len_bytes().sum()
+        (pl.col(name).explode() if name in ("categories", "tags") else pl.col(name)).str.len_bytes().sum()
         for name in ("item_id", "title", "categories", "tags", "text", "image")
         if name in schema
     ]
@@ -66,6 +70,21 @@ def read_item_table(content: bytes, n_items: int) -> pl.DataFrame:
     if items["item_id"].null_count() or (items["item_id"] == "").any():
         raise ModelError("the table of items has items without an id")
     return items
+
+
+def _check_sizes(content: bytes, n_items: int) -> None:
+    """Refuse a file whose headers say that it unpacks to more than a table of so many items can be."""
+    try:
+        chunks = parquet_chunks(content)
+    except ValueError as error:
+        raise ModelError(f"the table of items is no Parquet file: {error}") from error
+    most_bytes, most_values = n_items * ITEM_BYTES + OVERHEAD, n_items * ITEM_VALUES + OVERHEAD
+    size, values = sum(chunk.size for chunk in chunks), sum(chunk.values for chunk in chunks)
+    if size > most_bytes or values > most_values:
+        raise ModelError(
+            f"the table of items unpacks to {size} bytes and {values} values for {n_items} items; expected at most "
+            f"{most_bytes} and {most_values}"
+        )
 
 
 def read_attributes(items: pl.DataFrame) -> Attributes | None:

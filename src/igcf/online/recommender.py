@@ -1,7 +1,7 @@
 """A model and a policy, ready to meet users."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import count
 
 import numpy as np
@@ -15,6 +15,7 @@ from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief
 from igcf.online.policies import Policy, named_policy
 from igcf.online.session import Session
+from igcf.online.shared_items import SharedItems
 
 SKIP_ROUNDS = 20
 """Reactions and skips for which a skipped item is put aside."""
@@ -69,9 +70,16 @@ class Recommender:
         self.forgetting = forgetting
         self.skip_rounds = skip_rounds
         self.chance_scale = ChanceScale(model)
+        self.shared: SharedItems | None = None
+        """Items that all sessions learn together; None: there are none."""
         self._engine = ScoringEngine(model)
         self._seed = seed
         self._opened = count()
+        self._numbers = count()
+
+    def fresh_engine(self) -> ScoringEngine:
+        """Return the state of a user who is met for the first time."""
+        return self._engine.fresh()
 
     def session(
         self,
@@ -81,6 +89,7 @@ class Recommender:
         until: int | None = None,
         belief: Belief | LoggedBelief | None = None,
         rng: np.random.Generator | None = None,
+        user: Hashable = None,
     ) -> "Session":
         """Meet a user, new or with a past; nothing that the user reacted to is recommended.
 
@@ -93,9 +102,12 @@ class Recommender:
             belief: what these reactions led to where it is known already; it is then not computed again. A plain
                 `Belief` leaves the offset of logged reactions to be computed.
             rng: makes draws and ties repeatable for this session.
+            user: names the user in what is learned of new items, so that nothing counts twice when the same user is
+                met again with the same history; a number of its own for every session where it is left out.
         """
         past = Past(_reactions("history", history), _reactions("logged", logged), until, belief)
-        return Session(self, self._engine.fresh(), past, rng or (self._seed, next(self._opened)))
+        rng_or_seed = rng or (self._seed, next(self._opened))
+        return Session(self, self.fresh_engine(), past, rng_or_seed, next(self._numbers) if user is None else user)
 
 
 def _reactions(argument: str, given: Iterable[Reaction]) -> list[Reaction]:

@@ -96,6 +96,12 @@ def is_separable(policy: Policy) -> bool:
     return _optimism(policy) is not None or type(policy) is Greedy
 
 
+def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> AnyFloatArray:
+    """Return the scores of some items of the only user of `engine` by a separable policy, (rows,)."""
+    nu, means = _optimism(policy), engine.means[0, rows].astype(np.float64)
+    return means + nu * np.sqrt(engine.variances_at(rows)) if nu else means
+
+
 def policy_scores(
     policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator
 ) -> AnyFloatArray:

@@ -1,6 +1,6 @@
 """One user being met: recommend, observe, explain."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy
 from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
+from igcf.online.shared_items import SharedItemsOfSession
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
@@ -59,14 +60,17 @@ class Session:
         engine: ScoringEngine,
         past: Past,
         seed: np.random.Generator | tuple[int, int],
+        user: Hashable = None,
     ) -> None:
         self._recommender = recommender
-        self.model = recommender.model
+        self.model = engine.model
         self.policy = recommender.policy
         self._forgetting = recommender.forgetting
         self._skip_rounds = recommender.skip_rounds
         self._chance_scale = recommender.chance_scale
         self._engine = engine
+        self._shared = None if recommender.shared is None else SharedItemsOfSession(recommender.shared, user)
+        self._user = user
         self._seed = seed
         ids, values = zip(*past.history, strict=True) if past.history else ((), ())
         self._rows = self.model.item_rows(ids)
@@ -101,6 +105,25 @@ class Session:
         elif rows:
             learned = belief_from_history(model, rows, self._values, self._forgetting, start)
             engine.set_belief(learned, is_within_prior=start is None or None, offset=engine.offset_of())
+
+    def _follow(self) -> None:
+        """Take over what other sessions learned of new items, and items that were added since."""
+        recommender = self._recommender
+        if recommender.model is not self.model:
+            belief, offset, n_before = self._engine.belief(), self._engine.offset_of(), self.model.n_items
+            self._engine, self._bounds = recommender.fresh_engine(), None
+            self.model, self._chance_scale = self._engine.model, recommender.chance_scale
+            n_new = self.model.n_items - n_before
+            if self._rows or self._record is not None:
+                self._engine.set_belief(belief, offset=None if offset is None else np.pad(offset, (0, n_new)))
+            self._unseen = np.pad(self._unseen, ((0, 0), (0, n_new)), constant_values=True)
+            self._n_unseen += n_new
+            if self._record is not None:
+                self._record = self._record._replace(later=np.union1d(self._record.later, self.model.added))
+            if recommender.shared is not None:
+                self._shared = SharedItemsOfSession(recommender.shared, self._user)
+        if self._shared is not None:
+            self._shared.follow(self._engine)
 
     def _make_rng(self) -> np.random.Generator:
         """Return the source of draws and ties, made when it is first needed."""
@@ -137,6 +160,7 @@ class Session:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
+        self._follow()
         means = self._engine.means[0].astype(np.float64)
         for row, (least, most) in self._own_bounds().items():
             means[row] = min(max(means[row], least[0]), most[0])
@@ -183,13 +207,16 @@ class Session:
             policy: used instead of the recommender's own, for this call.
             rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
         """
+        self._follow()
         catalogue = self._recommender.catalogue  # once: the whole answer comes from one state of the items
         compiled = None if rules is None else _checked(rules).compiled(catalogue)
         available = self._may_show(catalogue, compiled, k, exclude, candidates)
         select = selection_details if compiled is None else compiled.select
-        rows, scores, means, stds, ranks = select(
-            policy or self.policy, self._engine, available, k, make_rng=self._make_rng
-        )
+        found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
+        if self._shared is not None:
+            may_try = compiled is None or compiled.is_filter
+            found = self._shared.answer(found, self._engine, available, may_try=may_try)
+        rows, scores, means, stds, ranks = found
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
@@ -203,6 +230,7 @@ class Session:
         rules: AnswerRules | None = None,
     ) -> BoolArray:
         """Return which items `recommend` would choose from, (1, items), not to be written to; refuse fewer than `k`."""
+        self._follow()
         catalogue = self._recommender.catalogue
         compiled = None if rules is None else _checked(rules).compiled(catalogue)
         return self._may_show(catalogue, compiled, k, exclude, candidates)
@@ -246,7 +274,10 @@ class Session:
         A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
         model knows; where every reaction of the log counts alike, it needs neither.
         """
+        self._follow()
         row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
+        if self._shared is not None:
+            self._shared.observe(len(self._rows), row, self._engine, number)
         self._engine.forget(self._forgetting)
         self._engine.observe_one(row, number)
         self._rows.append(row)
@@ -259,6 +290,7 @@ class Session:
 
     def skip(self, item_id: str) -> None:
         """Put an item aside for `skip_rounds` reactions and skips: "not now" says nothing about the user's taste."""
+        self._follow()
         row = self.model.item_row(item_id)
         self._steps.append(row)
         self._n_skips += 1
@@ -270,6 +302,7 @@ class Session:
 
         The belief is then computed from the reactions that are left, since none can be taken out of it.
         """
+        self._follow()
         if not (self._steps or self._rows):
             raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
         row = self._steps.pop() if self._steps else None
@@ -278,6 +311,8 @@ class Session:
         else:
             row = self._rows.pop()
             self._values.pop()
+            if self._shared is not None:
+                self._shared.retract(len(self._rows))
             self._engine.set_belief(prior_belief(self.model), is_within_prior=True)
             self._learn_past(None)
             self._bounds = None
@@ -299,6 +334,7 @@ class Session:
 
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into what the population says and what each reaction, or absence, added."""
+        self._follow()
         row = self.model.item_row(item_id)
         shown = Shown(self._rows, self._values, self._forgetting)
         parts = parts_of_mean(self.model, self._record, shown, row)

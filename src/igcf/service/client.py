@@ -2,98 +2,24 @@
 
 import asyncio
 import time
-import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import httpx
-from pydantic import BaseModel
 
 import igcf.errors
 import igcf.service.errors
 from igcf.errors import IgcfError
+from igcf.service import client_calls as calls
+from igcf.service.client_calls import Answer
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
 from igcf.service.http import responses
 from igcf.service.http.requests import PolicyName
 
-Answer = TypeVar("Answer", bound=BaseModel)
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 """Waits before the next try when the service cannot be reached or is overloaded."""
-
-
-@dataclass(frozen=True)
-class Call(Generic[Answer]):
-    """One request and the type of its answer."""
-
-    method: str
-    path: str
-    answer: type[Answer]
-    body: dict[str, Any] | None = None
-    params: dict[str, Any] | None = None
-
-
-def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.Recommended]:
-    """Ask for `k` items; options left at None are not sent."""
-    body = {"k": k} | {name: value for name, value in options.items() if value is not None}
-    return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.Recommended, body)
-
-
-def feedback_call(
-    user: str, item: str, value: float | None, options: dict[str, str | None]
-) -> Call[responses.FeedbackReceipt]:
-    """Report one reaction, under a new event id where none is given; one with a `kind` has no value."""
-    said = {"item": item} if options.get("kind") is not None else {"item": item, "value": value}
-    body = _reaction(said | options)
-    return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
-
-
-def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
-    """Report many reactions, each with user, item and value."""
-    return Call("POST", "/v1/feedback", responses.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
-
-
-def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.HistoryReceipt]:
-    """Report what a user did elsewhere, each reaction with item and value."""
-    return Call(
-        "POST", f"/v1/users/{_part(user)}/history", responses.HistoryReceipt, {"reactions": [*map(dict, reactions)]}
-    )
-
-
-def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
-    """Take a reaction back."""
-    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.Retracted)
-
-
-def user_call(user: str, *, cov: bool = False) -> Call[responses.UserState]:
-    """Read a user."""
-    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov})
-
-
-def forget_call(user: str) -> Call[responses.Forgotten]:
-    """Delete a user."""
-    return Call("DELETE", f"/v1/users/{_part(user)}", responses.Forgotten)
-
-
-def explain_call(user: str, item: str) -> Call[responses.Explained]:
-    """Ask why."""
-    return Call("GET", f"/v1/users/{_part(user)}/explanations/{_part(item)}", responses.Explained)
-
-
-def items_call(query: str, offset: int, limit: int) -> Call[responses.CataloguePage]:
-    """Read the catalogue."""
-    return Call("GET", "/v1/items", responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit})
-
-
-MODEL_CALL = Call("GET", "/v1/model", responses.ModelInfo)
-
-
-def load_model_call(folder: str) -> Call[responses.ModelLoaded]:
-    """Serve another model."""
-    return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder})
 
 
 class Client:
@@ -116,7 +42,7 @@ class Client:
         """Close the connections."""
         self._http.close()
 
-    def send(self, call: Call[Answer]) -> Answer:
+    def send(self, call: calls.Call[Answer]) -> Answer:
         """Send a call, again where the service was away or overloaded."""
         for pause in (*self._pauses, None):
             try:
@@ -136,10 +62,11 @@ class Client:
         candidates: Sequence[str] | None = None,
         policy: PolicyName | None = None,
         nu: float | None = None,
+        rules: dict[str, Any] | None = None,
     ) -> responses.Recommended:
         """The `k` best items that this user has not reacted to."""
-        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu}
-        return self.send(recommend_call(user, k, options))
+        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
+        return self.send(calls.recommend_call(user, k, options))
 
     def feedback(
         self,
@@ -153,47 +80,73 @@ class Client:
     ) -> responses.FeedbackReceipt:
         """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
         options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
-        return self.send(feedback_call(user, item, value, options))
+        return self.send(calls.feedback_call(user, item, value, options))
 
     def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
         """Put an item aside: not now, which says nothing about the user's taste."""
-        return self.send(feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
+        return self.send(calls.feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
 
     def history(self, user: str, reactions: Iterable[dict[str, Any]]) -> responses.HistoryReceipt:
         """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
-        return self.send(history_call(user, reactions))
+        return self.send(calls.history_call(user, reactions))
 
     def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
-        return self.send(batch_call(reactions))
+        return self.send(calls.batch_call(reactions))
 
     def undo(self, user: str, event_id: str) -> responses.Retracted:
         """Take a reaction back."""
-        return self.send(undo_call(user, event_id))
+        return self.send(calls.undo_call(user, event_id))
 
     def user(self, user: str, *, cov: bool = False) -> responses.UserState:
         """History and belief."""
-        return self.send(user_call(user, cov=cov))
+        return self.send(calls.user_call(user, cov=cov))
 
     def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
-        return self.send(forget_call(user))
+        return self.send(calls.forget_call(user))
 
     def explain(self, user: str, item: str) -> responses.Explained:
         """Where an expected reward comes from."""
-        return self.send(explain_call(user, item))
+        return self.send(calls.explain_call(user, item))
 
     def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
         """A page of the catalogue."""
-        return self.send(items_call(query, offset, limit))
+        return self.send(calls.items_call(query, offset, limit))
 
     def model(self) -> responses.ModelInfo:
         """What is served."""
-        return self.send(MODEL_CALL)
+        return self.send(calls.MODEL_CALL)
 
     def load_model(self, folder: str) -> responses.ModelLoaded:
         """Serve another model (admin)."""
-        return self.send(load_model_call(folder))
+        return self.send(calls.load_model_call(folder))
+
+    def recommend_many(
+        self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
+    ) -> responses.ManyRecommended:
+        """The `k` best items for each of at most 1,000 users."""
+        return self.send(calls.many_call(users, k, {"rules": rules}))
+
+    def merge(self, user: str, visitor: str) -> responses.MergeReceipt:
+        """Let an anonymous visitor become a user: the visitor's reactions count as the user's, once."""
+        return self.send(calls.merge_call(user, visitor))
+
+    def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> responses.ItemsStored:
+        """Add items, or describe them anew (admin or catalogue key): all of them or none."""
+        return self.send(calls.add_items_call(items, event_id))
+
+    def change_item(self, item: str, **fields: Any) -> responses.ItemChanged:
+        """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
+        return self.send(calls.change_item_call(item, fields))
+
+    def retire_item(self, item: str) -> responses.ItemRetired:
+        """Retire an item (admin or catalogue key)."""
+        return self.send(calls.retire_item_call(item))
+
+    def similar(self, item: str, *, limit: int = 10) -> responses.SimilarItems:
+        """The items that the same people like."""
+        return self.send(calls.similar_call(item, limit))
 
 
 class AsyncClient:
@@ -213,7 +166,7 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def send(self, call: Call[Answer]) -> Answer:
+    async def send(self, call: calls.Call[Answer]) -> Answer:
         """Send a call, again where the service was away or overloaded."""
         for pause in (*self._pauses, None):
             try:
@@ -234,10 +187,11 @@ class AsyncClient:
         candidates: Sequence[str] | None = None,
         policy: PolicyName | None = None,
         nu: float | None = None,
+        rules: dict[str, Any] | None = None,
     ) -> responses.Recommended:
         """The `k` best items that this user has not reacted to."""
-        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu}
-        return await self.send(recommend_call(user, k, options))
+        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
+        return await self.send(calls.recommend_call(user, k, options))
 
     async def feedback(
         self,
@@ -251,63 +205,80 @@ class AsyncClient:
     ) -> responses.FeedbackReceipt:
         """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
         options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
-        return await self.send(feedback_call(user, item, value, options))
+        return await self.send(calls.feedback_call(user, item, value, options))
 
     async def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
         """Put an item aside: not now, which says nothing about the user's taste."""
-        return await self.send(feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
+        return await self.send(calls.feedback_call(user, item, None, {"kind": "skip", "event_id": event_id}))
 
     async def history(self, user: str, reactions: Iterable[dict[str, Any]]) -> responses.HistoryReceipt:
         """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
-        return await self.send(history_call(user, reactions))
+        return await self.send(calls.history_call(user, reactions))
 
     async def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions."""
-        return await self.send(batch_call(reactions))
+        return await self.send(calls.batch_call(reactions))
 
     async def undo(self, user: str, event_id: str) -> responses.Retracted:
         """Take a reaction back."""
-        return await self.send(undo_call(user, event_id))
+        return await self.send(calls.undo_call(user, event_id))
 
     async def user(self, user: str, *, cov: bool = False) -> responses.UserState:
         """History and belief."""
-        return await self.send(user_call(user, cov=cov))
+        return await self.send(calls.user_call(user, cov=cov))
 
     async def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
-        return await self.send(forget_call(user))
+        return await self.send(calls.forget_call(user))
 
     async def explain(self, user: str, item: str) -> responses.Explained:
         """Where an expected reward comes from."""
-        return await self.send(explain_call(user, item))
+        return await self.send(calls.explain_call(user, item))
 
     async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
         """A page of the catalogue."""
-        return await self.send(items_call(query, offset, limit))
+        return await self.send(calls.items_call(query, offset, limit))
 
     async def model(self) -> responses.ModelInfo:
         """What is served."""
-        return await self.send(MODEL_CALL)
+        return await self.send(calls.MODEL_CALL)
 
     async def load_model(self, folder: str) -> responses.ModelLoaded:
         """Serve another model (admin)."""
-        return await self.send(load_model_call(folder))
+        return await self.send(calls.load_model_call(folder))
 
+    async def recommend_many(
+        self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
+    ) -> responses.ManyRecommended:
+        """The `k` best items for each of at most 1,000 users."""
+        return await self.send(calls.many_call(users, k, {"rules": rules}))
 
-def _part(text: str) -> str:
-    return quote(text, safe="")
+    async def merge(self, user: str, visitor: str) -> responses.MergeReceipt:
+        """Let an anonymous visitor become a user: the visitor's reactions count as the user's, once."""
+        return await self.send(calls.merge_call(user, visitor))
+
+    async def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> responses.ItemsStored:
+        """Add items, or describe them anew (admin or catalogue key): all of them or none."""
+        return await self.send(calls.add_items_call(items, event_id))
+
+    async def change_item(self, item: str, **fields: Any) -> responses.ItemChanged:
+        """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
+        return await self.send(calls.change_item_call(item, fields))
+
+    async def retire_item(self, item: str) -> responses.ItemRetired:
+        """Retire an item (admin or catalogue key)."""
+        return await self.send(calls.retire_item_call(item))
+
+    async def similar(self, item: str, *, limit: int = 10) -> responses.SimilarItems:
+        """The items that the same people like."""
+        return await self.send(calls.similar_call(item, limit))
 
 
 def _headers(api_key: str | None) -> dict[str, str]:
     return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
 
 
-def _reaction(reaction: dict[str, Any]) -> dict[str, Any]:
-    filled = {name: value for name, value in reaction.items() if value is not None or name == "value"}
-    return {"event_id": uuid.uuid4().hex} | filled
-
-
-def _answer(call: Call[Answer], reply: httpx.Response) -> Answer:
+def _answer(call: calls.Call[Answer], reply: httpx.Response) -> Answer:
     if reply.is_success:
         return call.answer.model_validate_json(reply.content)
     try:

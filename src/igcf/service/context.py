@@ -1,13 +1,17 @@
 """What a running service consists of, put together once and closed once."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.catalogue import Rules, read_rules
+from igcf.errors import StoreError
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
@@ -32,6 +36,9 @@ class ServiceContext:
     """Rules that every answer keeps to."""
     items: LiveItems
     """What changed in the catalogue since the model was trained."""
+    items_from_log: ItemsFromLog
+    """What all users told of new items."""
+    reactions: ReactionsTogether
 
     @classmethod
     def open(
@@ -62,8 +69,10 @@ class ServiceContext:
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
+            items_from_log=ItemsFromLog(store),
             items=LiveItems(ItemStore(store.database), current, users.keep_only),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
+            reactions=ReactionsTogether(settings.store_wait_s),
         )
 
     def observe(self) -> None:
@@ -75,5 +84,7 @@ class ServiceContext:
 
     def close(self) -> None:
         """Write what is queued, close the connections."""
+        with suppress(StoreError):  # a cache: without it the next server reads more of the log
+            self.users.save()
         self.audit.close()
         self.store.close()

@@ -82,12 +82,8 @@ def problem(error: Exception) -> dict[str, Any]:
         message = STORE_AWAY
     if len(message) > LONGEST_MESSAGE:  # it may quote what was sent
         message = message[:LONGEST_MESSAGE] + "..."
-    told: dict[str, Any] = {"error": type(error).__name__, "message": message}
+    name = "StoreError" if isinstance(error, StoreError) else type(error).__name__
+    told: dict[str, Any] = {"error": name, "message": message}
     if isinstance(error, EventConflictError) and error.stored is not None:
         told["stored"] = dict(error.stored)
     return told
-
-
-def invalid(where: tuple[int | str, ...], message: str) -> RequestError:
-    """What is wrong with a request, and where."""
-    return RequestError(": ".join(filter(None, [".".join(str(part)[:80] for part in where), message])))

@@ -74,8 +74,9 @@ class Metrics:
 
     def count_shown(self, *, pleasing: int, learning: int) -> None:
         """Count why items were shown."""
-        self.shown.labels("please").inc(pleasing)
-        self.shown.labels("learn").inc(learning)
+        for reason, count in (("please", pleasing), ("learn", learning)):
+            if count:
+                self.shown.labels(reason).inc(count)
 
     def families(self) -> list[Metric]:
         """All metrics, of all workers where they share them."""

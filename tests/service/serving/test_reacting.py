@@ -1,18 +1,23 @@
-"""The path of a reaction: learned once, and visible when it is committed, not before."""
+"""The path of a reaction: counted once, and visible when it is committed, not before."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, RecommendAsk
-from igcf.service.serving.learning import learn
-from igcf.service.serving.reacting import checked_event, react
+from igcf.service.http.requests import Feedback, History, RecommendAsk
+from igcf.service.serving.learning import load_user
+from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.serving.reacting import add_history, forget, react, retract
 from igcf.service.serving.recommending import recommend
-from igcf.service.store.belief_bytes import decode_belief
+from igcf.service.serving.users import SAVE_EVERY
+from igcf.service.store import UserRow, user_log
+from igcf.service.store.tables import beliefs
 from tests.service.conftest import OpenService
 
 
@@ -31,25 +36,82 @@ def expected(context: ServiceContext, *history: tuple[str, float | None]) -> lis
 
 
 def nothing(*_: Any) -> None:
-    raise AssertionError("the belief was computed a second time")
+    raise AssertionError("the user was read from the store again")
 
 
-def test_the_belief_in_memory_is_the_one_that_was_stored(
+def test_a_session_in_memory_hears_of_what_is_committed_and_needs_no_store(
     context: ServiceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(context, "item-1")
     shown(context)  # from now on in memory
     served = context.current_model.served
-    monkeypatch.setattr("igcf.service.serving.learning.learned", nothing)
-    monkeypatch.setattr("igcf.service.serving.users.load_session", nothing)
+    fresh = Recommender(served.model).session([("item-1", 5.0)])
+    monkeypatch.setattr("igcf.service.serving.users.load_user", nothing)
+    monkeypatch.setattr(context.store, "events", nothing)
     for number in range(2, 30):
         tell(context, f"item-{number}", float(number % 5 + 1))
-        stored = decode_belief(context.store.user("ann").belief or b"", served.model.dim)
-        assert stored is not None
-        with context.users.open(served, "ann") as user:
-            assert user.revision == number
-            np.testing.assert_array_equal(user.session.belief.mean, stored.mean)
-            np.testing.assert_array_equal(np.triu(user.session.belief.cov), np.triu(stored.cov))
+        fresh.observe(f"item-{number}", float(number % 5 + 1))
+        if number % 5 == 0:  # several may be learned at a time
+            with context.users.open(served, "ann") as user:
+                assert user.revision == number
+                np.testing.assert_allclose(user.session.belief.mean, fresh.belief.mean, atol=1e-12)
+                np.testing.assert_allclose(user.session.belief.cov, fresh.belief.cov, atol=1e-12)
+
+
+@pytest.mark.parametrize("after", ["nothing", "more", "a retraction", "a logged reaction", "another model", "deletion"])
+def test_a_saved_belief_spares_the_log_before_it_and_never_says_anything_else(
+    open_service: OpenService, second_folder: Path, after: str
+) -> None:
+    one = open_service()
+    history = [(f"item-{n}", float(n % 5 + 1)) for n in range(SAVE_EVERY + 3)]
+    for number, (item, value) in enumerate(history):
+        react(one, "ann", Feedback(item=item, value=value, event_id=f"e{number}"))
+    shown(one)
+    one.users.save()
+    saved = one.store.user("ann").saved
+    assert saved is not None
+    assert saved.revision == len(history)
+    logged: list[tuple[str, float]] = []
+    if after == "more":
+        for number in range(100, 100 + SAVE_EVERY - 1):
+            history.append((f"item-{number}", 2.0))
+            tell(one, f"item-{number}", 2.0)
+    elif after == "a retraction":
+        retract(one, "ann", "e3")
+        del history[3]
+    elif after == "a logged reaction":
+        add_history(one, "ann", History.model_validate({"reactions": [{"item": "item-150", "value": 5.0}]}))
+        logged = [("item-150", 5.0)]
+    elif after == "another model":
+        load_and_announce(one, str(second_folder))
+    elif after == "deletion":
+        forget(one, "ann")
+        one.users.save()
+        assert one.store.user("ann").saved is None
+        history = [("item-7", 1.0)]
+        tell(one, "item-7", 1.0)
+    two = open_service(second_folder) if after == "another model" else open_service()
+    served = two.current_model.served
+    user = two.store.user("ann")
+    loaded = load_user(served, user, two.store.events("ann"))
+    assert loaded.saved == (saved.revision if after in ("nothing", "more") else 0)
+    assert user.revision - loaded.saved < SAVE_EVERY or loaded.saved == 0
+    expected = Recommender(served.model).session(history, logged=logged)
+    np.testing.assert_allclose(loaded.session.belief.mean, expected.belief.mean, atol=1e-8)
+    np.testing.assert_allclose(loaded.session.belief.cov, expected.belief.cov, atol=1e-8)
+    assert loaded.session.recommend(5) == expected.recommend(5)
+
+
+def test_a_belief_that_comes_late_does_not_bring_a_deleted_user_back(open_service: OpenService) -> None:
+    one, two = open_service(), open_service()
+    for number in range(SAVE_EVERY):
+        tell(one, f"item-{number}")
+    shown(one)
+    two.store.forget("ann")
+    one.users.save()
+    assert one.store.user("ann") == UserRow("ann")
+    left = sa.select(sa.func.count()).select_from(beliefs)
+    assert one.store.database.read(lambda connection: connection.execute(left).scalar_one()) == 0
 
 
 def refuse_writes(context: ServiceContext, *, yes: bool) -> None:
@@ -81,38 +143,43 @@ def test_what_is_not_committed_is_not_seen(context: ServiceContext) -> None:
     assert [item for item, _ in found] == expected(context, ("item-1", 5.0), ("item-3", 2.0))
 
 
-def test_a_transaction_that_is_tried_again_learns_once(context: ServiceContext) -> None:
+def test_a_transaction_that_is_tried_again_counts_once(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(context, "item-1")
     shown(context)
-    served = context.current_model.served
-    event = checked_event(served, Feedback(item="item-2", value=1.0))
-    with context.users.hold(served, "ann") as held:
-        row = context.store.user("ann")
-        first = learn(served, held, row, list, [event])
-        assert first.session is not None
-        again = learn(served, held, row, list, [event])  # the first attempt was rolled back
-        assert again.session is None
-        assert first.content is not None
-        assert again.content is not None
-        np.testing.assert_allclose(np.frombuffer(first.content), np.frombuffer(again.content), atol=1e-12)
-        appended = context.store.append("ann", [event], lambda *_: again)
-        held.commit(appended)
+    real, calls = user_log.append_events, []
+
+    def once_in_vain(*args: Any, **options: Any) -> Any:
+        found = real(*args, **options)
+        calls.append(args)
+        if len(calls) == 1:
+            raise sa.exc.IntegrityError("another server was faster", None, Exception())
+        return found
+
+    monkeypatch.setattr("igcf.service.store.store.append_events", once_in_vain)
+    tell(context, "item-2", 1.0)
+    assert len(calls) == 2
     revision, found = shown(context)
     assert revision == 2
     assert [item for item, _ in found] == expected(context, ("item-1", 5.0), ("item-2", 1.0))
 
 
-def test_an_answer_does_not_wait_for_a_reaction_that_is_being_stored(context: ServiceContext) -> None:
+def test_an_answer_while_a_reaction_is_stored_knows_nothing_of_it(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(context, "item-1")
     before = shown(context)
-    served = context.current_model.served
-    with context.users.hold(served, "ann") as held:
-        event = checked_event(served, Feedback(item="item-2", value=1.0))
-        learned = learn(served, held, context.store.user("ann"), list, [event])
-        during = shown(context)
-        assert during[0] == 1
-        assert [item for item, _ in during[1]] == [item for item, _ in before[1]]
-        held.commit(context.store.append("ann", [event], lambda *_: learned))
+    real, during = user_log.append_events, []
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        found = real(*args, **options)
+        during.append(shown(context))  # neither waits for the commit nor foresees it
+        return found
+
+    monkeypatch.setattr("igcf.service.store.store.append_events", slowly)
+    tell(context, "item-2", 1.0)
+    assert during == [before]
     assert shown(context)[0] == 2
     assert [item for item, _ in shown(context)[1]] == expected(context, ("item-1", 5.0), ("item-2", 1.0))
 

@@ -19,8 +19,10 @@ from igcf.service.serving.model_swap import follow, load_and_announce
 from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
 from igcf.service.serving.reading import beliefs, explanation, user_state
 from igcf.service.serving.recommending import recommend
+from igcf.service.serving.users import SAVE_EVERY
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.tables import users
+from igcf.service.store.belief_bytes import decode_belief
+from igcf.service.store.tables import beliefs as saved_beliefs
 from tests.service.conftest import OpenService
 from tests.service.postgres import Cluster
 from tests.toys import ensemble_model
@@ -103,19 +105,31 @@ def test_memory_is_bounded_by_users_and_by_size(open_service: OpenService) -> No
 @pytest.mark.parametrize("damage", [None, b"", b"x" * 17, np.full(44, np.nan).tobytes()])
 def test_a_missing_or_damaged_belief_is_rebuilt_from_the_log(open_service: OpenService, damage: bytes | None) -> None:
     context = open_service()
-    for number in range(6):
-        tell(context, "ann", f"item-{number}", float(number % 5 + 1))
+    history = [(f"item-{number}", float(number % 5 + 1)) for number in range(SAVE_EVERY)]
+    for item, value in history:
+        tell(context, "ann", item, value)
+    shown(context, "ann")
+    context.users.save()
+    assert context.store.user("ann").saved is not None
     good = belief_of(context, "ann")
-    query = sa.update(users).values(belief=damage)
+    query = sa.delete(saved_beliefs) if damage is None else sa.update(saved_beliefs).values(belief=damage)
     context.store.database.write(lambda connection: connection.execute(query))
     other = open_service()
     rebuilt = belief_of(other, "ann")
     np.testing.assert_allclose(rebuilt.cov, good.cov, atol=1e-10)
     np.testing.assert_allclose(rebuilt.mean, good.mean, atol=1e-10)
-    tell(other, "ann", "item-7")  # and the next reaction mends the cache
+    for number in range(100, 100 + SAVE_EVERY):
+        tell(other, "ann", f"item-{number}")
+    shown(other, "ann")
+    other.users.save()  # and the next time that it is saved mends the cache
+    saved = other.store.user("ann").saved
+    assert saved is not None
+    mended = decode_belief(saved.content, rebuilt.mean.size)
     expected = Recommender(other.current_model.served.model).session(
-        [(f"item-{number}", float(number % 5 + 1)) for number in range(6)] + [("item-7", 5.0)]
+        [*history, *((f"item-{number}", 5.0) for number in range(100, 100 + SAVE_EVERY))]
     )
+    assert mended is not None
+    np.testing.assert_allclose(mended.cov, expected.belief.cov, atol=1e-10)
     np.testing.assert_allclose(belief_of(other, "ann").cov, expected.belief.cov, atol=1e-10)
 
 
@@ -154,7 +168,18 @@ def test_a_long_history_is_served_and_explained(open_service: OpenService) -> No
     assert ask(other, "ann", k=1).revision == 900
     np.testing.assert_allclose(belief_of(other, "ann").cov, expected.belief.cov, atol=1e-8)
     found = explained(other, "ann", "item-160")
+    assert found.rest == 0.0
     assert found.mean == pytest.approx(found.prior + sum(part.amount for part in found.contributions))
+    largest = explanation(other.users, served, "ann", "item-160", limit=10)
+    assert len(largest.contributions) == 10
+    least = min(abs(part.amount) for part in largest.contributions)
+    assert sum(abs(part.amount) > least for part in found.contributions) <= 9
+    listed = sum(part.amount for part in largest.contributions)
+    assert largest.mean == pytest.approx(largest.prior + listed + largest.rest)
+    state = user_state(other.store, served, "ann", with_cov=False, limit=10)
+    assert state.reactions == 900
+    assert [past.event_id for past in state.history] == [f"e{n}" for n in range(890, 900)]
+    assert user_state(other.store, served, "ann", with_cov=False, limit=0).history == []
 
 
 def test_a_model_of_several_experts_is_served_as_the_library_plays_it(

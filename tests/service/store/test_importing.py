@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
 from igcf.service.store.importing import import_interactions, logged_event_id
-from igcf.service.store.records import StoredBelief
+from igcf.service.store.records import LearnedState, SavedBelief
 from igcf.service.store.tables import feedback, users
 from tests.service.processes import Server
 
@@ -67,10 +67,12 @@ def test_a_log_is_stored_as_it_is_and_a_repetition_stores_nothing(
 def test_an_import_comes_after_what_is_stored_and_removes_the_saved_belief(store_url: str) -> None:
     store, data = Store(store_url), log()
     event = NewEvent("e", "item-1", 5.0)
-    store.append("u1", [event], lambda *_: StoredBelief("m", b"belief", 2.0))
+    born = store.append("u1", [event], "m").before.born
+    store.save({"u1": LearnedState("u1", born, 2.0, SavedBelief("m", 1, 2.0, b"belief"))})
+    assert store.user("u1").saved == SavedBelief("m", 1, 2.0, b"belief")
     import_interactions(store.database, data, "m")
     row = store.user("u1")
-    assert (row.belief, row.drift) == (None, 2.0)
+    assert (row.saved, row.drift) == (None, 2.0)
     assert [event.evidence for event in store.events("u1")][:2] == ["shown", "logged"]
     assert store.version("u1")[1] == len(store.events("u1"))
     store.forget("u1")
@@ -90,7 +92,6 @@ def test_the_id_of_a_logged_reaction_is_the_same_from_a_file_and_from_a_request(
 
 def test_the_store_tells_logged_from_shown_and_from_ignored_when_it_is_learned_from(store_url: str) -> None:
     store = Store(store_url)
-    learned = StoredBelief("m", None, 1.0)
     events = [
         NewEvent("a", "i1", 4.0, evidence="logged", time=10.0),
         NewEvent("b", "i1", 2.0, time=20.0),
@@ -99,7 +100,7 @@ def test_the_store_tells_logged_from_shown_and_from_ignored_when_it_is_learned_f
         NewEvent("e", "i4", 5.0),
         NewEvent("f", "i5", 3.0, evidence="logged"),
     ]
-    store.append("ann", events, lambda *_: learned)
+    store.append("ann", events, "m")
     store.retract("ann", "e", "m")
     found = read_store(store_url)
     assert sorted(zip(found.items, found.evidence, strict=True)) == [

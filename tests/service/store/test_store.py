@@ -12,17 +12,12 @@ from igcf.service.store import NewEvent, Store, in_force, interactions_from_stor
 from igcf.service.store.audit import Answer, AuditLog, delete_answers
 from igcf.service.store.database import database_url
 from igcf.service.store.migrations import MIGRATIONS, migrate
-from igcf.service.store.records import StoredBelief
 from igcf.service.store.tables import metadata, recommendations
 from tests.service.processes import wait_until
 
 
-def learn(*_: object) -> StoredBelief:
-    return StoredBelief("m", b"belief", 1.0)
-
-
 def add(store: Store, user: str, *events: NewEvent) -> int:
-    return store.append(user, events, learn).version[1]
+    return store.append(user, events, "m").version[1]
 
 
 def old_database(url: str, version: int) -> None:
@@ -116,16 +111,41 @@ def test_reactions_of_many_threads_and_servers_all_count(store_url: str) -> None
         store.close()
 
 
+def refuse_reactions_of(store: Store, user: str) -> None:
+    """Let the database refuse whatever is appended to the log of one user."""
+    if store.database.is_postgres:
+        store.database.write(
+            lambda connection: connection.exec_driver_sql(
+                "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'power cut'; END $$ LANGUAGE "
+                "plpgsql; CREATE TRIGGER refusal BEFORE INSERT ON feedback FOR EACH ROW "
+                f"WHEN (NEW.user_id = '{user}') EXECUTE FUNCTION refuse()"
+            )
+        )
+    else:
+        store.database.write(
+            lambda connection: connection.exec_driver_sql(
+                f"CREATE TRIGGER refusal BEFORE INSERT ON feedback WHEN NEW.user_id = '{user}' "
+                "BEGIN SELECT RAISE(ABORT, 'power cut'); END"
+            )
+        )
+
+
 def test_a_change_that_fails_changes_nothing(store_url: str) -> None:
     store = Store(store_url)
-
-    def fail(*_: object) -> StoredBelief:
-        raise RuntimeError("power cut")
-
-    with pytest.raises(RuntimeError):
-        store.append("ann", [NewEvent("e1", "i1", 1.0)], fail)
+    refuse_reactions_of(store, "ann")
+    with pytest.raises(StoreError, match="power cut"):
+        add(store, "ann", NewEvent("e1", "i1", 1.0))
     assert store.version("ann") == ("", 0)
     assert store.events("ann") == []
+    store.close()
+
+
+def test_one_that_is_refused_among_many_does_not_spoil_the_others(store_url: str) -> None:
+    store = Store(store_url)
+    refuse_reactions_of(store, "u5")
+    found = store.append_all({f"u{n}": [NewEvent("e", "i1", 1.0)] for n in range(9)}, "m")
+    assert [user for user, each in found.items() if isinstance(each, StoreError)] == ["u5"]
+    assert [store.version(f"u{n}")[1] for n in range(9)] == [1, 1, 1, 1, 1, 0, 1, 1, 1]
     store.close()
 
 

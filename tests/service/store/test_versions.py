@@ -7,7 +7,7 @@ import pytest
 
 from igcf.errors import StoreError
 from igcf.service.store import NewEvent, Store
-from igcf.service.store.records import StoredBelief, Version
+from igcf.service.store.records import Version
 from igcf.service.store.versions import VersionReader
 from tests.service.postgres import Cluster
 
@@ -37,7 +37,7 @@ def store(cluster: Cluster) -> Iterator[CountedStore]:
 def react(store: Store, user_id: str, reactions: int) -> None:
     for number in range(reactions):
         event = NewEvent(f"{user_id}-{number}", "item", 5.0)
-        store.append(user_id, [event], lambda *_: StoredBelief("m", b"belief", 1.0))
+        store.append(user_id, [event], "m")
 
 
 def test_everybody_who_waits_gets_their_own_revision_from_few_queries(store: CountedStore) -> None:

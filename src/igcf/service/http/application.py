@@ -1,10 +1,9 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
@@ -15,12 +14,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import invalid, problem, status_of
+from igcf.service.errors import problem, status_of
 from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import Guard, RouteTable, headers_of
 from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.many_routes import many_routes
+from igcf.service.http.mistakes import mistake
+from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.responses import Ready
@@ -30,6 +31,8 @@ from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
+NOT_JSON = "the body is not JSON in UTF-8"
+"""What the framework answers 400 to."""
 READY_EVERY_S = 5.0
 """How often a process looks whether it is ready, for its gauge, also where nobody asks."""
 
@@ -62,7 +65,15 @@ def create_app(context: ServiceContext) -> FastAPI:
         await anyio.to_thread.run_sync(follower.close)
         await anyio.to_thread.run_sync(context.close)
 
-    app = FastAPI(title="igcf", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = DocumentedApp(
+        title="igcf",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=operation_id,
+    )
+    app.has_keys = settings.api_key_file is not None
     routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
     routers += [admin_routes(context), page_routes()]
     for router in routers:
@@ -116,22 +127,15 @@ def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: Exception) -> JSONResponse:
-        first = _most_telling(error.errors()) if isinstance(error, RequestValidationError) else {}
-        return JSONResponse(problem(invalid(first.get("loc", ()), first.get("msg", str(error)))), 422)
+        found = error.errors() if isinstance(error, RequestValidationError) else []
+        return JSONResponse(problem(mistake(found) if found else error), 422)
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
-        detail = str(error.detail) if isinstance(error, HTTPException) else str(error)
+        detail = NOT_JSON if status == 400 else str(error.detail) if isinstance(error, HTTPException) else str(error)
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if status == 405:  # the router names the methods of one route, several may share the path
             headers["Allow"] = ", ".join(sorted(routes.methods(request.url.path)))
         return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)
-
-
-def _most_telling(errors: Sequence[Any]) -> dict[str, Any]:
-    """Choose among the mistakes found: where a body may have several shapes, not that it is none of the others."""
-    shapes = ("model_type", "model_attributes_type", "list_type", "dict_type")
-    telling: dict[str, Any] = next((each for each in errors if each["type"] not in shapes), errors[0])
-    return telling

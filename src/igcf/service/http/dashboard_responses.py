@@ -25,6 +25,8 @@ class FeedbackMix(BaseModel):
     satisfied: int
     unsatisfied: int
     none: int
+    skip: int
+    logged: int
     duplicates: int
 
 
@@ -54,11 +56,54 @@ class LikedItem(BaseModel):
 
 
 class DriftingUser(BaseModel):
-    """A user whose reactions surprise."""
+    """A user with enough reactions to say whether their taste changes."""
 
     user: str
-    drift: float
+    drift: float = Field(
+        description="How much worse the halves of the reactions foretell each other than the population does, in nats "
+        "per reaction; above 0 the taste has probably changed."
+    )
     reactions: int
+
+
+class SeriesPoint(BaseModel):
+    """What happened in one step of time."""
+
+    time: float = Field(description="End of the step, in seconds since 1970.")
+    reactions: int = 0
+    hits: int = 0
+    skips: int = 0
+    logged: int = 0
+    answers: int = 0
+    learning: int = Field(default=0, description="Answers with an item that was shown in order to learn.")
+
+
+class Series(BaseModel):
+    """Counts over time, oldest first."""
+
+    span_s: float
+    step_s: float
+    popular_hit_rate: float = Field(description="Estimate for a stranger who is shown everybody's favourites only.")
+    points: list[SeriesPoint]
+
+
+class Generation(BaseModel):
+    """A model that was announced."""
+
+    generation: int
+    model: str
+    time: float
+
+
+class CatalogueChange(BaseModel):
+    """An item that came, changed or went since the model was trained."""
+
+    item: str
+    title: str | None
+    state: Literal["new", "changed", "retired"]
+    time: float
+    reactions: int
+    hits: int
 
 
 class StoreHealth(BaseModel):
@@ -89,5 +134,8 @@ class Stats(BaseModel):
     sessions: SessionCache
     most_shown: list[ShownItem]
     most_liked: list[LikedItem]
-    drifting_users: list[DriftingUser]
+    drifting_users: list[DriftingUser] = Field(description="Of those seen last, the largest drift first.")
+    series: Series
+    generations: list[Generation]
+    catalogue_changes: list[CatalogueChange]
     store: StoreHealth

@@ -76,11 +76,21 @@ CLOSING = (400, 408, 413)
 """Refusals after which the connection is closed: where the next request would begin is not certain."""
 
 
+def needs_key(path: str) -> bool:
+    """Whether a path is for those with a key, where the server has keys."""
+    return path.startswith("/v1/") or path == "/metrics"
+
+
 class RouteTable:
     """Which methods a path knows, over all routes that share it."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._routes = [route for route in routes if isinstance(route, Route)]
+
+    def has(self, method: str, path: str) -> bool:
+        """Whether a path knows a method; quicker than `methods` where it does."""
+        of_method = (route for route in self._routes if method in (route.methods or ()))
+        return any(route.path_regex.match(path) for route in of_method) or method in self.methods(path)
 
     def methods(self, path: str) -> set[str]:
         """Collect the methods of a path; empty for a path that is unknown."""
@@ -163,17 +173,16 @@ class Guard:
                 unquote_to_bytes(scope["raw_path"]).decode("utf-8")
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
-        if method != "OPTIONS" and (path.startswith("/v1/") or path == "/metrics"):
+        if method != "OPTIONS" and needs_key(path):
             self.keys.check(headers, needed=needed_role(method, path))
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
-        if has_body:  # without one, the router says the same
+        if has_body and not self.routes.has(method, path):  # without a body, the router says the same
             allowed = self.routes.methods(path)
             if not allowed:
                 raise NotFoundError("Not Found")
-            if method not in allowed:
-                raise MethodNotAllowedError(allowed)
+            raise MethodNotAllowedError(allowed)
         return has_body
 
     def _check_query(self, method: str, path: str, query: bytes) -> None:

@@ -12,7 +12,7 @@ WEB = Path(__file__).parents[1] / "web"
 
 
 def page_routes(folder: Path = WEB) -> APIRouter:
-    """`/`, `/dashboard` and `/static/...`.
+    """`/`, `/dashboard`, `/docs` and `/static/...`.
 
     The browser asks at every load whether a file has changed: a new page is never mixed with parts of an old one.
     """
@@ -39,5 +39,9 @@ def page_routes(folder: Path = WEB) -> APIRouter:
     @router.get("/dashboard")
     async def dashboard(request: Request) -> Response:
         return answer(request, "dashboard.html")
+
+    @router.get("/docs")
+    async def docs(request: Request) -> Response:
+        return answer(request, "docs.html")
 
     return router

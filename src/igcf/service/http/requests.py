@@ -15,7 +15,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from igcf.service.errors import RequestError, invalid
+from igcf.service.errors import RequestError
+from igcf.service.http.mistakes import mistake
 from igcf.service.settings import ServiceSettings
 
 LONGEST_ID = 256
@@ -139,8 +140,7 @@ def _or_problem(value: Any, check: ValidatorFunctionWrapHandler) -> UserFeedback
         found: UserFeedback = check(value)
         return found
     except ValidationError as error:
-        first = error.errors()[0]
-        return invalid(first["loc"], first["msg"])
+        return mistake(error.errors())
 
 
 FeedbackList = Annotated[list[Annotated[UserFeedback, WrapValidator(_or_problem)]], Field(max_length=LIMITS.max_batch)]

@@ -150,7 +150,8 @@ class UserState(BaseModel):
     model: str
     revision: int
     drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
-    history: list[PastReaction]
+    reactions: int = Field(description="How many are in force.")
+    history: list[PastReaction] = Field(description="The latest of them, oldest first.")
     belief: BeliefSummary
 
 
@@ -211,7 +212,7 @@ class ContributionPart(BaseModel):
 
 
 class Explained(BaseModel):
-    """`prior` plus all amounts plus `absence` is `mean`."""
+    """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
     user: str
     item: str
@@ -224,7 +225,8 @@ class Explained(BaseModel):
     chance: float = Field(description=CHANCE)
     low: float = Field(description=LOW)
     high: float = Field(description=HIGH)
-    contributions: list[ContributionPart]
+    contributions: list[ContributionPart] = Field(description="Of the reactions that matter most, oldest first.")
+    rest: float = Field(description="What all other reactions add together.")
     absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 
@@ -233,6 +235,16 @@ STATUS = (
     "`active`: may be shown; `hidden`, `retired`: may not; `scheduled`, `expired`: not yet, not any more; "
     "`waiting`: the model does not know it."
 )
+
+
+class NewItemState(BaseModel):
+    """How far an item is known that the model was not trained with."""
+
+    reactions: int = Field(description="Reactions of all users that it was learned from.")
+    trials: int = Field(description="Times that this process showed it in order to learn.")
+    settled: bool = Field(description="It is learned no further.")
+    expected: float = Field(description="Expected reward over the population.")
+    std: float = Field(description="How unsure that is, for what is unknown of the item.")
 
 
 class CatalogueItem(BaseModel):
@@ -251,6 +263,9 @@ class CatalogueItem(BaseModel):
     popularity_rank: int | None = Field(description="Place in the population's order; null for a waiting item.")
     x: float | None = Field(description="Place on the map of tastes; null for a waiting item.")
     y: float | None
+    new: NewItemState | None = Field(
+        default=None, description="For an item that the model was not trained with: how far it is known."
+    )
     trend: float | None = Field(
         default=None, description="With `sort=trending`: satisfied reactions of the last days against the time before."
     )

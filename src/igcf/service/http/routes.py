@@ -30,9 +30,9 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.post("/users/{user}/feedback", responses=problems(404, 409))
     @as_json
-    def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
+    async def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
         """Store one reaction and learn from it; durable when answered, and the same `event_id` twice counts once."""
-        return reacting.react(context, user, reaction)
+        return await reacting.react_together(context, user, reaction)
 
     @router.post("/users/{user}/history", responses=problems())
     @as_json
@@ -56,10 +56,12 @@ def user_routes(context: ServiceContext) -> APIRouter:
     @router.get("/users/{user}", responses=problems())
     @as_json
     def get_user(
-        user: User, cov: Annotated[bool, Query(description="Add the full covariance.")] = False
+        user: User,
+        cov: Annotated[bool, Query(description="Add the full covariance.")] = False,
+        limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = reading.LISTED,
     ) -> responses.UserState:
         """History and belief of a user."""
-        return reading.user_state(store, current_model.served, user, with_cov=cov)
+        return reading.user_state(store, current_model.served, user, with_cov=cov, limit=limit)
 
     @router.delete("/users/{user}", responses=problems())
     @as_json
@@ -80,9 +82,15 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.get("/users/{user}/explanations/{item:path}", responses=problems(404))
     @as_json
-    def get_explanation(user: User, item: ItemPath) -> responses.Explained:
+    def get_explanation(
+        user: User,
+        item: ItemPath,
+        limit: Annotated[
+            int, Query(ge=0, le=10_000, description="How many reactions, largest first.")
+        ] = reading.LISTED,
+    ) -> responses.Explained:
         """Where the expected reward of an item comes from: the population plus each past reaction."""
-        return reading.explanation(users, current_model.served, user, item)
+        return reading.explanation(users, current_model.served, user, item, limit=limit)
 
     return router
 

@@ -15,7 +15,7 @@ from igcf.service.store.database import Database
 from igcf.service.store.invariants import Problem
 from igcf.service.store.records import NEUTRAL_DRIFT, in_force
 from igcf.service.store.snapshots import rows_of
-from igcf.service.store.tables import feedback, users
+from igcf.service.store.tables import beliefs, feedback, users
 from igcf.service.store.user_log import read_events
 
 TOLERANCE = 1e-8
@@ -23,20 +23,20 @@ TOLERANCE = 1e-8
 
 def belief_problems(connection: sa.Connection, served: ServedModel, report: Report = silent) -> Iterator[Problem]:
     """Find the saved beliefs that differ from one that is computed from the log; those of other models are not used."""
-    mine = (users.c.belief_model == served.model_id) & users.c.belief.is_not(None)
-    total = connection.execute(sa.select(sa.func.count()).select_from(users).where(mine)).scalar_one()
-    query = sa.select(users.c.user_id, users.c.revision, users.c.belief).where(mine)
+    mine = beliefs.c.model == served.model_id
+    total = connection.execute(sa.select(sa.func.count()).select_from(beliefs).where(mine)).scalar_one()
+    query = sa.select(beliefs.c.user_id, beliefs.c.revision, beliefs.c.belief).where(mine)
     for number, row in enumerate(rows_of(connection, query), start=1):
         if number % 500 == 0:
             report("beliefs computed from the log", number, total)
         saved = decode_belief(row.belief, served.model.dim)
         if saved is None:
-            yield Problem(users.name, repr(row.user_id), "the belief cannot be read", row.user_id)
+            yield Problem(beliefs.name, repr(row.user_id), "the belief cannot be read", row.user_id)
             continue
         difference = _difference(saved, _from_log(connection, served, row.user_id, row.revision))
         if not difference <= TOLERANCE:
             what = f"the belief differs from the log by {difference:.2g}, more than {TOLERANCE:g}"
-            yield Problem(users.name, repr(row.user_id), what, row.user_id)
+            yield Problem(beliefs.name, repr(row.user_id), what, row.user_id)
 
 
 def rebuild_users(database: Database, user_ids: Iterable[str]) -> int:
@@ -49,7 +49,8 @@ def rebuild_users(database: Database, user_ids: Iterable[str]) -> int:
 
     def work(connection: sa.Connection) -> None:
         for user_id in names:
-            connection.execute(sa.delete(users).where(users.c.user_id == user_id))
+            for table in (users, beliefs):
+                connection.execute(sa.delete(table).where(table.c.user_id == user_id))
             last = sa.select(sa.func.max(feedback.c.revision), sa.func.max(feedback.c.time))
             revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
             if revision is not None:

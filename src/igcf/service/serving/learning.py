@@ -1,8 +1,7 @@
-"""From stored reactions to a belief: loading a session, and computing the belief that goes with new reactions."""
+"""From stored reactions to a belief: loading a session, and bringing it up to date."""
 
 import math
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,84 +11,29 @@ from igcf.errors import FeedbackError
 from igcf.model import Model
 from igcf.online import Belief, Session, learned, prior_belief
 from igcf.online.answers import Reaction
+from igcf.online.learning import belief_from_history
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.belief_bytes import decode_belief, encode_belief
 from igcf.service.store.importing import time_unit
-from igcf.service.store.records import Appended, Event, NewEvent, StoredBelief, UserRow, Version, in_force
+from igcf.service.store.records import NEUTRAL_DRIFT, Event, SavedBelief, UserRow, in_force
 
 Aside = dict[str, tuple[int, float]]
 """Items that a user skipped, and the revision and time at which they did."""
 DRIFT_RATE = 0.1
 LARGEST_SURPRISE = 100.0
-
-
-class HeldSession:
-    """The session of a user while reactions are stored; out of memory, so that nobody sees what is not committed."""
-
-    def __init__(self, session: Session | None = None, version: Version = ("", 0), aside: Aside | None = None) -> None:
-        self.session = session
-        """None where the user is not in memory."""
-        self.aside: Aside = {} if aside is None else aside
-        """Items that the user skipped."""
-        self.version = version
-        """Version of the user that the session has reached."""
-        self.is_ahead = False
-        """Whether the session has learned what the store has not committed."""
-
-    def session_at(self, version: Version) -> Session | None:
-        """Hand out the session to learn in, if it is at `version`; only once, since a retry must not learn twice."""
-        if self.session is None or self.is_ahead or self.version != version:
-            return None
-        self.is_ahead = True
-        return self.session
-
-    def commit(self, appended: "Appended[LearnedBelief]") -> None:
-        """Note that the store has committed; if it was this session that learned, it is current again."""
-        if appended.learned is not None and appended.learned.session is not None:
-            self.version, self.is_ahead = appended.version, False
+FOLLOWED = 64
+"""Reactions from which the drift is computed when a user is loaded: earlier ones weigh 0.9^64, a thousandth."""
 
 
 @dataclass(frozen=True)
-class LearnedBelief(StoredBelief):
-    """A belief to be saved, and the session that computed it."""
+class Loaded:
+    """What is known of a user, computed from the store."""
 
-    session: Session | None
-    """The session in memory that has observed the new reactions; None where the user is not in memory."""
-
-
-def learn(
-    served: ServedModel,
-    held: HeldSession,
-    user: UserRow,
-    past: Callable[[], list[Event]],
-    fresh: Sequence[NewEvent],
-) -> LearnedBelief:
-    """Compute the belief after new reactions, once: in the session in memory where that is current, else alone.
-
-    Args:
-        served: the model in service.
-        held: the user's session, taken out of memory, if it was there.
-        user: the user's row before the reactions.
-        past: reads the user's log before the reactions.
-        fresh: the new reactions, checked against the model.
-    """
-    if any(
-        event.evidence == "logged" for event in fresh
-    ):  # it comes before all that was shown: learned at the next load
-        return LearnedBelief(served.model_id, None, user.drift, None)
-    session = held.session_at((user.born, user.revision))
-    follower = session or follower_of(served, user, past)
-    prior, drift = prior_belief(served.model), user.drift
-    for revision, event in enumerate(fresh, start=user.revision + 1):
-        if event.evidence == "skip":
-            if session is not None:
-                held.aside[event.item_id] = revision, time.time()
-            continue
-        before = follower.belief.decayed(prior, served.recommender.forgetting)
-        drift = drift_after(drift, surprise(served.model, before, event.item_id, event.value, expected_by(follower)))
-        follower.observe(event.item_id, event.value)
-    content = None if has_logged(follower) else encode_belief(follower.belief)
-    return LearnedBelief(served.model_id, content, drift, session)
+    session: Session
+    drift: float
+    """Moving average of the user's surprise."""
+    saved: int
+    """Revision of the saved belief that was used; 0 where none was."""
 
 
 class BeliefAlone:
@@ -101,6 +45,13 @@ class BeliefAlone:
         self._prior = prior_belief(served.model)
         self._forgetting = served.recommender.forgetting
 
+    def learn_all(self, reactions: Sequence[Reaction]) -> None:
+        """Learn many reactions at once; equals learning them one by one."""
+        if reactions:
+            rows = self._model.item_rows([item_id for item_id, _ in reactions])
+            values = self._model.reward.checked_all([value for _, value in reactions])
+            self.belief = belief_from_history(self._model, rows, values, self._forgetting, self.belief)
+
     def observe(self, item_id: str, value: float | None) -> None:
         """Learn from one reaction, as `Session.observe` does."""
         before = self.belief.decayed(self._prior, self._forgetting)
@@ -108,37 +59,57 @@ class BeliefAlone:
         self.belief = learned(before, self._model, self._model.item_row(item_id), number)
 
 
-def follower_of(served: ServedModel, user: UserRow, past: Callable[[], list[Event]]) -> "BeliefAlone | Session":
-    """Find what follows new reactions of a user who is not in memory.
+def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Loaded:
+    """Open the session of a user: from the saved belief where there is one that will do, and the log after it.
 
-    The saved belief does where there is one; it is computed from the log where it is damaged, of another model, or was
-    not saved because the user has logged reactions, whose evidence is more than a belief.
+    A saved belief will do if it is of this model and nothing after it in the log changes what came before it: neither a
+    retraction nor a logged reaction. The drift comes from the last reactions, which are learned one by one.
     """
-    if user.revision == 0:
-        return BeliefAlone(served, prior_belief(served.model))
-    cached = _saved_belief(served, user)
-    if cached is not None:
-        return BeliefAlone(served, cached)
-    session = load_session(served, UserRow(user.user_id), past())
-    return session if has_logged(session) else BeliefAlone(served, session.belief)
+    rows = in_force(events)
+    logged = logged_reactions(served.model, rows)
+    if logged:  # their evidence is more than a belief
+        until = end_of_record(served.model, rows)
+        shown = usable(served.model, counted_once(rows))
+        rng = np.random.default_rng()
+        return Loaded(served.recommender.session(shown, logged=logged, until=until, rng=rng), user.drift, 0)
+    start, saved, drift = _saved_state(served, user, events)
+    shown = usable(served.model, rows)
+    alone = BeliefAlone(served, start)
+    news = usable(served.model, (row for row in rows if row.revision > saved))
+    alone.learn_all(news[:-FOLLOWED])
+    drift = follow(served, alone, drift, news[-FOLLOWED:])
+    session = served.recommender.session(shown, belief=alone.belief, rng=np.random.default_rng())
+    return Loaded(session, drift, saved)
 
 
-def has_logged(follower: "BeliefAlone | Session") -> bool:
-    """Whether logged reactions are part of what is believed; such a belief is not saved."""
-    return isinstance(follower, Session) and bool(follower.logged)
+def follow(
+    served: ServedModel, follower: "BeliefAlone | Session", drift: float, reactions: Iterable[Reaction]
+) -> float:
+    """Learn reactions one by one; returns the moving average of the surprise after them."""
+    prior = prior_belief(served.model)
+    for item_id, value in reactions:
+        before = follower.belief.decayed(prior, served.recommender.forgetting)
+        drift = drift_after(drift, surprise(served.model, before, item_id, value, expected_by(follower)))
+        follower.observe(item_id, value)
+    return drift
 
 
-def load_session(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Session:
-    """Open the session of a user: from the saved belief when it belongs to this model, otherwise from the log."""
-    events = in_force(events)
-    logged = logged_reactions(served.model, events)
-    return served.recommender.session(
-        usable(served.model, counted_once(events)),
-        logged=logged,
-        until=end_of_record(served.model, events) if logged else None,
-        belief=_saved_belief(served, user),
-        rng=np.random.default_rng(),
-    )
+def saved_form(served: ServedModel, session: Session, revision: int, drift: float) -> SavedBelief | None:
+    """Write a belief as it is kept beside the log; None where there are logged reactions: they are more than that."""
+    if session.logged:
+        return None
+    return SavedBelief(served.model_id, revision, drift, encode_belief(session.belief))
+
+
+def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) -> tuple[Belief, int, float]:
+    """Find the belief to start from, its revision and its drift; that of the population where none will do."""
+    saved = user.saved
+    if saved is not None and saved.model == served.model_id and saved.revision <= user.revision:
+        belief = decode_belief(saved.content, served.model.dim)
+        later = [row for row in events if row.revision > saved.revision]
+        if belief is not None and not any(row.retracts or row.evidence == "logged" for row in later):
+            return belief, saved.revision, saved.drift
+    return prior_belief(served.model), 0, NEUTRAL_DRIFT
 
 
 def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
@@ -214,12 +185,6 @@ def surprise(
 def drift_after(drift: float, surprise: float) -> float:
     """Move the average of the surprise: well above 1 means that the taste is not what the belief says."""
     return (1 - DRIFT_RATE) * drift + DRIFT_RATE * min(surprise, LARGEST_SURPRISE)
-
-
-def _saved_belief(served: ServedModel, user: UserRow) -> Belief | None:
-    if user.belief is None or user.belief_model != served.model_id:
-        return None
-    return decode_belief(user.belief, served.model.dim)
 
 
 def _fits(model: Model, value: float | None) -> bool:

@@ -43,7 +43,7 @@ def follow(context: ServiceContext) -> bool:
 
 
 class Follower:
-    """A thread that looks for what other servers announced: models, changed items, deleted users, and `others`."""
+    """A thread that looks for what other servers have announced (models, items, deletions) and saves beliefs."""
 
     def __init__(self, context: ServiceContext, others: Mapping[str, Callable[[], None]] | None = None) -> None:
         """Start to look; `others` are further things to look at, each with what to say when that fails."""
@@ -64,6 +64,7 @@ class Follower:
             self._try("cannot follow to the announced model", self._follow, told)
             self._try("cannot look for changed items", self._look, told)
             self._try("cannot look for deleted users", self._forget, told)
+            self._try("cannot save beliefs", self._context.users.save, told)
             self._try("cannot count", self._context.observe, told)
             for message, look in self._others.items():
                 self._try(message, look, told)
@@ -84,6 +85,7 @@ class Follower:
 
     def _look(self) -> None:
         self._context.items.look()
+        self._context.items_from_log.look(self._context.current_model.served)
 
     def _forget(self) -> None:
         deletions = self._context.store.deletions()

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
-from igcf.errors import ConfigError, FeedbackError, IgcfError
+from igcf.errors import ConfigError, FeedbackError, IgcfError, StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
-from igcf.service.serving.learning import learn
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.together import Outcome, Reaction
 from igcf.service.store.importing import logged_event_id
-from igcf.service.store.records import NewEvent, Receipt, StoredBelief
+from igcf.service.store.records import Appended, Event, NewEvent, Receipt
 
 SKIP = "skip"
 """The kind of feedback that is no evidence."""
@@ -23,7 +23,17 @@ SKIP = "skip"
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
     served = context.current_model.served
-    receipt = store_reactions(context, served, user_id, [checked_event(served, reaction)])[0]
+    return _told(store_reactions(context, served, user_id, [checked_event(served, reaction)])[0])
+
+
+async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
+    """Do what `react` does, in one transaction with the reactions of others that come at the same time."""
+    served = context.current_model.served
+    event = checked_event(served, reaction)
+    return _told(await context.reactions.store(Reaction(served, user_id, event), partial(store_together, context)))
+
+
+def _told(receipt: Receipt) -> FeedbackReceipt:
     refuse_conflict(receipt)
     return FeedbackReceipt(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
 
@@ -49,7 +59,7 @@ def add_history(context: ServiceContext, user_id: str, history: History) -> Hist
         raise ConfigError(f"the history has {len(history.reactions)} reactions; this server allows {most} at a time")
     served = context.current_model.served
     events = [logged_event(served, user_id, reaction) for reaction in history.reactions]
-    appended = context.store.append(user_id, events, lambda user, *_: StoredBelief(served.model_id, None, user.drift))
+    appended = context.store.append(user_id, events, served.model_id)
     context.metrics.feedback.labels("logged").inc(len(appended.fresh))
     conflicts = [receipt.event_id for receipt in appended.receipts if receipt.conflict is not None]
     return HistoryReceipt(
@@ -72,37 +82,32 @@ def logged_event(served: ServedModel, user_id: str, reaction: LoggedReaction) ->
 
 
 def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | RequestError]) -> BatchReceipt:
-    """Store reactions of many users, one transaction for each of them; what fails is told in its place."""
+    """Store reactions of many users in one transaction; what fails is told in its place."""
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     served = context.current_model.served
     results: list[BatchEntry] = [BatchEntry()] * len(entries)
-    by_user: dict[str, list[tuple[int, NewEvent]]] = defaultdict(list)
+    checked: dict[int, Reaction] = {}
     for place, entry in enumerate(entries):
         try:
             if isinstance(entry, RequestError):
                 raise entry
-            by_user[entry.user].append((place, checked_event(served, entry)))
+            checked[place] = Reaction(served, entry.user, checked_event(served, entry))
         except IgcfError as error:
             results[place] = _failed(error)
-    for user_id, placed in by_user.items():
-        try:
-            receipts = store_reactions(context, served, user_id, [event for _, event in placed])
-            found = [_entry(receipt) for receipt in receipts]
-        except IgcfError as error:
-            found = [_failed(error)] * len(placed)
-        for (place, _), result in zip(placed, found, strict=True):
-            results[place] = result
+    for place, found in zip(checked, store_together(context, list(checked.values())), strict=True):
+        results[place] = _entry(found)
     duplicates = sum(result.duplicate is True for result in results)
     failed = sum(result.error is not None for result in results)
     stored = len(results) - duplicates - failed
     return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=results)
 
 
-def _entry(receipt: Receipt) -> BatchEntry:
+def _entry(outcome: Outcome | None) -> BatchEntry:
     try:
+        receipt = _receipt(outcome)
         refuse_conflict(receipt)
-    except EventConflictError as error:
+    except IgcfError as error:
         return _failed(error)
     return BatchEntry(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
 
@@ -134,17 +139,51 @@ def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> 
 def store_reactions(
     context: ServiceContext, served: ServedModel, user_id: str, events: Sequence[NewEvent]
 ) -> list[Receipt]:
-    """Store checked reactions of one user in one transaction; memory then holds the belief that was stored."""
-    with context.users.hold(served, user_id) as held:
-        appended = context.store.append(user_id, events, partial(learn, served, held))
-        held.commit(appended)
+    """Store checked reactions of one user in one transaction."""
+    found = store_together(context, [Reaction(served, user_id, event) for event in events])
+    return [_receipt(each) for each in found]
+
+
+def store_together(
+    context: ServiceContext, reactions: Sequence[Reaction], *, waits: bool = True
+) -> list[Outcome | None]:
+    """Store checked reactions in one transaction (one per model, while another takes over); what became of each.
+
+    The log is all that is written. Sessions in memory hear of what is committed, and learn it when they are asked.
+    Without `waits`, None stands for reactions of users whom another server is changing at that moment.
+    """
+    outcomes: list[Outcome | None] = [None] * len(reactions)
+    for served in {reaction.served for reaction in reactions}:
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, reaction in enumerate(reactions):
+            if reaction.served is served:
+                places[reaction.user_id].append(place)
+        events = {user_id: [reactions[place].event for place in mine] for user_id, mine in places.items()}
+        for user_id, found in context.store.append_all(events, served.model_id, waits=waits).items():
+            if isinstance(found, Appended):
+                context.users.publish(served, user_id, found)
+                _count(context, served, found)
+            receipts = found.receipts if isinstance(found, Appended) else [found] * len(places[user_id])
+            for place, receipt in zip(places[user_id], receipts, strict=True):
+                outcomes[place] = receipt
+    return outcomes
+
+
+def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
     for event in appended.fresh:
         context.metrics.feedback.labels(_metric_kind(served, event)).inc()
-    context.metrics.duplicates.inc(len(events) - len(appended.fresh))
-    return appended.receipts
+    known = len(appended.receipts) - len(appended.fresh)
+    if known:
+        context.metrics.duplicates.inc(known)
 
 
-def _metric_kind(served: ServedModel, event: NewEvent) -> str:
+def _receipt(outcome: Outcome | None) -> Receipt:
+    if isinstance(outcome, Receipt):
+        return outcome
+    raise outcome or StoreError("other servers were changing this user all the time")
+
+
+def _metric_kind(served: ServedModel, event: Event) -> str:
     if event.evidence == "skip":
         return "skip"
     if event.value is None:

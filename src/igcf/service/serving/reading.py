@@ -1,10 +1,11 @@
 """Answers about one user that change nothing: state, beliefs, explanations."""
 
+import math
 from typing import Literal
 
 import numpy as np
 
-from igcf.arrays import IntArray
+from igcf.arrays import BoolArray, IntArray
 from igcf.online.answers import Contribution, Reaction
 from igcf.online.chance import Chances
 from igcf.service.http.page_responses import CategoryTold, TasteTold
@@ -19,7 +20,7 @@ from igcf.service.http.responses import (
     PopularItem,
     UserState,
 )
-from igcf.service.serving.learning import load_session
+from igcf.service.serving.learning import load_user
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import Taste, taste_of
 from igcf.service.serving.users import UsersInMemory
@@ -27,19 +28,24 @@ from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
 
 MOST_POSSIBLE = 1000
+LISTED = 1_000
+"""Reactions that an answer lists unless it is asked for more."""
 
 
-def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool) -> UserState:
-    """Answer `GET /v1/users/{user}`."""
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+    """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
-    belief = load_session(served, user, events).belief
+    loaded = load_user(served, user, events)
+    belief = loaded.session.belief
+    past = in_force(events)
     return UserState(
         user=user_id,
         known=user.revision > 0,
         model=served.model_id,
         revision=user.revision,
-        drift=user.drift,
+        drift=loaded.drift,
+        reactions=len(past),
         history=[
             PastReaction(
                 event_id=event.event_id or "",
@@ -50,7 +56,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
                 time=event.time,
                 title=served.title_of(event.item_id or ""),
             )
-            for event in in_force(events)
+            for event in past[max(0, len(past) - limit) :]
         ],
         belief=BeliefSummary(
             mean=belief.mean.tolist(),
@@ -67,7 +73,7 @@ def beliefs(
 ) -> Beliefs:
     """Answer `GET /v1/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
-        revision = user.revision
+        revision, drift = user.revision, user.drift
         means, stds = user.session.moments()
         chances = user.session.chances()
         belief = user.session.belief
@@ -75,8 +81,8 @@ def beliefs(
     seen = {item_id for item_id, _ in reactions}
     hits = [(item_id, value is not None and value >= served.model.reward.threshold) for item_id, value in reactions]
     rows_hit = [(served.model.item_row(item_id), is_hit) for item_id, is_hit in hits]
-    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp))
     available = served.available()
+    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp), available)
     order = np.argsort(-means, kind="stable")
     if available is not None:  # what cannot be shown is not put before anybody
         order = order[available[order]]
@@ -87,7 +93,7 @@ def beliefs(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        drift=users.store.user(user_id).drift,
+        drift=drift,
         top=[
             BelievedItem(
                 item=served.model.item_ids[row],
@@ -119,10 +125,12 @@ def beliefs(
     )
 
 
-def _possible(chances: Chances, seen: IntArray) -> IntArray:
+def _possible(chances: Chances, seen: IntArray, available: BoolArray | None) -> IntArray:
     """Select unseen items whose interval reaches the chance of the best one, the most likely first."""
     chance, high = chances.chance.copy(), chances.high.copy()
-    chance[seen], high[seen] = -1.0, -1.0
+    hidden = np.zeros(len(chance), dtype=np.bool_) if available is None else ~available
+    hidden[seen] = True
+    chance[hidden], high[hidden] = -1.0, -1.0
     rows = np.flatnonzero(high >= max(float(chance.max()), 0.0))
     return np.asarray(rows[np.argsort(-chance[rows], kind="stable")])
 
@@ -135,11 +143,19 @@ def _taste_told(taste: Taste) -> TasteTold:
     )
 
 
-def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id: str) -> Explained:
-    """Answer `GET /v1/users/{user}/explanations/{item}`."""
+def explanation(
+    users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
+) -> Explained:
+    """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
     served.model.item_row(item_id)
     with users.open(served, user_id) as user:
         revision, found = user.revision, user.session.explain(item_id)
+    parts: list[tuple[Contribution, Literal["shown", "logged"]]] = [
+        *((part, "logged") for part in found.logged),
+        *((part, "shown") for part in found.contributions),
+    ]
+    largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place][0].amount))
+    listed, others = sorted(largest[:limit]), largest[limit:]
     return Explained(
         user=user_id,
         item=item_id,
@@ -152,10 +168,8 @@ def explanation(users: UsersInMemory, served: ServedModel, user_id: str, item_id
         chance=found.chance,
         low=found.low,
         high=found.high,
-        contributions=[
-            *(_part(served, part, "logged") for part in found.logged),
-            *(_part(served, part, "shown") for part in found.contributions),
-        ],
+        contributions=[_part(served, *parts[place]) for place in listed],
+        rest=math.fsum(parts[place][0].amount for place in others),
         absence=found.absence,
     )
 

@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import anyio.to_thread
 import numpy as np
@@ -96,8 +96,13 @@ def answer_rules(server: Rules | None, ask: RecommendAsk) -> AnswerRules | None:
     """Find the rules of an answer: those of the request and those of the server."""
     if not ask.rules:
         return None if server is None else Rules().within(server)
-    asked = Rules.parse(ask.rules)
+    asked = _parsed(json.dumps(ask.rules))  # the same rules come again and again
     return asked if server is None else asked.within(server)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> Rules:
+    return Rules.parse(json.loads(text))
 
 
 Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, AnswerRules | None]
@@ -176,7 +181,7 @@ def _logged(answer: Recommended) -> Answer:
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=json.dumps(answer.policy.model_dump(exclude_unset=True)),
+        policy=answer.policy.model_dump_json(exclude_unset=True),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),

@@ -18,7 +18,8 @@ def starting_rows(served: ServedModel, k: int) -> list[int]:
     found = _known.get(served)
     if found is None:
         found = _known[served] = _spread(served)
-    return found[:k]
+    available = served.available()
+    return [row for row in found if available is None or available[row]][:k]
 
 
 def _spread(served: ServedModel) -> list[int]:

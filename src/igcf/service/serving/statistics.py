@@ -14,16 +14,20 @@ from prometheus_client.metrics_core import Metric
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.dashboard_responses import (
-    DriftingUser,
+    CatalogueChange,
     FeedbackMix,
+    Generation,
     LikedItem,
     RouteTraffic,
+    Series,
     SessionCache,
     ShownItem,
     Stats,
     StoreHealth,
 )
+from igcf.service.serving.drift import drifting_users
 from igcf.service.serving.model_info import model_info
+from igcf.service.serving.series import catalogue_changes, generations, series
 from igcf.service.store.tables import feedback, recommendations, shown, users
 
 log = logging.getLogger("igcf.service")
@@ -31,6 +35,7 @@ STARTED = time.time()
 READY_S = 2.0
 """How long the store may take to show that it answers."""
 TOP = 10
+FEEDBACK_KINDS = ("satisfied", "unsatisfied", "none", "skip", "logged")
 RECENT = 100_000
 """Reactions that the counts by item look back on."""
 
@@ -39,7 +44,7 @@ def statistics(context: ServiceContext) -> Stats:
     """Answer `GET /v1/stats`."""
     families = {family.name: family for family in context.metrics.families()}
     pleased, learned = (_sum(families, "igcf_shown_items", reason=reason) for reason in ("please", "learn"))
-    kinds = {kind: int(_sum(families, "igcf_feedback", kind=kind)) for kind in ("satisfied", "unsatisfied", "none")}
+    kinds = {kind: int(_sum(families, "igcf_feedback", kind=kind)) for kind in FEEDBACK_KINDS}
     hits, misses = (int(_sum(families, "igcf_sessions", cache=cache)) for cache in ("hit", "miss"))
     figures = _store_figures(context)
     return Stats(
@@ -52,7 +57,10 @@ def statistics(context: ServiceContext) -> Stats:
         sessions=SessionCache(hits=hits, misses=misses),
         most_shown=figures.most_shown,
         most_liked=figures.most_liked,
-        drifting_users=figures.drifting_users,
+        drifting_users=drifting_users(context.store, context.current_model.served, TOP),
+        series=figures.series,
+        generations=figures.generations,
+        catalogue_changes=figures.catalogue_changes,
         store=figures.health,
     )
 
@@ -80,7 +88,9 @@ class _StoreFigures:
 
     most_shown: list[ShownItem]
     most_liked: list[LikedItem]
-    drifting_users: list[DriftingUser]
+    series: Series
+    generations: list[Generation]
+    catalogue_changes: list[CatalogueChange]
     health: StoreHealth
 
 
@@ -93,9 +103,6 @@ def _store_figures(context: ServiceContext) -> _StoreFigures:
             sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
         ).all()
         liked_rows = connection.execute(_most_liked(served.model.reward.threshold)).all()
-        drifting_rows = connection.execute(
-            sa.select(users.c.user_id, users.c.drift, users.c.revision).order_by(users.c.drift.desc()).limit(TOP)
-        ).all()
         count = {
             name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
             for name, table in (("users", users), ("reactions", feedback), ("recommendations", recommendations))
@@ -110,7 +117,9 @@ def _store_figures(context: ServiceContext) -> _StoreFigures:
                 for item_id, likes, reactions in liked_rows
                 if likes
             ],
-            [DriftingUser(user=user_id, drift=drift, reactions=revision) for user_id, drift, revision in drifting_rows],
+            series(connection, served),
+            generations(connection),
+            catalogue_changes(connection, served),
             StoreHealth(
                 kind="postgresql" if database.is_postgres else "sqlite",
                 ok=True,

@@ -1,23 +1,39 @@
 """The users who are being served: sessions kept in memory, bounded, brought up to date from the store."""
 
+import itertools
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import Aside, HeldSession, load_session, skipped, usable
+from igcf.service.serving.learning import Aside, follow, load_user, saved_form, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import Version, in_force, user_hash
+from igcf.service.store.records import (
+    NEUTRAL_DRIFT,
+    Appended,
+    Event,
+    LearnedState,
+    Version,
+    in_force,
+    user_hash,
+)
 from igcf.service.store.store import Store
 
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
+FEW = 4
+"""Reactions that a session may have to learn and still count as warm."""
+SAVE_EVERY = 32
+"""Reactions after which the belief is saved again: so many, or fewer, are learned anew when a user is loaded."""
+SAVED_AT_ONCE = 200
+"""Users who are saved in one transaction: it is short, since others wait for it."""
+MOST_UNSAVED = 5_000
 
 
 @dataclass
@@ -28,21 +44,43 @@ class HotUser:
     session: Session | None = None
     born: str = ""
     revision: int = 0
+    drift: float = NEUTRAL_DRIFT
     aside: Aside = field(default_factory=dict)
+    news: list[Event] = field(default_factory=list)
+    """Committed reactions that follow the revision and are yet to be learned."""
+    saved: int = 0
+    """Revision of the belief that is saved in the store."""
 
-    def take(self) -> HeldSession:
-        """Take the session out of memory."""
-        with self.lock:
-            session, self.session = self.session, None
-            return HeldSession(session, (self.born, self.revision), self.aside)
+    @property
+    def reach(self) -> int:
+        """The revision that can be reached without asking the store."""
+        return self.revision + len(self.news)
 
-    def put_back(self, held: HeldSession) -> None:
-        """Put a session back, unless a newer one was loaded meanwhile."""
-        born, revision = held.version
+    def hear(self, appended: Appended) -> None:
+        """Take note of committed reactions, if they follow what is known; otherwise the store will be asked."""
+        if not self.lock.acquire(blocking=False):  # in use: whoever stores a reaction waits for no answer
+            return
+        before, fresh = appended.before, appended.fresh
+        is_next = (self.born, self.reach) == (before.born, before.revision)
+        if self.session is not None and is_next and len(self.news) + len(fresh) <= CATCH_UP:
+            self.news += fresh
+        self.lock.release()
+
+    def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
+        """Bring the session to the last of some reactions."""
+        self.session = None  # unless all of it is learned
+        self.drift = follow(served, session, self.drift, usable(served.model, news))
+        self.aside |= skipped(news)
+        self.session, self.revision, self.news = session, self.revision + len(news), []
+
+    def state(self, served: ServedModel, user_id: str) -> LearnedState | None:
+        """What is to be kept of the user beside the log; the belief where so much was learned that it pays."""
         with self.lock:
-            if held.session and (self.session is None or (self.born == born and self.revision < revision)):
-                self.session, self.born, self.revision = held.session, born, revision
-                self.aside = held.aside
+            if self.session is None:
+                return None
+            is_due = self.revision - self.saved >= SAVE_EVERY
+            belief = saved_form(served, self.session, self.revision, self.drift) if is_due else None
+            return LearnedState(user_id, self.born, self.drift, belief)
 
 
 @dataclass(frozen=True)
@@ -51,6 +89,7 @@ class OpenUser:
 
     session: Session
     revision: int
+    drift: float = NEUTRAL_DRIFT
     aside: tuple[str, ...] = ()
     """Items that the user skipped lately, longest ago first; they are not to be shown now."""
 
@@ -64,6 +103,8 @@ class UsersInMemory:
         self._count = count
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
+        self._learned: dict[tuple[ServedModel, str], HotUser] = {}
+        """Users of whom something was learned that is not kept in the store."""
         self._nobody: tuple[str, HotUser] = "", HotUser()
 
     def __len__(self) -> int:
@@ -78,8 +119,9 @@ class UsersInMemory:
         if revision == 0:
             return not self._newcomer(served).lock.locked()
         hot = self._users.get((served.key, user_id))
-        is_here = hot is not None and hot.session is not None and hot.born == born and not hot.lock.locked()
-        return is_here and hot is not None and revision - hot.revision <= behind
+        if hot is None or hot.session is None or hot.born != born or hot.lock.locked():
+            return False
+        return revision - hot.reach <= behind and revision - hot.revision <= FEW
 
     @contextmanager
     def open(self, served: ServedModel, user_id: str, version: Version | None = None) -> Iterator[OpenUser]:
@@ -96,37 +138,40 @@ class UsersInMemory:
         hot = self._hot(served, user_id)
         with hot.lock:
             session = self._up_to_date(served, user_id, hot, born, revision)
-            yield OpenUser(session, hot.revision, self._put_aside(hot) if hot.aside else ())
+            yield OpenUser(session, hot.revision, hot.drift, self._put_aside(hot) if hot.aside else ())
 
-    @contextmanager
-    def hold(self, served: ServedModel, user_id: str) -> Iterator[HeldSession]:
-        """Take the session of a user out of memory while reactions are stored; put it back unless that failed.
+    def publish(self, served: ServedModel, user_id: str, appended: Appended) -> None:
+        """Let the session of a user, if it is in memory, know of reactions that are committed."""
+        hot = self._users.get((served.key, user_id))
+        if hot is not None and appended.fresh:
+            hot.hear(appended)
 
-        Answers that are wanted meanwhile load a session of their own: they never wait for a commit.
-        """
+    def save(self) -> None:
+        """Keep beside the logs what was learned since the last time, in short transactions, since others wait."""
         with self._lock:
-            hot = self._users.get((served.key, user_id))
-        if hot is None:
-            yield HeldSession()
-            return
-        held = hot.take()
-        try:
-            yield held
-        finally:
-            if not held.is_ahead:
-                hot.put_back(held)
+            learned, self._learned = self._learned, {}
+        waiting = iter(learned.items())
+        while part := dict(itertools.islice(waiting, SAVED_AT_ONCE)):
+            states = {user_id: hot.state(served, user_id) for (served, user_id), hot in part.items()}
+            done = self.store.save({user_id: state for user_id, state in states.items() if state is not None})
+            for (_, user_id), hot in part.items():
+                state = states[user_id]
+                if user_id in done and state is not None and state.belief is not None:
+                    hot.saved = state.belief.revision
 
     def forget(self, user_id: str) -> None:
         """Drop a user from memory."""
         with self._lock:
             for key in [key for key in self._users if key[1] == user_id]:
                 del self._users[key]
+            for each in [each for each in self._learned if each[1] == user_id]:
+                del self._learned[each]
 
     def forget_hashed(self, hashes: set[str]) -> None:
         """Drop users by the hashes of their ids; one who has come back meanwhile is read from the store again."""
         if hashes:
             with self._lock:
-                names = {user_id for _, user_id in self._users}
+                names = {user_id for _, user_id in (*self._users, *self._learned)}
             for user_id in names:
                 if user_hash(user_id) in hashes:
                     self.forget(user_id)
@@ -136,6 +181,7 @@ class UsersInMemory:
         with self._lock:
             for key in [key for key in self._users if key[0] != served.key]:
                 del self._users[key]
+            self._learned = {key: hot for key, hot in self._learned.items() if key[0] is served}
 
     def _newcomer(self, served: ServedModel) -> HotUser:
         key, newcomer = self._nobody
@@ -166,15 +212,23 @@ class UsersInMemory:
         if is_same and hot.session is not None:
             if hot.revision >= revision:
                 return hot.session
-            news = self.store.events(user_id, after=hot.revision, until=revision)
+            is_told = hot.reach >= revision
+            news = hot.news if is_told else self.store.events(user_id, after=hot.revision, until=revision)
             if len(news) <= CATCH_UP and all(event.retracts is None and event.evidence != "logged" for event in news):
-                for item_id, value in usable(served.model, news):
-                    hot.session.observe(item_id, value)
-                hot.aside |= skipped(news)
-                hot.revision = revision
+                hot.learn(served, hot.session, news)
+                self._note(served, user_id, hot)
                 return hot.session
         user = self.store.user(user_id)
         events = self.store.events(user_id, until=user.revision)
-        session = load_session(served, user, events)
-        hot.session, hot.born, hot.revision, hot.aside = session, user.born, user.revision, skipped(in_force(events))
-        return session
+        loaded = load_user(served, user, events)
+        hot.session, hot.drift, hot.saved, hot.news = loaded.session, loaded.drift, loaded.saved, []
+        hot.born, hot.revision, hot.aside = user.born, user.revision, skipped(in_force(events))
+        if abs(hot.drift - user.drift) > 1e-6 or hot.revision - hot.saved >= SAVE_EVERY:
+            self._note(served, user_id, hot)
+        return hot.session
+
+    def _note(self, served: ServedModel, user_id: str, hot: HotUser) -> None:
+        """Note that something was learned that is not kept in the store; beyond the limit it is learned again."""
+        with self._lock:
+            if len(self._learned) < MOST_UNSAVED:
+                self._learned[served, user_id] = hot

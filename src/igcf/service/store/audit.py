@@ -1,6 +1,5 @@
 """The audit log: every answer given, written in batches by a thread so that answers do not wait for the disk."""
 
-import json
 import logging
 import math
 import threading
@@ -11,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
 from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
+from igcf.service.store.statements import count_shown
 from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
 from igcf.service.store.tables import forgotten, recommendations
 
@@ -153,7 +154,7 @@ class AuditLog:
             there = _written_before(connection, batch) if self._is_unsure else set()
             self._is_unsure = True
             rows = [
-                vars(answer) | {"items": json.dumps(answer.items)}
+                vars(answer) | {"items": to_json(answer.items).decode()}
                 for place, answer in enumerate(batch, start=self._written)
                 if answer.recommendation_id not in there
                 and not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
@@ -162,7 +163,7 @@ class AuditLog:
                 connection.execute(sa.insert(recommendations), rows)
             counts = _counts(answer for answer in batch if answer.recommendation_id not in there)
             if counts:
-                connection.execute(_COUNT, counts)
+                connection.execute(*count_shown(connection, counts))
 
         self._store.database.write(work)
         self._is_unsure = False
@@ -183,17 +184,11 @@ def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
     return set(connection.execute(found).scalars())
 
 
-def _counts(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+def _counts(answers: Iterable[Answer]) -> list[tuple[str, int, int]]:
     times: Counter[str] = Counter()
     explored: Counter[str] = Counter()
     for answer in answers:
         for item in answer.items:
             times[item["item"]] += 1
             explored[item["item"]] += item["reason"] == "learn"
-    return [{"item_id": item, "times": n, "explored": explored[item]} for item, n in sorted(times.items())]
-
-
-_COUNT = sa.text(
-    "INSERT INTO shown (item_id, times, explored) VALUES (:item_id, :times, :explored) ON CONFLICT (item_id) "
-    "DO UPDATE SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
-)
+    return [(item, n, explored[item]) for item, n in sorted(times.items())]

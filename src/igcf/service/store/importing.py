@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, NewEvent
+from igcf.service.store.statements import ADVANCE, CREATE, DROP_BELIEF
 from igcf.service.store.tables import feedback, users
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ BATCH = 10_000
 """Reactions in one transaction, give or take the last user's."""
 ASKED_AT_ONCE = 500
 """Users that one query names; databases bound the number of parameters."""
-_CREATE = sa.text(
-    "INSERT INTO users (user_id, born, revision, drift, updated) "
-    "VALUES (:user_id, :born, 0, :drift, :updated) ON CONFLICT DO NOTHING"
-)
-_ADVANCE = sa.text(
-    "UPDATE users SET revision = :revision, belief_model = NULL, belief = NULL, updated = :updated "
-    "WHERE user_id = :user_id"
-)
 _REVISIONS = sa.select(users.c.user_id, users.c.revision).where(
     users.c.user_id.in_(sa.bindparam("user_ids", expanding=True))
 )
@@ -168,7 +161,8 @@ def _import(connection: sa.Connection, logs: Sequence[UserLog], model: str) -> i
             unchanged.append(log.user_id)
     if rows:
         connection.execute(sa.insert(feedback), rows)
-        connection.execute(_ADVANCE, advanced)
+        connection.execute(ADVANCE, advanced)
+        connection.execute(DROP_BELIEF, [{"user_id": row["user_id"]} for row in advanced])
     if unchanged:  # somebody without a reaction has no row
         connection.execute(sa.delete(users).where(users.c.user_id.in_(unchanged)))
     return len(rows)
@@ -180,7 +174,7 @@ def _lock_users(connection: sa.Connection, user_ids: Sequence[str], now: float) 
         {"user_id": user_id, "born": uuid.uuid4().hex, "drift": NEUTRAL_DRIFT, "updated": now} for user_id in user_ids
     ]
     if new:
-        connection.execute(_CREATE, new)
+        connection.execute(CREATE, new)
     query = _REVISIONS.order_by(users.c.user_id)
     if connection.dialect.name == "postgresql":
         query = query.with_for_update()

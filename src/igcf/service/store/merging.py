@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from igcf.service.errors import EventConflictError
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
-from igcf.service.store.tables import feedback, merges, recommendations, users
+from igcf.service.store.tables import beliefs, feedback, merges, recommendations, users
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,11 @@ def merge_users(database: Database, visitor: str, user_id: str) -> Merged:
 
 
 def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
-    mark = {"visitor_hash": user_hash(visitor), "user_hash": user_hash(user_id), "time": time.time()}
+    mark: dict[str, Any] = {
+        "visitor_hash": user_hash(visitor),
+        "user_hash": user_hash(user_id),
+        "time": time.time(),
+    }
     revisions = _lock_both(connection, visitor, user_id)
     before = connection.execute(sa.select(merges).where(merges.c.visitor_hash == mark["visitor_hash"])).first()
     if before is not None and before.user_hash != mark["user_hash"]:
@@ -62,7 +66,7 @@ def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
     if rows:
         _append(connection, user_id, rows, is_new=user_id not in revisions)
     connection.execute(sa.update(recommendations).where(recommendations.c.user_id == visitor).values(user_id=user_id))
-    for table in (feedback, users):
+    for table in (feedback, users, beliefs):
         connection.execute(sa.delete(table).where(table.c.user_id == visitor))
     if before is None and log:
         connection.execute(sa.insert(merges).values(mark))
@@ -96,5 +100,6 @@ def _append(connection: sa.Connection, user_id: str, rows: Sequence[dict[str, An
         new = {"user_id": user_id, "born": uuid.uuid4().hex, "revision": 0, "drift": NEUTRAL_DRIFT, "updated": now}
         connection.execute(sa.insert(users).values(new))  # one who was created meanwhile: refused, and tried again
     connection.execute(sa.insert(feedback), list(rows))
-    state = {"revision": rows[-1]["revision"], "updated": now, "belief": None, "belief_model": None}
+    state = {"revision": rows[-1]["revision"], "updated": now}
     connection.execute(sa.update(users).where(users.c.user_id == user_id).values(state))
+    connection.execute(sa.delete(beliefs).where(beliefs.c.user_id == user_id))

@@ -55,6 +55,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
             visitor_hash TEXT NOT NULL PRIMARY KEY, user_hash TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)""",
         "CREATE INDEX merges_of_user ON merges (user_hash)",
     ),
+    (  # beliefs are kept apart, so that a reaction does not write one
+        """CREATE TABLE beliefs (
+            user_id TEXT NOT NULL PRIMARY KEY, model TEXT NOT NULL, revision INTEGER NOT NULL,
+            drift DOUBLE PRECISION NOT NULL, belief {bytes} NOT NULL)""",
+        """INSERT INTO beliefs SELECT user_id, belief_model, revision, drift, belief FROM users
+            WHERE belief IS NOT NULL AND belief_model IS NOT NULL""",
+        "ALTER TABLE users DROP COLUMN belief",
+        "ALTER TABLE users DROP COLUMN belief_model",
+    ),
 )
 
 

@@ -1,9 +1,8 @@
 """Records of the store: the state of a user, the rows of the feedback log, and what becomes of a reaction."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from igcf.service.evidence import EvidenceKind as EvidenceKind
 
@@ -14,6 +13,20 @@ Version = tuple[str, int]
 
 
 @dataclass(frozen=True)
+class SavedBelief:
+    """A belief as it is kept beside the log: a cache, which spares its readers the log up to its revision."""
+
+    model: str
+    """Id of the model that the belief belongs to."""
+    revision: int
+    """The last row of the log that is part of it."""
+    drift: float
+    """Moving average of the user's surprise up to there."""
+    content: bytes
+    """The belief as `belief_bytes.encode_belief` writes it."""
+
+
+@dataclass(frozen=True)
 class UserRow:
     """The state of a user; revision 0 and an empty `born` for somebody who never reacted."""
 
@@ -21,9 +34,10 @@ class UserRow:
     born: str = ""
     """Differs between a user and the one who comes back after having been forgotten."""
     revision: int = 0
-    belief_model: str | None = None
-    belief: bytes | None = None
     drift: float = NEUTRAL_DRIFT
+    """Moving average of the user's surprise when it was last saved."""
+    saved: SavedBelief | None = None
+    """A belief that was saved; None also where nobody asked for it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,13 @@ class Event:
     evidence: EvidenceKind = "shown"
     kind: str | None = None
     """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
+
+
+@dataclass(frozen=True)
+class NewRow(Event):
+    """A row that is added to the log."""
+
+    recommendation_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +80,20 @@ class NewEvent:
         """What the reaction says."""
         return Payload(self.item_id, self.value, self.evidence, self.kind)
 
+    def at(self, revision: int, now: float) -> "NewRow":
+        """Give the reaction its place in the log."""
+        when = now if self.time is None else self.time
+        return NewRow(
+            revision,
+            self.event_id,
+            self.item_id,
+            self.value,
+            when,
+            evidence=self.evidence,
+            kind=self.kind,
+            recommendation_id=self.recommendation_id,
+        )
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -77,15 +112,14 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class StoredBelief:
-    """A belief as it is saved beside the log."""
+class LearnedState:
+    """What a server has learned of a user, to be kept beside the log."""
 
-    model: str
-    """Id of the model that the belief belongs to."""
-    content: bytes | None
-    """The belief as `belief_bytes.encode_belief` writes it; None where the next reader computes it from the log."""
+    user_id: str
+    born: str
     drift: float
-    """Moving average of the user's surprise."""
+    belief: SavedBelief | None
+    """None where the one that is saved will do for now."""
 
 
 @dataclass(frozen=True)
@@ -99,23 +133,16 @@ class Receipt:
     """What is stored under this event id, where that is something else; the reaction was then not stored."""
 
 
-Learned = TypeVar("Learned", bound=StoredBelief)
-Learn = Callable[[UserRow, Callable[[], list[Event]], Sequence[NewEvent]], Learned]
-"""Computes the belief after new reactions, from the user's row, a reader of their log, and the reactions."""
-
-
 @dataclass(frozen=True)
-class Appended(Generic[Learned]):
+class Appended:
     """What a committed append did."""
 
     before: UserRow
     """The user's row before it."""
     receipts: list[Receipt]
     """One receipt per reaction, in the order of the call."""
-    fresh: list[NewEvent]
-    """The reactions that were not in the log before."""
-    learned: Learned | None
-    """The belief that was saved; None where nothing was fresh."""
+    fresh: list[NewRow]
+    """The rows that were added to the log."""
 
     @property
     def version(self) -> Version:

@@ -1,23 +1,56 @@
-"""The statements of the hot paths, built once: building one takes longer than running it."""
+"""The statements of the hot paths, built once: building one takes longer than running it.
+
+Where a statement is about many users, SQLite receives them as JSON and PostgreSQL as arrays: one text for any number.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from igcf.service.store.tables import feedback, users
+from igcf.service.store.records import NewEvent
+from igcf.service.store.tables import beliefs, feedback, users
 
 VERSION = sa.select(users.c.born, users.c.revision).where(users.c.user_id == sa.bindparam("user_id"))
+VERSION_SQLITE = "SELECT born, revision FROM users WHERE user_id = ?"
 VERSIONS = sa.select(users.c.user_id, users.c.born, users.c.revision).where(  # PostgreSQL: one text for any number
     users.c.user_id == sa.any_(sa.bindparam("user_ids", type_=ARRAY(sa.Text)))
 )
-USER = sa.select(
-    users.c.user_id, users.c.born, users.c.revision, users.c.belief_model, users.c.belief, users.c.drift
-).where(users.c.user_id == sa.bindparam("user_id"))
-USER_LOCKED = USER.with_for_update()
-KNOWN = sa.select(
-    feedback.c.event_id, feedback.c.item_id, feedback.c.value, feedback.c.evidence, feedback.c.kind
-).where(
-    feedback.c.user_id == sa.bindparam("user_id"),
-    feedback.c.event_id.in_(sa.bindparam("event_ids", expanding=True)),
+USER = (
+    sa.select(
+        users.c.user_id,
+        users.c.born,
+        users.c.revision,
+        users.c.drift,
+        beliefs.c.model,
+        beliefs.c.revision,
+        beliefs.c.drift,
+        beliefs.c.belief,
+    )
+    .select_from(users.outerjoin(beliefs, beliefs.c.user_id == users.c.user_id))
+    .where(users.c.user_id == sa.bindparam("user_id"))
+)
+CREATE = sa.text(
+    "INSERT INTO users (user_id, born, revision, drift, updated) "
+    "VALUES (:user_id, :born, 0, :drift, :updated) ON CONFLICT DO NOTHING"
+)
+_LOCK_SQLITE = sa.text(  # one writer at a time anyway
+    "SELECT user_id, born, revision, drift FROM users WHERE user_id IN (SELECT value FROM json_each(:user_ids))"
+)
+_LOCK_POSTGRES = sa.text(
+    "SELECT user_id, born, revision, drift FROM users WHERE user_id = ANY(:user_ids) ORDER BY user_id FOR UPDATE"
+)
+_LOCK_FREE_POSTGRES = sa.text(f"{_LOCK_POSTGRES.text} SKIP LOCKED")
+_KNOWN = "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM "
+_KNOWN_SQLITE = sa.text(
+    _KNOWN + "json_each(:asked) AS asked CROSS JOIN feedback AS f "
+    "ON f.user_id = json_extract(asked.value, '$[0]') AND f.event_id = json_extract(asked.value, '$[1]')"
+)
+_KNOWN_POSTGRES = sa.text(
+    _KNOWN + "unnest(CAST(:user_ids AS text[]), CAST(:event_ids AS text[])) AS asked (user_id, event_id) "
+    "JOIN feedback AS f ON f.user_id = asked.user_id AND f.event_id = asked.event_id"
 )
 EVENTS = (
     sa.select(
@@ -38,14 +71,51 @@ EVENTS = (
     .order_by(feedback.c.revision)
 )
 APPEND = sa.insert(feedback)
-SAVE = (
-    sa.update(users)
-    .where(users.c.user_id == sa.bindparam("of_user"))
-    .values(
-        revision=sa.bindparam("new_revision"),
-        belief_model=sa.bindparam("new_model"),
-        belief=sa.bindparam("new_belief"),
-        drift=sa.bindparam("new_drift"),
-        updated=sa.bindparam("now"),
-    )
+ADVANCE = sa.text("UPDATE users SET revision = :revision, updated = :updated WHERE user_id = :user_id")
+DRIFT = sa.text("UPDATE users SET drift = :drift WHERE user_id = :user_id")
+SAVE_BELIEF = sa.text(
+    "INSERT INTO beliefs (user_id, model, revision, drift, belief) VALUES (:user_id, :model, :revision, :drift, "
+    ":belief) ON CONFLICT (user_id) DO UPDATE SET model = excluded.model, revision = excluded.revision, "
+    "drift = excluded.drift, belief = excluded.belief "
+    "WHERE beliefs.model <> excluded.model OR beliefs.revision < excluded.revision"
 )
+DROP_BELIEF = sa.text("DELETE FROM beliefs WHERE user_id = :user_id")
+_COUNT_SQLITE = sa.text(
+    "INSERT INTO shown (item_id, times, explored) SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), "
+    "json_extract(value, '$[2]') FROM json_each(:counts) WHERE true ON CONFLICT (item_id) DO UPDATE "
+    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
+)
+_COUNT_POSTGRES = sa.text(
+    "INSERT INTO shown (item_id, times, explored) SELECT * FROM unnest(CAST(:items AS text[]), "
+    "CAST(:times AS bigint[]), CAST(:explored AS bigint[])) ON CONFLICT (item_id) DO UPDATE "
+    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
+)
+
+Asking = tuple[sa.TextClause, dict[str, Any]]
+"""A statement and what it is about."""
+
+
+def lock_rows(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool) -> Asking:
+    """Read the rows of users and keep them from being changed, in the order of their names.
+
+    Without `waits`, rows that are being changed elsewhere are left out.
+    """
+    if connection.dialect.name == "sqlite":
+        return _LOCK_SQLITE, {"user_ids": json.dumps(user_ids)}
+    return _LOCK_POSTGRES if waits else _LOCK_FREE_POSTGRES, {"user_ids": list(user_ids)}
+
+
+def known_events(connection: sa.Connection, events: Mapping[str, Sequence[NewEvent]]) -> Asking:
+    """Read what is stored of some reactions, by user and event id."""
+    asked = [(user_id, event.event_id) for user_id, each in events.items() for event in each]
+    if connection.dialect.name == "sqlite":
+        return _KNOWN_SQLITE, {"asked": json.dumps(asked)}
+    return _KNOWN_POSTGRES, {"user_ids": [pair[0] for pair in asked], "event_ids": [pair[1] for pair in asked]}
+
+
+def count_shown(connection: sa.Connection, counts: Sequence[tuple[str, int, int]]) -> Asking:
+    """Add to the counts of items: how often they were shown, and how often of these to learn."""
+    if connection.dialect.name == "sqlite":
+        return _COUNT_SQLITE, {"counts": json.dumps(counts)}
+    items, times, explored = zip(*counts, strict=True) if counts else ((), (), ())
+    return _COUNT_POSTGRES, {"items": list(items), "times": list(times), "explored": list(explored)}

@@ -1,15 +1,25 @@
 """The store: the feedback log (the truth), the beliefs (a cache), deleted users and announced models."""
 
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import sqlalchemy as sa
 
+from igcf.errors import StoreError
 from igcf.service.store import statements
-from igcf.service.store.database import Database
-from igcf.service.store.records import Appended, Event, Learn, Learned, NewEvent, UserRow, Version, user_hash
-from igcf.service.store.tables import feedback, forgotten, merges, recommendations, serving, users
-from igcf.service.store.user_log import append_events, lock_user, read_events, read_user, retract_event
+from igcf.service.store.database import Database, RefusedError
+from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, UserRow, Version, user_hash
+from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, serving, users
+from igcf.service.store.user_log import (
+    append_events,
+    lock_users,
+    read_events,
+    read_user,
+    retract_event,
+    save_states,
+)
 
 FORGET_LOCK = 0x69676367
 """Advisory lock of PostgreSQL that keeps the audit log from being written while a user is deleted."""
@@ -29,6 +39,10 @@ class Store:
 
     def version(self, user_id: str) -> Version:
         """Read the version of a user: all that a warm answer needs to know."""
+        if not self.database.is_postgres:
+            with suppress(sqlite3.Error):  # the longer way says what is wrong, or tries again
+                rows = self.database.read_quickly(statements.VERSION_SQLITE, user_id)
+                return rows[0] if rows else ("", 0)
         row = self.database.read(
             lambda connection: connection.execute(statements.VERSION, {"user_id": user_id}).first()
         )
@@ -48,12 +62,44 @@ class Store:
         """Read the log of one user with `after` < revision <= `until`, oldest first, retractions included."""
         return self.database.read(lambda connection: read_events(connection, user_id, after, until))
 
-    def append(self, user_id: str, events: Sequence[NewEvent], learn: Learn[Learned]) -> Appended[Learned]:
-        """Add reactions to the log of a user and save the belief that `learn` computes, in one transaction.
+    def append(self, user_id: str, events: Sequence[NewEvent], model: str) -> Appended:
+        """Add reactions to the log of a user, each once, in one transaction; `model` is kept beside them."""
+        found = self.append_all({user_id: events}, model)[user_id]
+        if isinstance(found, StoreError):
+            raise found
+        return found
 
-        `learn` is called while nobody else can change this user, and again where the database asks for a retry.
+    def append_all(
+        self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool = True
+    ) -> dict[str, Appended | StoreError]:
+        """Add reactions of many users in one transaction; what became of them, by user.
+
+        Users whom another server is changing at that moment are in one more transaction, or, without `waits`, left out.
+        What the database refuses is looked for in ever smaller parts, so that it does not spoil the others.
         """
-        return self.database.write(lambda connection: append_events(connection, user_id, events, learn))
+        found = self._append(additions, model, waits=False)
+        busy = {user_id: events for user_id, events in additions.items() if user_id not in found}
+        return found | self._append(busy, model, waits=True) if busy and waits else found
+
+    def _append(
+        self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool
+    ) -> dict[str, Appended | StoreError]:
+        try:
+            return dict(self.database.write(lambda each: append_events(each, additions, model, waits=waits)))
+        except RefusedError as error:
+            if len(additions) == 1:
+                return dict.fromkeys(additions, StoreError(str(error)))
+            users, half = list(additions), len(additions) // 2
+            parts = ({user_id: additions[user_id] for user_id in part} for part in (users[:half], users[half:]))
+            return {
+                user_id: found for part in parts for user_id, found in self._append(part, model, waits=waits).items()
+            }
+        except StoreError as error:
+            return dict.fromkeys(additions, error)
+
+    def save(self, states: Mapping[str, LearnedState]) -> set[str]:
+        """Keep what was learned of users beside their logs; returns those for whom it was done."""
+        return self.database.write(lambda connection: save_states(connection, states)) if states else set()
 
     def retract(self, user_id: str, event_id: str, model: str) -> int | None:
         """Take one reaction back; returns the new revision, None when there is no such reaction in force."""
@@ -65,9 +111,9 @@ class Store:
         def work(connection: sa.Connection) -> int:
             if self.database.is_postgres:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
-            lock_user(connection, user_id)
+            lock_users(connection, [user_id])
             deleted = connection.execute(sa.delete(feedback).where(feedback.c.user_id == user_id)).rowcount
-            for table in (users, recommendations):
+            for table in (users, beliefs, recommendations):
                 connection.execute(sa.delete(table).where(table.c.user_id == user_id))
             mark = {"user_hash": user_hash(user_id), "time": time.time()}
             is_part = sa.or_(merges.c.visitor_hash == mark["user_hash"], merges.c.user_hash == mark["user_hash"])

@@ -19,16 +19,23 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Column("evidence", Text, nullable=False),
     Column("kind", Text),
 )
-users = Table(  # a cache: revision and belief can be computed from the log
+users = Table(  # the revision counts the rows of the log
     "users",
     metadata,
     Column("user_id", Text, primary_key=True),
     Column("born", Text, nullable=False),
     Column("revision", Integer, nullable=False),
-    Column("belief_model", Text),
-    Column("belief", LargeBinary),
     Column("drift", Double, nullable=False),
     Column("updated", Double, nullable=False),
+)
+beliefs = Table(  # a cache: what can be computed from the log up to the revision
+    "beliefs",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("drift", Double, nullable=False),
+    Column("belief", LargeBinary, nullable=False),
 )
 recommendations = Table(
     "recommendations",

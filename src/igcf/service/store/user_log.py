@@ -1,12 +1,12 @@
-"""Reading and changing the log of one user, inside a transaction of the caller's.
+"""Reading and changing the logs of users, inside a transaction of the caller's.
 
-A change first locks the user's row, so that nobody else, here or on another server, changes this user meanwhile.
+A change first locks the rows of its users, so that nobody else, here or on another server, changes them meanwhile.
 """
 
 import time
 import uuid
-from collections.abc import Sequence
-from functools import partial
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,12 +16,12 @@ from igcf.service.store.records import (
     NEUTRAL_DRIFT,
     Appended,
     Event,
-    Learn,
-    Learned,
+    LearnedState,
     NewEvent,
+    NewRow,
     Payload,
     Receipt,
-    StoredBelief,
+    SavedBelief,
     UserRow,
 )
 from igcf.service.store.tables import feedback, users
@@ -30,16 +30,19 @@ LAST = 2**31 - 1
 
 
 def read_user(connection: sa.Connection, user_id: str) -> UserRow | None:
-    """Read the row of a user, without waiting for those who change it."""
+    """Read the row of a user and the saved belief, without waiting for those who change them."""
     row = connection.execute(statements.USER, {"user_id": user_id}).first()
-    return None if row is None else UserRow(*row)
+    return None if row is None else UserRow(*row[:4], saved=None if row[4] is None else SavedBelief(*row[4:]))
 
 
-def lock_user(connection: sa.Connection, user_id: str) -> UserRow | None:
-    """Read the row of a user and keep it from being changed elsewhere; SQLite has one writer at a time anyway."""
-    is_postgres = connection.dialect.name == "postgresql"
-    row = connection.execute(statements.USER_LOCKED if is_postgres else statements.USER, {"user_id": user_id}).first()
-    return None if row is None else UserRow(*row)
+def lock_users(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool = True) -> dict[str, UserRow]:
+    """Read the rows of users and keep them from being changed elsewhere.
+
+    Several users are locked in the order of their names, so that no two changes wait for each other. Without `waits`,
+    users who are being changed elsewhere are left out.
+    """
+    found = connection.execute(*statements.lock_rows(connection, user_ids, waits=waits))
+    return {row[0]: UserRow(*row) for row in found}
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
@@ -49,85 +52,108 @@ def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: 
 
 
 def append_events(
-    connection: sa.Connection, user_id: str, events: Sequence[NewEvent], learn: Learn[Learned]
-) -> Appended[Learned]:
-    """Add the reactions that are not in the log yet, and save the belief that `learn` computes from them."""
-    user = _lock_or_create_user(connection, user_id)
-    asked = {"user_id": user_id, "event_ids": [event.event_id for event in events]}
-    known = {str(row[0]): Payload(*row[1:]) for row in connection.execute(statements.KNOWN, asked)}
-    fresh: list[NewEvent] = []
+    connection: sa.Connection, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool = True
+) -> dict[str, Appended]:
+    """Add the reactions of some users that are not in their logs yet.
+
+    Args:
+        connection: in a transaction.
+        additions: reactions by user.
+        model: id of the model in service, kept beside each reaction.
+        waits: whether to wait for users who are being changed elsewhere; otherwise the answer lacks them.
+    """
+    found = _lock_or_create_users(connection, sorted(additions), waits=waits)
+    mine = {user_id: events for user_id, events in additions.items() if user_id in found}
+    known: defaultdict[str, dict[str, Payload]] = defaultdict(dict)
+    if any(user.revision for user in found.values()):
+        for user_id, event_id, *said in connection.execute(*statements.known_events(connection, mine)):
+            known[user_id][event_id] = Payload(*said)
+    now = time.time()
+    appended = {user_id: _sorted_out(found[user_id], events, known[user_id], now) for user_id, events in mine.items()}
+    rows = [_row(user_id, model, vars(event)) for user_id, each in appended.items() for event in each.fresh]
+    advanced = [
+        {"user_id": user_id, "revision": each.version[1], "updated": now}
+        for user_id, each in appended.items()
+        if each.fresh
+    ]
+    if rows:
+        connection.execute(statements.APPEND, rows)
+        connection.execute(statements.ADVANCE, advanced)
+    unchanged = [user_id for user_id, each in appended.items() if not each.version[1]]
+    if unchanged:  # somebody without a reaction has no row
+        connection.execute(sa.delete(users).where(users.c.user_id.in_(unchanged)))
+    return appended
+
+
+def _sorted_out(user: UserRow, events: Sequence[NewEvent], known: dict[str, Payload], now: float) -> Appended:
+    """Tell new reactions from those that are stored, and number the new ones."""
+    fresh: list[NewRow] = []
     receipts: list[Receipt] = []
     for event in events:
         stored = known.get(event.event_id)
         if stored is None:
             known[event.event_id] = event.payload
-            fresh.append(event)
+            fresh.append(event.at(user.revision + len(fresh) + 1, now))
         conflict = None if stored is None or stored.agrees_with(event.payload) else stored
         receipts.append(Receipt(user.revision + len(fresh), stored is not None, event.event_id, conflict))
-    if not fresh:
-        _drop_if_new(connection, user)
-        return Appended(user, receipts, fresh, None)
-    learned = learn(user, partial(read_events, connection, user_id), fresh)
-    rows = [
-        _row(user, user.revision + number, learned.model, **vars(event)) for number, event in enumerate(fresh, start=1)
-    ]
-    _write(connection, user, rows, learned)
-    return Appended(user, receipts, fresh, learned)
+    return Appended(user, receipts, fresh)
 
 
 def retract_event(connection: sa.Connection, user_id: str, event_id: str, model: str) -> int | None:
     """Take one reaction back; returns the new revision, None when it is not in the log or was taken back before.
 
-    The belief is removed: the next reader computes it from what is left.
+    The saved belief is removed: the next reader computes it from what is left.
     """
-    user = _lock_or_create_user(connection, user_id)
+    user = lock_users(connection, [user_id]).get(user_id)
     mine = feedback.c.user_id == user_id
     found = sa.select(sa.func.count()).where(mine, feedback.c.event_id == event_id)
     done = sa.select(sa.func.count()).where(mine, feedback.c.retracts == event_id)
-    if not connection.execute(found).scalar_one() or connection.execute(done).scalar_one():
-        _drop_if_new(connection, user)
+    if user is None or not connection.execute(found).scalar_one() or connection.execute(done).scalar_one():
         return None
-    _write(connection, user, [_row(user, user.revision + 1, model, retracts=event_id)], None)
-    return user.revision + 1
+    now = time.time()
+    row = Event(user.revision + 1, None, None, None, now, retracts=event_id)
+    connection.execute(statements.APPEND, [_row(user_id, model, vars(row))])
+    connection.execute(statements.ADVANCE, {"user_id": user_id, "revision": row.revision, "updated": now})
+    connection.execute(statements.DROP_BELIEF, {"user_id": user_id})
+    return row.revision
 
 
-def _lock_or_create_user(connection: sa.Connection, user_id: str) -> UserRow:
-    row = lock_user(connection, user_id)
-    while row is None:  # a row that another server inserts or deletes meanwhile is met in the next turn
-        connection.execute(
-            sa.text(
-                "INSERT INTO users (user_id, born, revision, drift, updated) "
-                "VALUES (:user_id, :born, 0, :drift, :updated) ON CONFLICT DO NOTHING"
-            ),
-            {"user_id": user_id, "born": uuid.uuid4().hex, "drift": NEUTRAL_DRIFT, "updated": time.time()},
-        )
-        row = lock_user(connection, user_id)
-    return row
+def save_states(connection: sa.Connection, states: Mapping[str, LearnedState]) -> set[str]:
+    """Keep what was learned of some users beside their logs; returns those who were saved.
 
-
-def _drop_if_new(connection: sa.Connection, user: UserRow) -> None:
-    """Leave a user to whom nothing happened as they were: somebody without a reaction has no row."""
-    if user.revision == 0:
-        connection.execute(sa.delete(users).where(users.c.user_id == user.user_id))
-
-
-def _row(user: UserRow, revision: int, model: str, **columns: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("event_id", "item_id", "value", "recommendation_id", "retracts", "kind"))
-    row = empty | {"evidence": "shown", "user_id": user.user_id, "revision": revision, "model": model} | columns
-    return row | {"time": time.time() if row.get("time") is None else row["time"]}
-
-
-def _write(connection: sa.Connection, user: UserRow, rows: list[dict[str, Any]], belief: StoredBelief | None) -> None:
-    """Add rows to the log and bring the user's row to the last of them; without a belief, the saved one is removed."""
-    connection.execute(statements.APPEND, rows)
-    connection.execute(
-        statements.SAVE,
+    Users who are being changed elsewhere are left for another time, those who were deleted meanwhile for good.
+    """
+    found = lock_users(connection, sorted(states), waits=False)
+    mine = [states[user_id] for user_id, user in found.items() if states[user_id].born == user.born]
+    if mine:
+        connection.execute(statements.DRIFT, [{"user_id": each.user_id, "drift": each.drift} for each in mine])
+    rows = [
         {
-            "of_user": user.user_id,
-            "new_revision": rows[-1]["revision"],
-            "new_model": None if belief is None else belief.model,
-            "new_belief": None if belief is None else belief.content,
-            "new_drift": user.drift if belief is None else belief.drift,
-            "now": time.time(),
-        },
-    )
+            "user_id": each.user_id,
+            "model": each.belief.model,
+            "revision": each.belief.revision,
+            "drift": each.belief.drift,
+            "belief": each.belief.content,
+        }
+        for each in mine
+        if each.belief is not None
+    ]
+    if rows:
+        connection.execute(statements.SAVE_BELIEF, rows)
+    return {each.user_id for each in mine}
+
+
+def _lock_or_create_users(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool) -> dict[str, UserRow]:
+    found = lock_users(connection, user_ids, waits=waits)
+    missing = [user_id for user_id in user_ids if user_id not in found]
+    while missing:  # a row that another server inserts or deletes meanwhile is met in the next turn
+        now = time.time()
+        new = [{"user_id": each, "born": uuid.uuid4().hex, "drift": NEUTRAL_DRIFT, "updated": now} for each in missing]
+        connection.execute(statements.CREATE, new)
+        found |= lock_users(connection, missing, waits=waits)
+        missing = [user_id for user_id in missing if user_id not in found] if waits else []
+    return found
+
+
+def _row(user_id: str, model: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"recommendation_id": None, "retracts": None, "user_id": user_id, "model": model, **said}

@@ -1,11 +1,14 @@
 // The operator's dashboard: asks for the figures every few seconds and draws them.
 
 import { Away, api, setKey } from "./api.js";
+import { timeChart } from "./charts.js";
 import { byId, el } from "./dom.js";
 import { setUpTheme } from "./theme.js";
 
 const PERIOD_MS = 5_000;
 const BUSIEST = 12;
+const WATCHED = "igcf.watched";
+const MOST_WATCHED = 120;
 
 let isPaused = false;
 let timer = 0;
@@ -104,6 +107,8 @@ function draw(stats) {
     tile("Exploration", percent(stats.exploration_share), "of the items shown"),
     tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
 
+  drawSeries(stats.series, watched(traffic, requests, errors));
+
   const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
   byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
   /** @type {(words: string, n: number) => string} */
@@ -112,7 +117,7 @@ function draw(stats) {
     ["good", part("liked", feedback.satisfied), feedback.satisfied],
     ["bad", part("not liked", feedback.unsatisfied), feedback.unsatisfied],
     ["none", part("no reaction", feedback.none), feedback.none],
-  ]));
+  ]), el("p", { class: "small muted" }, `Beside these ${count(feedback.skip)} put aside (skip: no evidence) and ${count(feedback.logged)} out of logs.`));
   const learn = stats.exploration_share;
   byId("exploration-sum").textContent = `policy ${model.policy.name}${typeof model.policy.nu === "number" ? `, ν = ${model.policy.nu}` : ""}`;
   byId("exploration").replaceChildren(...mix("Shown", [
@@ -122,7 +127,7 @@ function draw(stats) {
 
   const most = Math.max(...traffic.map((each) => each.requests), 1);
   byId("traffic").replaceChildren(table("Traffic and latency by route", [
-    ["Route", (each) => el("code", null, each.route === "other" ? `${each.method} the page’s files and others` : `${each.method} ${each.route}`)],
+    ["Route", (each) => el("code", null, each.route === "other" ? `${each.method} the page’s files and others` : [`${each.method} `, each.route.split("/").map((step, i) => [i ? "/" : "", el("wbr"), step])])],
     ["Share of the traffic", (each) => line(each.requests / most), "wide"],
     ["Requests", (each) => count(each.requests), "number"],
     ["Failed", (each) => count(each.errors), "number"],
@@ -147,9 +152,24 @@ function draw(stats) {
   ], stats.most_liked));
   byId("drift").replaceChildren(table("Users with the largest drift", [
     ["User", (each) => each.user],
-    ["Drift", (each) => each.drift.toFixed(2), "number"],
+    ["Drift", (each) => `${each.drift < 0 ? "−" : "+"}${Math.abs(each.drift).toFixed(2)}`, "number"],
+    ["", (each) => el("span", { class: `badge ${each.drift > 0.02 ? "learn" : ""}` }, each.drift > 0.02 ? "changing" : "steady"), "number"],
     ["Reactions", (each) => count(each.reactions), "number"],
   ], stats.drifting_users));
+  byId("changes").replaceChildren(table("Items that came, changed or went", [
+    ["Item", name],
+    ["State", (each) => each.state, "number"],
+    ["Hits", (each) => `${count(each.hits)} of ${count(each.reactions)}`, "number"],
+    ["Since", (each) => ago(each.time), "number"],
+  ], stats.catalogue_changes));
+  for (const [id, rows] of /** @type {[string, unknown[]][]} */ ([["changes", stats.catalogue_changes], ["generations", stats.generations]])) {
+    /** @type {HTMLElement} */ (byId(id).closest(".panel")).hidden = !rows.length;
+  }
+  byId("generations").replaceChildren(table("Models that were announced", [
+    ["Model", (each) => each.model],
+    ["Generation", (each) => count(each.generation), "number"],
+    ["Since", (each) => ago(each.time), "number"],
+  ], stats.generations));
 
   byId("store-state").replaceChildren(el("span", { class: `badge ${store.ok ? "good" : "bad"}` }, store.ok ? "Healthy" : "Trouble"));
   byId("store").replaceChildren(facts([
@@ -164,6 +184,48 @@ function draw(stats) {
   ]));
   byId("settings").replaceChildren(facts(flat(settings)));
   byId("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
+}
+
+/** @param {number} time */
+const ago = (time) => `${duration(Math.max(0, Date.now() / 1000 - time))} ago`;
+
+/**
+ * Answer time and failures while this page was watched: the server counts since its start only.
+ * @param {Api.RouteTraffic[]} traffic
+ * @param {number} requests
+ * @param {number} errors
+ */
+function watched(traffic, requests, errors) {
+  const kept = JSON.parse(sessionStorage.getItem(WATCHED) ?? "[]").slice(1 - MOST_WATCHED);
+  const answer = traffic.find((each) => each.route.endsWith("/recommendations"));
+  kept.push({ time: Date.now() / 1000, requests, errors, p50: answer?.p50_ms ?? null, p99: answer?.p99_ms ?? null });
+  sessionStorage.setItem(WATCHED, JSON.stringify(kept));
+  return kept;
+}
+
+/**
+ * @param {Api.Series} series
+ * @param {{ time: number, requests: number, errors: number, p50: number | null, p99: number | null }[]} seen
+ */
+function drawSeries(series, seen) {
+  const { points, popular_hit_rate: popular } = series;
+  /** @type {(part: number | undefined, whole: number | undefined) => number | null} */
+  const share = (part, whole) => (whole ? (part ?? 0) / whole : null);
+  const sum = (/** @type {(point: Api.SeriesPoint) => number | undefined} */ of) => points.reduce((all, point) => all + (of(point) ?? 0), 0);
+  const from = `${duration(series.span_s)} ago`;
+  const watchedFrom = `${duration(Math.max(1, Date.now() / 1000 - seen[0].time))} ago`;
+  const newest = seen[seen.length - 1];
+  const failed = seen.map((each, i) => (i ? Math.max(0, each.errors - seen[i - 1].errors) : 0));
+  byId("series-span").textContent = `the last ${duration(series.span_s)}, in steps of ${duration(series.step_s)}`;
+  byId("series").replaceChildren(
+    timeChart("Reactions", `${count(sum((point) => point.reactions))}`, [{ name: "", kind: "all", values: points.map((point) => point.reactions ?? 0) }, { name: "", kind: "hits", values: points.map((point) => point.hits ?? 0) }], { bars: true, from }),
+    timeChart("Hit rate", percent(share(sum((point) => point.hits), sum((point) => point.reactions))), [
+      { name: "everybody’s favourites, estimated", kind: "popular", values: points.map(() => popular) },
+      { name: "hits", kind: "ours", values: points.map((point) => share(point.hits, point.reactions)) }], { from, percent: true }),
+    timeChart("Answers to learn", percent(share(sum((point) => point.learning), sum((point) => point.answers))), [{ name: "", kind: "learnt", values: points.map((point) => share(point.learning, point.answers)) }], { from, percent: true }),
+    timeChart("Answer time, ms", newest.p50 === null ? "–" : `${ms(newest.p50)} median`, [
+      { name: "99 %", kind: "popular", values: seen.map((each) => each.p99) }, { name: "median", kind: "ours", values: seen.map((each) => each.p50) }], { from: watchedFrom }),
+    timeChart("Failed requests", count(failed.reduce((all, each) => all + each, 0)), [{ name: "", kind: "failed", values: failed }], { bars: true, from: watchedFrom }));
 }
 
 /** @param {string} text */

@@ -137,9 +137,9 @@ export class CatalogueMap {
    * @param {number} height
    */
   #scatter(width, height) {
-    const reach = Math.max(...this.items.map((item) => Math.max(Math.abs(item.x), Math.abs(item.y))), 1);
+    const reach = Math.max(...this.items.map((item) => Math.max(Math.abs(item.x ?? 0), Math.abs(item.y ?? 0))), 1);
     const scale = (0.47 * Math.min(width, height)) / Math.min(reach, 4);
-    for (const { item, x, y } of this.items) this.place.set(item, [width / 2 + x * scale, height / 2 - y * scale]);
+    for (const { item, x, y } of this.items) this.place.set(item, [width / 2 + (x ?? 0) * scale, height / 2 - (y ?? 0) * scale]);
   }
 
   #drawLabels() {

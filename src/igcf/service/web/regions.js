@@ -43,7 +43,7 @@ const sumOf = (numbers) => numbers.reduce((all, each) => all + each, 0);
  * @param {Api.CatalogueItem[]} items
  * @returns {Point}
  */
-const middle = (items) => [sumOf(items.map((each) => each.x)) / items.length, sumOf(items.map((each) => each.y)) / items.length];
+const middle = (items) => [sumOf(items.map((each) => each.x ?? 0)) / items.length, sumOf(items.map((each) => each.y ?? 0)) / items.length];
 
 /**
  * Points by their ranks in both directions, in [0, 1]: neighbours stay neighbours and nothing piles up.
@@ -92,7 +92,7 @@ function relax(regions, width, height) {
  * @returns {[string, Point][]}
  */
 export function seeds(region) {
-  const order = [...region.items].sort((a, b) => a.popularity_rank - b.popularity_rank);
+  const order = [...region.items].sort((a, b) => (a.popularity_rank ?? Infinity) - (b.popularity_rank ?? Infinity) || 0);
   return order.map(({ item }, i) => {
     const far = (region.r - 4) * Math.sqrt((i + 0.5) / order.length), turn = i * GOLDEN;
     return [item, [region.x + far * Math.cos(turn), region.y + far * Math.sin(turn)]];

@@ -1,0 +1,99 @@
+"""Items that all sessions of a recommender learn together, as one session sees them."""
+
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.online import backend
+from igcf.online.backend import Selection
+from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
+
+
+class SharedItems(Protocol):
+    """Items whose vectors move with what any user reacts to them, such as `igcf.catalogue.NewItems`."""
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever a vector moves."""
+        ...
+
+    @property
+    def share_of_trials(self) -> float:
+        """Largest share of the items shown to a user that are trials."""
+        ...
+
+    def __contains__(self, row: int) -> bool: ...
+
+    def changed_since(self, version: int) -> IntArray:
+        """Return the rows of the items that moved after `version`."""
+        ...
+
+    def observe(self, key: Hashable, row: int, belief: Belief, value: float) -> None:
+        """Learn an item from a reaction; `belief` is that about the user before it, `key` names the reaction."""
+        ...
+
+    def account(self, expected: float, value: float) -> None:
+        """Note what was expected of another item, and the reaction to it."""
+        ...
+
+    def retract(self, keys: Iterable[Hashable]) -> None:
+        """Take reactions back, as if they had never been."""
+        ...
+
+    def uncertainty_at(self, user: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the standard deviation that is due to the items themselves, (rows,); 0 for all other items."""
+        ...
+
+    def choose(
+        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
+    ) -> IntArray:
+        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k)."""
+        ...
+
+
+class SharedItemsOfSession:
+    """What one session has to do with them: it follows their vectors, tells of reactions, and tries some."""
+
+    def __init__(self, items: SharedItems, user: Hashable) -> None:
+        self.items, self._user = items, user
+        self._version = items.version
+        self._n_shown = self._n_tried = 0
+
+    def follow(self, engine: ScoringEngine) -> None:
+        """Bring the engine to where the items are now."""
+        version = self.items.version
+        if version != self._version:
+            engine.items_moved(self.items.changed_since(self._version))
+            self._version = version
+
+    def observe(self, number: int, row: int, engine: ScoringEngine, value: float) -> None:
+        """Tell of the session's reaction of this number, before the engine learns from it."""
+        if row in self.items:
+            self.items.observe((self._user, number), row, engine.belief(), value)
+        else:
+            self.items.account(float(engine.means[0, row]), value)
+
+    def retract(self, number: int) -> None:
+        """Take the session's reaction of this number back."""
+        self.items.retract([(self._user, number)])
+
+    def answer(self, selection: Selection, engine: ScoringEngine, available: BoolArray, *, may_try: bool) -> Selection:
+        """Return what is shown: the selection, whose last item may give way to a trial."""
+        rows, scores, means, stds, ranks = (list(each) for each in selection)
+        self._n_shown += len(rows)
+        user = engine.belief_means[:1]
+        is_allowed = may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown
+        chosen = self.items.choose(user, engine.means, available, np.array([rows]), np.array([is_allowed]))[0]
+        if chosen[-1] != rows[-1]:
+            self._n_tried += 1
+            tried = chosen[-1:]
+            variances = engine.variances_at(tried)
+            own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
+            for column, new in zip((rows, scores, means, stds, ranks), own, strict=True):
+                column[-1] = new[0]
+        added = self.items.uncertainty_at(user[0], np.array(rows))
+        stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
+        return Selection(rows, scores, means, stds, ranks)

@@ -1,0 +1,125 @@
+"""The requests of the clients, and the types of their answers."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from igcf.service.http import responses
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Call(Generic[Answer]):
+    """One request and the type of its answer."""
+
+    method: str
+    path: str
+    answer: type[Answer]
+    body: dict[str, Any] | None = None
+    params: dict[str, Any] | None = None
+
+
+def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.Recommended]:
+    """Ask for `k` items; options left at None are not sent."""
+    body = {"k": k} | {name: value for name, value in options.items() if value is not None}
+    return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.Recommended, body)
+
+
+def feedback_call(
+    user: str, item: str, value: float | None, options: dict[str, str | None]
+) -> Call[responses.FeedbackReceipt]:
+    """Report one reaction, under a new event id where none is given; one with a `kind` has no value."""
+    said = {"item": item} if options.get("kind") is not None else {"item": item, "value": value}
+    body = _reaction(said | options)
+    return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
+
+
+def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
+    """Report many reactions, each with user, item and value."""
+    return Call("POST", "/v1/feedback", responses.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
+
+
+def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.HistoryReceipt]:
+    """Report what a user did elsewhere, each reaction with item and value."""
+    return Call(
+        "POST", f"/v1/users/{_part(user)}/history", responses.HistoryReceipt, {"reactions": [*map(dict, reactions)]}
+    )
+
+
+def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
+    """Take a reaction back."""
+    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.Retracted)
+
+
+def user_call(user: str, *, cov: bool = False) -> Call[responses.UserState]:
+    """Read a user."""
+    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov})
+
+
+def forget_call(user: str) -> Call[responses.Forgotten]:
+    """Delete a user."""
+    return Call("DELETE", f"/v1/users/{_part(user)}", responses.Forgotten)
+
+
+def explain_call(user: str, item: str) -> Call[responses.Explained]:
+    """Ask why."""
+    return Call("GET", f"/v1/users/{_part(user)}/explanations/{_part(item)}", responses.Explained)
+
+
+def items_call(query: str, offset: int, limit: int) -> Call[responses.CataloguePage]:
+    """Read the catalogue."""
+    return Call("GET", "/v1/items", responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit})
+
+
+MODEL_CALL = Call("GET", "/v1/model", responses.ModelInfo)
+
+
+def load_model_call(folder: str) -> Call[responses.ModelLoaded]:
+    """Serve another model."""
+    return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder})
+
+
+def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.ManyRecommended]:
+    """Ask for `k` items for each of many users."""
+    body = {"users": list(users), "k": k} | {name: value for name, value in options.items() if value is not None}
+    return Call("POST", "/v1/recommendations", responses.ManyRecommended, body)
+
+
+def merge_call(user: str, visitor: str) -> Call[responses.MergeReceipt]:
+    """Let a visitor become a user."""
+    return Call("POST", f"/v1/users/{_part(user)}/merge", responses.MergeReceipt, {"from": visitor})
+
+
+def add_items_call(items: Iterable[dict[str, Any]], event_id: str | None) -> Call[responses.ItemsStored]:
+    """Add items, under a new event id where none is given."""
+    body = {"items": [*map(dict, items)], "event_id": event_id or uuid.uuid4().hex}
+    return Call("POST", "/v1/items", responses.ItemsStored, body)
+
+
+def change_item_call(item: str, fields: dict[str, Any]) -> Call[responses.ItemChanged]:
+    """Change fields of an item."""
+    return Call("PATCH", f"/v1/items/{_part(item)}", responses.ItemChanged, fields)
+
+
+def retire_item_call(item: str) -> Call[responses.ItemRetired]:
+    """Retire an item."""
+    return Call("DELETE", f"/v1/items/{_part(item)}", responses.ItemRetired)
+
+
+def similar_call(item: str, limit: int) -> Call[responses.SimilarItems]:
+    """Ask for the neighbours of an item."""
+    return Call("GET", f"/v1/items/{_part(item)}/similar", responses.SimilarItems, params={"limit": limit})
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _reaction(reaction: dict[str, Any]) -> dict[str, Any]:
+    filled = {name: value for name, value in reaction.items() if value is not None or name == "value"}
+    return {"event_id": uuid.uuid4().hex} | filled

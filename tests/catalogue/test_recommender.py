@@ -1,0 +1,173 @@
+"""Items that come and go while users are met."""
+
+import numpy as np
+import pytest
+
+import igcf
+from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
+from tests.model.test_adding import genre_model
+
+COMEDY = {"id": "funny", "categories": ["comedy"]}
+HORROR = {"id": "scary", "categories": ["horror"]}
+EAGER = igcf.Exposure(share=0.5, price=1.0, most=4, optimism=50.0)
+NEVER = igcf.Exposure(share=0.0)
+
+
+def test_an_open_session_meets_items_that_are_added() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    session = recommender.session()
+    session.observe("i0", 5.0)
+    before = session.belief
+    recommender.add_items([COMEDY, HORROR])
+    found = session.recommend(2, candidates=["funny", "scary"])
+    assert [pick.item_id for pick in found] == ["funny", "scary"]
+    np.testing.assert_array_equal(session.belief.mean, before.mean)
+    assert len(session.moments()[0]) == 122
+
+
+def test_what_one_user_reacts_to_a_new_item_moves_it_for_all() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    watcher = recommender.session()
+    before = watcher.recommend(1, candidates=["funny"])[0]
+    for _ in range(15):
+        recommender.session().observe("funny", 5.0)
+    after = watcher.recommend(1, candidates=["funny"])[0]
+    assert after.mean > before.mean
+    assert recommender.session().recommend(1, candidates=["funny"])[0].mean == pytest.approx(after.mean, rel=1e-5)
+
+
+@pytest.mark.parametrize("n_reactions", [0, 3])
+@pytest.mark.parametrize("policy", [igcf.Greedy(), igcf.Ucb(0.5)])
+def test_a_session_that_follows_equals_one_that_is_opened_later(n_reactions: int, policy: igcf.Ucb) -> None:
+    recommender = igcf.Recommender(genre_model(), policy, exposure=NEVER)
+    recommender.add_items([COMEDY, HORROR])
+    early, past = recommender.session(), [("i0", 5.0), ("i1", 1.0), ("i7", 4.0)][:n_reactions]
+    for item_id, value in past:
+        early.observe(item_id, value)
+    early.recommend()
+    for number in range(6):
+        recommender.session().observe("funny" if number % 2 else "scary", 5.0)
+    late = recommender.session(history=past)
+    for one, other in zip(early.moments(), late.moments(), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-6)
+
+
+def test_undo_takes_the_item_back_to_where_it_was() -> None:
+    recommender = igcf.Recommender(genre_model(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    session = recommender.session()
+    session.observe("funny", 5.0)
+    assert recommender.new_items is not None
+    before = recommender.new_items.model.item_vectors[-1].copy()
+    other = recommender.session()
+    other.observe("funny", 1.0)
+    assert (recommender.new_items.model.item_vectors[-1] != before).any()
+    other.undo()
+    np.testing.assert_array_equal(recommender.new_items.model.item_vectors[-1], before)
+
+
+def test_a_user_who_is_met_again_does_not_count_twice() -> None:
+    recommender = igcf.Recommender(genre_model(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    for _ in range(3):
+        recommender.session(user="alice").observe("funny", 5.0)
+    assert recommender.new_items is not None
+    assert recommender.new_items.n_reactions.tolist() == [1]
+
+
+def test_what_is_known_of_new_items_stays_when_more_are_added() -> None:
+    recommender = igcf.Recommender(genre_model(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    recommender.session().observe("funny", 5.0)
+    assert recommender.new_items is not None
+    before = recommender.new_items.model.item_vectors[-1].copy()
+    recommender.add_items([HORROR])
+    np.testing.assert_array_equal(recommender.new_items.model.item_vectors[-2], before)
+    assert recommender.new_items.n_reactions.tolist() == [1, 0]
+
+
+def test_a_user_belief_stays_when_the_item_it_came_from_moves() -> None:
+    recommender = igcf.Recommender(genre_model(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    session = recommender.session()
+    session.observe("funny", 5.0)
+    before = session.belief
+    for _ in range(5):
+        recommender.session().observe("funny", 1.0)
+    session.recommend()
+    np.testing.assert_array_equal(session.belief.mean, before.mean)
+
+
+def test_new_items_are_tried_within_their_budget() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY, HORROR])
+    shown: list[str] = []
+    for _ in range(4):
+        session = recommender.session()
+        for _ in range(6):
+            pick = session.recommend()[0]
+            shown.append(pick.item_id)
+            session.observe(pick.item_id, 1.0)
+    n_tried = sum(each in ("funny", "scary") for each in shown)
+    assert 0 < n_tried <= 0.5 * len(shown)
+    assert recommender.new_items is not None
+    assert recommender.new_items.trials.max() <= EAGER.most
+
+
+def test_without_a_share_nothing_is_tried() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=igcf.Exposure(share=0.0, optimism=50.0))
+    recommender.add_items([COMEDY])
+    recommender.session().recommend(5)
+    assert recommender.new_items is not None
+    assert not recommender.new_items.trials.any()
+
+
+def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
+    """The balance holds 1 % of what the others promise; every trial that fails takes what was given up for it."""
+    exposure = igcf.Exposure(share=1.0, price=0.01, most=1_000, optimism=50.0)
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
+    recommender.add_items([COMEDY, HORROR])
+    session, n_shown = recommender.session(), 60
+    for _ in range(n_shown):
+        pick = session.recommend(1)[0]
+        session.observe(pick.item_id, 1.0 if pick.item_id in ("funny", "scary") else 5.0)
+    assert recommender.new_items is not None
+    assert recommender.new_items.trials.sum() < 0.05 * n_shown
+
+
+def test_a_new_item_is_less_certain_than_the_others() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    pick = recommender.session().recommend(1, candidates=["funny"])[0]
+    engine_std = float(recommender.session().moments()[1][120])
+    assert pick.std > engine_std
+
+
+def test_retired_items_are_in_no_answer() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY])
+    session = recommender.session()
+    recommender.retire_items(["funny", "i3"])
+    shown = {pick.item_id for pick in session.recommend(119)}
+    assert not shown & {"funny", "i3"}
+    recommender.add_items([HORROR])
+    assert not {pick.item_id for pick in session.recommend(120)} & {"funny", "i3"}
+    with pytest.raises(UnknownItemError, match="nothing"):
+        recommender.retire_items(["nothing"])
+
+
+def test_a_bad_batch_adds_nothing() -> None:
+    recommender = igcf.Recommender(genre_model())
+    for bad in ([COMEDY, {"id": "i0"}], [COMEDY, COMEDY], [COMEDY, {"id": "x", "numbers": {"year": float("inf")}}]):
+        with pytest.raises((ModelError, DataError)):
+            recommender.add_items(bad)
+    assert recommender.model.n_items == 120
+    assert recommender.new_items is None
+
+
+def test_exposure_refuses_nonsense() -> None:
+    with pytest.raises(ConfigError, match="share"):
+        igcf.Exposure(share=1.5)
+    with pytest.raises(ConfigError, match="negative"):
+        igcf.Exposure(optimism=-1.0)
