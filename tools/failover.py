@@ -42,7 +42,7 @@ class Outcome:
     cut_s: float
     """How long before the death of the first database the second had been cut off."""
     acknowledged_before: int
-    """Reactions acknowledged before the first database was killed."""
+    """Reactions acknowledged that were sent before the first database was dead."""
     lost: int
     """Acknowledged reactions that the second database does not have."""
     acknowledged_after: int
@@ -99,7 +99,8 @@ class Load:
     """Threads that send reactions, each until it is acknowledged."""
 
     def __init__(self, port: int) -> None:
-        self.acknowledged: list[tuple[float, str]] = []
+        self.acknowledged: list[tuple[float, float, str]] = []
+        """When the request was sent, when it was acknowledged, and its event id."""
         self.refused = 0
         self._port, self._numbers, self._stop = port, itertools.count(), threading.Event()
         self._threads = [threading.Thread(target=self._send, args=(n,), daemon=True) for n in range(CLIENTS)]
@@ -111,6 +112,7 @@ class Load:
             event_id = f"e{next(self._numbers)}"
             body = {"item": ITEM, "value": 4, "event_id": event_id}
             while not self._stop.is_set():
+                sent = time.monotonic()
                 try:
                     reply = call(self._port, "POST", f"/v1/users/u{client}/feedback", body)
                 except Lost:
@@ -118,7 +120,7 @@ class Load:
                 if reply.status not in (200, 503):
                     raise RuntimeError(reply.said())
                 if reply.status == 200:
-                    self.acknowledged.append((time.monotonic(), event_id))
+                    self.acknowledged.append((sent, time.monotonic(), event_id))
                     break
                 self.refused += 1
                 self._stop.wait(0.05)
@@ -153,25 +155,23 @@ def fail_over(replication: Replication, *, seconds: float, cut_s: float = 0.0) -
         if cut_s:
             link.close()
             time.sleep(cut_s)
-        killed = time.monotonic()
         first.stop()
-        promoting = time.monotonic()
+        killed = time.monotonic()  # what is sent from now on can be stored by the second only
         second.promote()
-        promotion_s = time.monotonic() - promoting
-        wait_for(lambda: load.acknowledged[-1][0] > killed, "reactions are acknowledged again")
+        promotion_s = time.monotonic() - killed
+        wait_for(lambda: any(each[0] > killed for each in load.acknowledged[-CLIENTS:]), "reactions are stored again")
         time.sleep(seconds)
         load.close()
         kept = {row[0] for row in second.ask("SELECT event_id FROM feedback")}
-        before = [event_id for when, event_id in load.acknowledged if when <= killed]
-        after = sorted(when for when, _ in load.acknowledged if when > killed)
+        after = [acknowledged for sent, acknowledged, _ in load.acknowledged if sent > killed]
         return Outcome(
             replication=replication,
             cut_s=cut_s,
-            acknowledged_before=len(before),
-            lost=sum(event_id not in kept for _, event_id in load.acknowledged),
+            acknowledged_before=len(load.acknowledged) - len(after),
+            lost=sum(event_id not in kept for *_, event_id in load.acknowledged),
             acknowledged_after=len(after),
             refused=load.refused,
-            back_after_s=round(after[0] - killed, 2),
+            back_after_s=round(min(after) - killed, 2),
             promotion_s=round(promotion_s, 2),
             problems=len(check_store(f"postgresql://postgres@127.0.0.1:{second.port}/postgres")),
         )

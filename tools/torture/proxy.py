@@ -36,7 +36,9 @@ class Proxy:
             return dict(self._passed)
 
     def close(self) -> None:
-        """Stop."""
+        """Stop: cut all connections and take no more."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # closing alone would let a waiting `accept` take one more
         self._listener.close()
         with self._lock:
             self._close_all()
