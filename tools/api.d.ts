@@ -67,6 +67,7 @@ declare namespace Api {
     popularity_rank: number | null;
     x: number | null;
     y: number | null;
+    new?: NewItemState | null;
     trend?: number | null;
     similarity?: number | null;
   }
@@ -265,6 +266,13 @@ declare namespace Api {
     model: string;
     items: number;
     generation: number;
+  }
+  interface NewItemState {
+    reactions: number;
+    trials: number;
+    settled: boolean;
+    expected: number;
+    std: number;
   }
   interface Outcome {
     value: number | null;

@@ -91,8 +91,9 @@ class Churn:
                             self.latest = max(self.latest, lag)
                             if lag > GRACE_S:
                                 self.violations.append(f"{item} {lag:.2f} s after it was retired")
-                if rng.random() < 0.1:
-                    reaction = {"item": rng.choice(items), "value": rng.choice([1, 5])}
+                if rng.random() < 0.3:
+                    new = [item for item in items if item.startswith("new")] or [*self.added] or items
+                    reaction = {"item": rng.choice(new), "value": rng.choice([1, 5])}
                     call(port, "POST", f"/v1/users/{user}/feedback", reaction)
             except Lost:
                 pass
@@ -101,10 +102,11 @@ class Churn:
 def run(seconds: float, kills: int = 3) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="igcf-churn-") as name:
         folder, cluster = Path(name), Cluster()
+        servers: list[Served] = []
         try:
             genre_model().save(folder / "models" / "model")
             url, log = cluster.new_store(), folder / "log"
-            servers = [Served(folder / "models" / "model", url, log, workers=1) for _ in range(2)]
+            servers += [Served(folder / "models" / "model", url, log, workers=1) for _ in range(2)]
             for server in servers:
                 wait_until_ready(server.port)
             churn = Churn([server.port for server in servers], time.monotonic() + seconds)
@@ -120,12 +122,13 @@ def run(seconds: float, kills: int = 3) -> dict[str, Any]:
                 churn.ports[victim] = servers[victim].port
             for job in jobs:
                 job.join()
+            known = known_items(folder / "models" / "model", url, log, churn)
             store = Store(url)
             stored = {item.item_id: item for item in ItemStore(store.database).changes()}
             store.close()
+        finally:
             for server in servers:
                 server.stop()
-        finally:
             cluster.close()
     lost = [item for item in churn.added if item not in stored]
     lost += [item for item in churn.retired if item not in stored or not stored[item].is_retired]
@@ -142,7 +145,23 @@ def run(seconds: float, kills: int = 3) -> dict[str, Any]:
         "violations": len(churn.violations),
         "first": churn.violations[:5],
         "lost": len(lost),
+        **known,
     }
+
+
+def known_items(model: Path, url: str, log: Path, churn: Churn) -> dict[str, Any]:
+    """Compare what both servers expect of new items with a third one, which starts now and reads the log anew."""
+    third = Served(model, url, log, workers=1)
+    wait_until_ready(third.port)
+    time.sleep(3.0)  # two looks
+    differences, reactions = [], 0
+    for item in sorted(churn.added):
+        states = [call(port, "GET", f"/v1/items/{item}").body.get("new") for port in (*churn.ports, third.port)]
+        if all(states):
+            reactions += states[2]["reactions"]
+            differences += [abs(state["expected"] - states[2]["expected"]) for state in states[:2]]
+    third.stop()
+    return {"reactions_to_new_items": reactions, "largest_difference_of_expectations": max(differences, default=0.0)}
 
 
 def main() -> None:

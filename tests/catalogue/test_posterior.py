@@ -5,6 +5,7 @@ import pytest
 
 from igcf.catalogue.new_items import Exposure, NewItems
 from igcf.catalogue.posterior import ItemLearning, Told, z_variance
+from igcf.errors import ModelError
 from igcf.item import Item
 from igcf.model import Channel, Model, Reward
 from igcf.model.content import ContentPrior
@@ -64,20 +65,21 @@ def beliefs(dim: int, n: int, seed: int = 2) -> list[Belief]:
     return [Belief(rng.normal(size=dim), np.diag(rng.uniform(0.05, 0.3, dim))) for _ in range(n)]
 
 
-def test_the_posterior_of_a_linear_item_equals_conditioning_the_joint_gaussian() -> None:
+@pytest.mark.parametrize("n_reactions", [1, 2, 4])
+def test_the_posterior_of_a_linear_item_equals_conditioning_the_joint_gaussian(n_reactions: int) -> None:
     """Brute force: vector and rewards are jointly Gaussian in each class, whose likelihood is the marginal density."""
     model = linear_model()
     assert model.content is not None
     priors = model.content.of([Item("new", categories=("drama",))])
     learning = ItemLearning(model)
-    values = [5.0, 2.0, 4.0, 1.0]
-    told = [learning.contribution(priors, 0, each, value) for each, value in zip(beliefs(3, 4), values, strict=True)]
+    people, values = beliefs(3, n_reactions), [5.0, 2.0, 4.0, 1.0][:n_reactions]
+    told = [learning.contribution(priors, 0, each, value) for each, value in zip(people, values, strict=True)]
     found = learning.posterior(priors, 0, told, with_cov=True)
-    X, r = np.stack([each.user for each in told]), np.array([1.0, 0.0, 1.0, 0.0])
+    X, r = np.stack([each.user for each in told]), np.array([1.0, 0.0, 1.0, 0.0])[:n_reactions]
     logs = []
     for k in range(2):
         y, Q = priors.means[0][0, k].astype(float), model.content.covs[0][k]
-        spread = np.array([y @ each.cov @ y for each in beliefs(3, 4)])
+        spread = np.array([y @ each.cov @ y for each in people])
         of_rewards = X @ Q @ X.T + np.diag(model.content.noise[0][k] + spread)
         gain = Q @ X.T @ np.linalg.inv(of_rewards)
         np.testing.assert_allclose(found.means[0][k], y + gain @ (r - X @ y), atol=1e-10)
@@ -154,6 +156,21 @@ def test_all_taken_back_is_the_content_prior(model_with_news: Model) -> None:
     items.retract([f"event-{each}" for each in range(12)])
     for one, other in zip(state(items), state(NewItems(model_with_news)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_what_is_stored_of_reactions_gives_the_same_items_elsewhere(model_with_news: Model) -> None:
+    items, elsewhere, people = NewItems(model_with_news), NewItems(model_with_news), beliefs(4, 6)
+    stored = []
+    for number, belief in enumerate(people):
+        told = items.contribution(6, belief, [5.0, 1.0, np.nan][number % 3])
+        items.tell(number, 6, told)
+        stored.append((number, told.to_bytes()))
+    for number, content in reversed(stored):
+        elsewhere.tell(number, 6, elsewhere.told_from(content))
+    for one, other in zip(state(items), state(elsewhere), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ModelError, match="of another model"):
+        items.told_from(stored[0][1][:-8])
 
 
 def test_the_same_event_counts_once(model_with_news: Model) -> None:

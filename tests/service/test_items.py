@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.arrays import FloatArray
 from igcf.errors import UnknownItemError
 from igcf.service.client import Client
 from igcf.service.context import ServiceContext
@@ -350,3 +351,48 @@ def test_the_client_speaks_of_items_and_of_many_users(client: TestClient) -> Non
     assert speaker.merge("ann", "visitor").moved == 1
     with pytest.raises(UnknownItemError, match="neither in the store nor in the model"):
         speaker.retire_item("nothing")
+
+
+def test_new_items_learn_from_everybodys_reactions_the_same_on_all_servers(
+    open_service: OpenService, content_folder: Path
+) -> None:
+    one, two = open_service(content_folder), open_service(content_folder)
+    first, second = TestClient(create_app(one)), TestClient(create_app(two))
+    first.post("/v1/items", json={"items": [{"id": "funny", "categories": ["comedy"]}, {"id": "scary"}]})
+    two.items.look()
+    before = posterior(one, "funny")
+    for number in range(6):
+        client, user = (first, second)[number % 2], f"user-{number}"
+        client.post(f"/v1/users/{user}/feedback", json={"item": f"i{2 * number}", "value": 5})
+        client.post(
+            f"/v1/users/{user}/feedback", json={"item": "funny", "value": 1 + 4 * (number % 3 > 0), "event_id": "e"}
+        )
+        if number % 2:
+            for each in (one, two):
+                each.items_from_log.look(each.current_model.served)
+    first.delete("/v1/users/user-1/feedback/e")
+    first.delete("/v1/users/user-2")
+    first.post("/v1/users/user-4/merge", json={"from": "user-3"})
+    for each in (one, two):
+        each.items_from_log.look(each.current_model.served)
+    three = open_service(content_folder)
+    three.items_from_log.look(three.current_model.served)
+    items = three.current_model.served.recommender.new_items
+    assert items is not None
+    assert items.n_reactions.tolist() == [4, 0]  # of six, one was taken back and one user is gone
+    found = [posterior(each, "funny") for each in (one, two, three)]
+    np.testing.assert_allclose(found[0], found[2], atol=1e-8)
+    np.testing.assert_allclose(found[1], found[2], atol=1e-8)
+    assert np.abs(found[0] - before).max() > 1e-3
+    told = first.get("/v1/items/funny").json()["new"]
+    assert (told["reactions"], told["settled"]) == (4, False)
+    assert first.get("/v1/items/i1").json().get("new") is None
+    first.post("/v1/items", json={"items": [{"id": "newer", "categories": ["horror"]}]})
+    one.items_from_log.look(one.current_model.served)
+    np.testing.assert_allclose(posterior(one, "funny"), found[2], atol=1e-8)
+
+
+def posterior(context: ServiceContext, item: str) -> FloatArray:
+    items = context.current_model.served.recommender.new_items
+    assert items is not None
+    return items.posterior(context.current_model.served.model.item_row(item)).vector(0)

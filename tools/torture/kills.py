@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tools.torture.load import clients
 from tools.torture.places import Place, check_whole_store
 from tools.torture.results import WHOLE, Trial
-from tools.torture.servers import Forked, Launcher, Served, wait_until_ready
+from tools.torture.servers import READY_S, Forked, Launcher, Served, wait_until_ready
 
 LONGEST_S = 0.5
 """Load before a kill, at most."""
@@ -89,7 +89,7 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
     yield Trial(WHOLE, place.name, problems=check_whole_store(place.url))
 
 
-def _wait_for_restart(server: Served, restarts: int, seconds: float = 60.0) -> float:
+def _wait_for_restart(server: Served, restarts: int, seconds: float = 2 * READY_S) -> float:
     deadline = time.monotonic() + seconds
     while server.restarts() <= restarts:
         if time.monotonic() > deadline:

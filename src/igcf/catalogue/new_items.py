@@ -121,15 +121,27 @@ class NewItems:
 
     def observe(self, key: Hashable, row: int, belief: Belief, value: float) -> None:
         """Learn an item from a reaction; `belief` is that about the user before it, `key` names the reaction."""
+        self.tell(key, row, self.contribution(row, belief, value))
+
+    def contribution(self, row: int, belief: Belief, value: float) -> Told:
+        """Return what a reaction tells of an item: it may be stored, and told wherever the same model is in use."""
+        return self._learning.contribution(self.priors, self._place[row], belief, value)
+
+    def told_from(self, stored: bytes) -> Told:
+        """Return what `Told.to_bytes` stored."""
+        return self._learning.told_from(stored)
+
+    def tell(self, key: Hashable, row: int, told: Told) -> None:
+        """Learn an item from what a reaction told of it, here or elsewhere; the same key counts once."""
         with self._lock:
             place = self._place[row]
-            if not self.is_settled(row) or key in self._told[place]:
-                told = self._learning.contribution(self.priors, place, belief, value)
-                if key not in self._told[place] and not np.isnan(told.rewards[0]):
-                    expected = self._model.expected_of(belief.mean, row)
-                    self.balance += float(told.rewards[0]) - self._scale * expected
-                self._told[place][key] = told
-                self._stale.add(place)
+            if self.is_settled(row) and key not in self._told[place]:
+                return
+            if key not in self._told[place] and not np.isnan(told.rewards[0]):
+                expected = self._model.expected_of(told.user, row)
+                self.balance += float(told.rewards[0]) - self._scale * expected
+            self._told[place][key] = told
+            self._stale.add(place)
 
     def account(self, expected: float, value: float) -> None:
         """Note what was expected of a known item, and the reaction to it: the price of trials is counted in rewards."""

@@ -7,10 +7,12 @@ matter, one that is taken back leaves no trace, and whoever has the same reactio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from igcf.arrays import FloatArray, covariance_root
+from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.content import ItemPriors
@@ -30,6 +32,10 @@ class Told:
     """Variance of z that is due to what was unknown of the user, (channels, classes)."""
     rewards: FloatArray
     """Reward of the reaction in each channel, (channels,); NaN where it says nothing."""
+
+    def to_bytes(self) -> bytes:
+        """Return all numbers as bytes, to be stored beside the reaction."""
+        return np.concatenate([self.user, self.spreads.ravel(), self.rewards]).astype("<f8").tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +70,9 @@ class ItemLearning:
 
     def __init__(self, model: Model) -> None:
         if model.content is None:
-            raise ValueError("the model has no content prior")
+            raise ModelError(
+                "this model was trained without a content prior, which new items need; run `igcf pretrain`"
+            )
         self.model, self.content = model, model.content
         self._roots = [covariance_root(cov) for cov in self.content.covs]
         self._judges = _judges(model)
@@ -86,6 +94,17 @@ class ItemLearning:
             spreads[number] = np.einsum("kv,kv->k", y @ cov, y)
         rewards = np.array([channel.reward.of_one(value) for channel in self.model.channels])
         return Told(belief.mean, np.maximum(spreads, 0.0), rewards)
+
+    def told_from(self, stored: bytes) -> Told:
+        """Return what `Told.to_bytes` stored; bytes of another model are refused."""
+        d, c, k = self.model.dim, len(self.model.channels), self.n_classes
+        if len(stored) != 8 * (d + c * k + c):
+            raise ModelError(
+                f"what was stored of a reaction has {len(stored)} bytes, this model needs {8 * (d + c * k + c)}: it is "
+                "of another model; learn the items anew from the log"
+            )
+        numbers = np.frombuffer(stored, dtype="<f8").astype(np.float64)
+        return Told(numbers[:d], numbers[d : d + c * k].reshape(c, k), numbers[d + c * k :])
 
     def posterior(
         self, priors: ItemPriors, place: int, told: Sequence[Told], *, with_cov: bool = False
@@ -111,18 +130,12 @@ class ItemLearning:
                 continue
             x, r = users[known, channel.span], rewards[known, number]
             surprise, noise, x = self._linearised(number, y, x, r, spreads[number][:, known])
-            Z = x @ root  # (classes, n, width)
-            weighted = np.swapaxes(Z, 1, 2) / noise[:, None, :]
-            precision = np.eye(Z.shape[2]) + weighted @ Z
-            information = (weighted @ surprise[:, :, None])[..., 0]
-            moved = np.linalg.solve(precision, information[..., None])[..., 0]
-            means.append(y + (root @ moved[..., None])[..., 0])
+            solved = _solved(x @ root, surprise, noise)
+            means.append(y + (root @ solved.moved[..., None])[..., 0])
             if with_cov:
-                covs.append(root @ np.linalg.solve(precision, np.swapaxes(root, 1, 2)))
+                covs.append(_covariance(root, x @ root, noise))
             if number in self._judges:
-                likelihood[number] = self._likelihood(
-                    number, surprise, noise, precision, information, moved, Z, y, x, r
-                )
+                likelihood[number] = self._likelihood(number, solved, noise, (y, x, root, r))
         if not with_cov:
             covs = list(self.content.covs)
         weights = np.log(priors.shares[place]) + np.mean([likelihood[number] for number in self._judges], axis=0)
@@ -142,28 +155,55 @@ class ItemLearning:
         slope = np.maximum(p * (1.0 - p), LEAST_SLOPE) / self.content.noise[number][:, None]
         return (r - p) / (slope * self.content.noise[number][:, None]), 1.0 / slope, scale[..., None] * x
 
-    def _likelihood(  # noqa: PLR0913
+    def _likelihood(
         self,
         number: int,
-        surprise: FloatArray,
+        solved: "_Solved",
         noise: FloatArray,
-        precision: FloatArray,
-        information: FloatArray,
-        moved: FloatArray,
-        Z: FloatArray,
-        y: FloatArray,
-        x: FloatArray,
-        r: FloatArray,
+        evidence: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     ) -> FloatArray:
         """Logarithm of the likelihood of all rewards in each class, the vector integrated out, (classes,)."""
-        log_size = np.linalg.slogdet(precision)[1]
         if not self._logits[number]:
-            fit = (surprise**2 / noise).sum(axis=1) - (information * moved).sum(axis=1)
-            return np.asarray(-0.5 * (fit + log_size + np.log(noise).sum(axis=1)))
-        z = np.einsum("knw,kw->kn", x, y) + np.einsum("knw,kw->kn", Z, moved)
-        p = np.clip(sigmoid(z), 1e-9, 1.0 - 1e-9)
+            return np.asarray(-0.5 * (solved.fit + solved.log_size + np.log(noise).sum(axis=1)))
+        y, x, root, r = evidence
+        vectors = y + (root @ solved.moved[..., None])[..., 0]
+        p = np.clip(sigmoid((x @ vectors[..., None])[..., 0]), 1e-9, 1.0 - 1e-9)
         logs = np.where(r > 0.5, np.log(p), np.log1p(-p)) / self.content.noise[number][:, None]
-        return np.asarray(logs.sum(axis=1) - 0.5 * (moved**2).sum(axis=1) - 0.5 * log_size)
+        return np.asarray(logs.sum(axis=1) - 0.5 * (solved.moved**2).sum(axis=1) - 0.5 * solved.log_size)
+
+
+class _Solved(NamedTuple):
+    """The posterior mean of a ~ N(0, 1) from surprises Z a + noise, and what the likelihood needs, per class."""
+
+    moved: FloatArray
+    """(classes, width)"""
+    fit: FloatArray
+    """Surprise in units of its covariance Z Z' + noise, squared, (classes,)."""
+    log_size: FloatArray
+    """Logarithm of the determinant of 1 + Z' Z / noise, (classes,)."""
+
+
+def _solved(Z: FloatArray, surprise: FloatArray, noise: FloatArray) -> _Solved:
+    """Solve for Z (classes, n, width), in the smaller of both numbers of dimensions."""
+    n, width = Z.shape[1:]
+    if n < width:
+        cov = Z @ np.swapaxes(Z, 1, 2)
+        cov[:, np.arange(n), np.arange(n)] += noise
+        weights = np.linalg.solve(cov, surprise[..., None])[..., 0]
+        log_size = np.linalg.slogdet(cov)[1] - np.log(noise).sum(axis=1)
+        return _Solved((weights[:, None] @ Z)[:, 0], (surprise * weights).sum(axis=1), log_size)
+    weighted = np.swapaxes(Z, 1, 2) / noise[:, None, :]
+    precision = np.eye(width) + weighted @ Z
+    information = (weighted @ surprise[..., None])[..., 0]
+    moved = np.linalg.solve(precision, information[..., None])[..., 0]
+    fit = (surprise**2 / noise).sum(axis=1) - (information * moved).sum(axis=1)
+    return _Solved(moved, fit, np.linalg.slogdet(precision)[1])
+
+
+def _covariance(root: FloatArray, Z: FloatArray, noise: FloatArray) -> FloatArray:
+    """The covariance L (1 + Z' Z / noise)^-1 L' of an item's vector in each class, (classes, width, width)."""
+    precision = np.eye(Z.shape[2]) + (np.swapaxes(Z, 1, 2) / noise[:, None, :]) @ Z
+    return np.asarray(root @ np.linalg.solve(precision, np.swapaxes(root, 1, 2)))
 
 
 def _judges(model: Model) -> tuple[int, ...]:

@@ -1,23 +1,28 @@
 """`igcf serve`: a model over HTTP."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import click
 
+from igcf.cli.demo_model import EMBEDDED, demo_model
 from igcf.cli.output import console, emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, given, setting_options
-from igcf.errors import ConfigError, ModelError
+from igcf.errors import ConfigError
 from igcf.threads import prefer_one_thread
 
 
 @click.command()
 @click.argument("model", metavar="[DIR]", required=False)
-@click.option("--demo", is_flag=True, help="Serve the embedded catalogue; its model is learned at the first call.")
+@click.option(
+    "--demo",
+    metavar="[NAME]",
+    is_flag=False,
+    flag_value=EMBEDDED,
+    help="Serve the embedded catalogue, or a data set known by name such as ml-1m; learned at the first call.",
+)
 @CONFIG
 @click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and end.")
 @setting_options
@@ -26,7 +31,7 @@ from igcf.threads import prefer_one_thread
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
 def serve(
-    demo: bool,
+    demo: str | None,
     config: Path | None,
     print_config: bool,
     model_override: bool,
@@ -47,6 +52,7 @@ def serve(
       igcf serve --config igcf.toml --print-config
       igcf serve model/ --import ratings.csv
       igcf serve --demo --open
+      igcf serve --demo ml-1m
     """
     prefer_one_thread()  # before NumPy: requests are what runs side by side here
 
@@ -82,10 +88,12 @@ def serve(
     raise SystemExit(served.run())
 
 
-def _folder(model: str | None, *, demo: bool) -> Path:
-    if demo == (model is not None):
-        raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
-    return _demo_model() if model is None else Path(model)
+def _folder(model: str | None, *, demo: str | None) -> Path:
+    if demo is not None and model is None:
+        return demo_model(demo)
+    if demo is None and model is not None:
+        return Path(model)
+    raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
 
 
 def _tell_success(folder: Path) -> None:
@@ -95,21 +103,6 @@ def _tell_success(folder: Path) -> None:
     success = saved_metadata(folder).get("success")
     if success:
         note(success["sentence"])
-
-
-def _demo_model() -> Path:
-    """Return the folder of the embedded catalogue's model, learned once, in another process."""
-    from platformdirs import user_cache_path
-
-    from igcf.version import __version__
-
-    folder = user_cache_path("igcf") / f"demo-{__version__}" / "model"
-    if not folder.exists():
-        console.print("Learning the embedded catalogue, once")
-        command = [sys.executable, "-m", "igcf", "pretrain", "--dataset", "synthetic", "--out", str(folder)]
-        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:  # noqa: S603
-            raise ModelError("the embedded catalogue could not be learned; run `igcf demo` to see why")
-    return folder
 
 
 def _open(url: str) -> None:

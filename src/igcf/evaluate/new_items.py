@@ -52,7 +52,7 @@ class NewItemsSetup:
     part: Part = "lot"
     n_users: int = 200
     n_validation: int = 200
-    n_stream: int = 600
+    n_stream: int = 500
     """Largest number of users from whom items are learned."""
     exposure: Exposure = field(default_factory=Exposure)
 
@@ -274,7 +274,7 @@ def new_items(
     stretches = _learned(base, LiveLearner(items, is_learning=True, watchers=[blind]), stream, setup, n_old)
     step("others")
     rows.append(_played("pop", REACTIONS[-1], _popularity(split.train, items, is_new, setup), truth, setup, n_old))
-    rows += [_played("no-content", n, _known(blind, n), truth, setup, n_old) for n in REACTIONS[2:]]
+    rows += [_played("no-content", n, _known(blind, n), truth, setup, n_old) for n in REACTIONS[3:]]
     rows += [_played("content" if n == 0 else "igcf", n, _known(items, n), truth, setup, n_old) for n in REACTIONS]
     step("ceiling")
     ceiling = pretrain(split.train, validation=split.validation, seed=seed, **settings)

@@ -8,6 +8,7 @@ from igcf.catalogue import Rules, read_rules
 from igcf.errors import StoreError
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.together import ReactionsTogether
@@ -35,6 +36,8 @@ class ServiceContext:
     """Rules that every answer keeps to."""
     items: LiveItems
     """What changed in the catalogue since the model was trained."""
+    items_from_log: ItemsFromLog
+    """What all users told of new items."""
     reactions: ReactionsTogether
 
     @classmethod
@@ -66,6 +69,7 @@ class ServiceContext:
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
+            items_from_log=ItemsFromLog(store),
             items=LiveItems(ItemStore(store.database), current, users.keep_only),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
             reactions=ReactionsTogether(settings.store_wait_s),

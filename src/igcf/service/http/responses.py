@@ -237,6 +237,16 @@ STATUS = (
 )
 
 
+class NewItemState(BaseModel):
+    """How far an item is known that the model was not trained with."""
+
+    reactions: int = Field(description="Reactions of all users that it was learned from.")
+    trials: int = Field(description="Times that this process showed it in order to learn.")
+    settled: bool = Field(description="It is learned no further.")
+    expected: float = Field(description="Expected reward over the population.")
+    std: float = Field(description="How unsure that is, for what is unknown of the item.")
+
+
 class CatalogueItem(BaseModel):
     """One item."""
 
@@ -253,6 +263,9 @@ class CatalogueItem(BaseModel):
     popularity_rank: int | None = Field(description="Place in the population's order; null for a waiting item.")
     x: float | None = Field(description="Place on the map of tastes; null for a waiting item.")
     y: float | None
+    new: NewItemState | None = Field(
+        default=None, description="For an item that the model was not trained with: how far it is known."
+    )
     trend: float | None = Field(
         default=None, description="With `sort=trending`: satisfied reactions of the last days against the time before."
     )

@@ -19,6 +19,7 @@ from igcf.service.http.responses import (
     ItemRetired,
     ItemsStored,
     ItemStatus,
+    NewItemState,
     SimilarItems,
 )
 from igcf.service.serving.served_model import ServedModel
@@ -154,7 +155,24 @@ def _item(
     x, y = served.map.points[row].tolist()
     told = _told(item, item_status(context, served, item), int(served.popularity[row]), [x, y])
     told |= {} if trend is None else {"trend": trend}
+    if (state := new_item_state(served, row)) is not None:
+        told["new"] = state
     return CatalogueItem(**told | ({} if similarity is None else {"similarity": similarity}))
+
+
+def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
+    """Tell how far an item is known that the model was not trained with; None for any other."""
+    items = served.recommender.new_items
+    if items is None or row not in items:
+        return None
+    mean, place = served.model.prior_mean, items.rows.tolist().index(row)
+    return NewItemState(
+        reactions=int(items.n_reactions[place]),
+        trials=int(items.trials[place]),
+        settled=items.is_settled(row),
+        expected=float(items.model.expected_of(mean, row)),
+        std=float(items.uncertainty_at(mean, np.array([row]))[0]),
+    )
 
 
 def _waiting(context: ServiceContext, item: Item) -> CatalogueItem:

@@ -85,6 +85,7 @@ class Follower:
 
     def _look(self) -> None:
         self._context.items.look()
+        self._context.items_from_log.look(self._context.current_model.served)
 
     def _forget(self) -> None:
         deletions = self._context.store.deletions()

@@ -12,8 +12,9 @@ from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
-from igcf.online import Recommender, named_policy
+from igcf.online import named_policy
 from igcf.service.serving.catalogue_map import CatalogueMap
+from igcf.service.serving.new_items import ServedRecommender
 from igcf.service.settings import ServiceSettings
 
 _numbers = count()
@@ -23,7 +24,9 @@ class ServedModel:
     """One model in service; immutable, so that an answer that took hold of it cannot mix two models."""
 
     def __init__(self, model: Model, model_id: str, folder: str, policy: PolicyChoice, forgetting: float) -> None:
-        self.model = model
+        self.recommender = ServedRecommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
+        self.model = self.recommender.model
+        """The model, whose new items move with what is learned of them."""
         self.model_id = model_id
         self.folder = folder
         self.trained: ServedModel = self
@@ -32,7 +35,6 @@ class ServedModel:
         """Differs between the same model with and without items that came later."""
         self.policy = policy
         """How items are chosen when a request does not say."""
-        self.recommender = Recommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
         self.map = CatalogueMap.from_model(model)
         expected = model.expected(model.prior_mean)
         self.popular_rows: IntArray = np.argsort(-expected, kind="stable")

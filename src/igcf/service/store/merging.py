@@ -38,7 +38,11 @@ def merge_users(database: Database, visitor: str, user_id: str) -> Merged:
 
 
 def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
-    mark = {"visitor_hash": user_hash(visitor), "user_hash": user_hash(user_id), "time": time.time()}
+    mark: dict[str, Any] = {
+        "visitor_hash": user_hash(visitor),
+        "user_hash": user_hash(user_id),
+        "time": time.time(),
+    }
     revisions = _lock_both(connection, visitor, user_id)
     before = connection.execute(sa.select(merges).where(merges.c.visitor_hash == mark["visitor_hash"])).first()
     if before is not None and before.user_hash != mark["user_hash"]:

@@ -1,0 +1,138 @@
+"""What all users' reactions tell of new items, computed from the log alone, so that all servers believe the same.
+
+Of a user only reactions to items that the model was trained with say what they are like when they react to a new item;
+a posterior is therefore a function of the log, whoever computes it and in whatever order it was read.
+"""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from igcf.online import prior_belief
+from igcf.online.learning import learned
+from igcf.service.serving.learning import end_of_record, logged_reactions
+from igcf.service.serving.new_items import Evidence, ItemsOfLog
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.records import Event, in_force, user_hash
+from igcf.service.store.store import Store
+from igcf.service.store.tables import feedback, merges
+
+OVERLAP_S = 10.0
+"""How far a look goes back behind the one before it: clocks differ, and a commit may take a while."""
+
+
+class ItemsFromLog:
+    """Reactions to new items as far as they are known here."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._told: dict[str, dict[Hashable, Evidence]] = {}
+        self._revisions: dict[str, int] = {}
+        self._served: ServedModel | None = None
+        self._since = -math.inf
+        self._deleted: set[tuple[str, float]] = set()
+
+    def look(self, served: ServedModel) -> None:
+        """Bring the new items of the model in service to what the log says."""
+        if not len(served.model.added):
+            return
+        started = time.time()
+        if self._served is None or self._served.trained is not served.trained or self._has_merges():
+            self._told, self._revisions, self._since = {}, {}, -math.inf
+        is_new = self._served is not served
+        changed = self._forget_deleted()
+        for user_id, revision in self._users_with_news(served, -math.inf if is_new else self._since):
+            if self._revisions.get(user_id) != revision or is_new:
+                changed |= self._read_user(served, user_id)
+                self._revisions[user_id] = revision
+        self._teach(served, None if is_new else changed)
+        self._served, self._since = served, started - OVERLAP_S
+
+    def _users_with_news(self, served: ServedModel, since: float) -> list[tuple[str, int]]:
+        """Find those who reacted to a new item, or took a reaction back, and their newest such row."""
+        added = [served.model.item_ids[row] for row in served.model.added.tolist()]
+        found: dict[str, int] = {}
+        for start in range(0, len(added), 500):
+            is_news = feedback.c.item_id.in_(added[start : start + 500])
+            query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
+            if since > -math.inf:
+                query = query.where(feedback.c.time >= since, is_news | feedback.c.retracts.is_not(None))
+            else:
+                query = query.where(is_news)
+            for user_id, revision in self._rows(query):
+                found[user_id] = max(found.get(user_id, 0), revision)
+        return list(found.items())
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+        return self._store.database.read(lambda connection: connection.execute(query).all())
+
+    def _read_user(self, served: ServedModel, user_id: str) -> set[str]:
+        """Read the log of a user; returns the items that it tells something else of than before."""
+        before = self._told.pop(user_id, {})
+        now = evidence_of(served, user_id, self._store.events(user_id))
+        if now:
+            self._told[user_id] = now
+        return {each.item_id for each in (*before.values(), *now.values())}
+
+    def _forget_deleted(self) -> set[str]:
+        deletions = set(self._store.deletions().items())
+        fresh, self._deleted = deletions - self._deleted, deletions
+        if not fresh:
+            return set()
+        hashes = {hashed for hashed, _ in fresh}
+        gone = [user_id for user_id in self._told if user_hash(user_id) in hashes]
+        changed = {each.item_id for user_id in gone for each in self._told.pop(user_id).values()}
+        for user_id in gone:
+            self._revisions.pop(user_id, None)
+        return changed
+
+    def _has_merges(self) -> bool:
+        """Whether reactions moved from one user to another since the last look."""
+        if self._since == -math.inf:
+            return False
+        query = sa.select(sa.func.count()).where(merges.c.time >= self._since)
+        return bool(self._rows(query)[0][0])
+
+    def _teach(self, served: ServedModel, changed: set[str] | None) -> None:
+        """Let items be known by the earliest reactions to them, as many as settle one; None: all items."""
+        items = served.recommender.shared
+        if not isinstance(items, ItemsOfLog):
+            return
+        of_item: defaultdict[str, dict[Hashable, Evidence]] = defaultdict(dict)
+        for told in self._told.values():
+            for key, each in told.items():
+                if changed is None or each.item_id in changed:
+                    of_item[each.item_id][key] = each
+        for item_id in of_item.keys() if changed is None else changed:
+            row, own = served.model.known_row(item_id), of_item[item_id]
+            if row is not None and row in items:
+                items.learn(row, dict(sorted(own.items(), key=_by_time)[: items.exposure.settled]))
+
+
+def _by_time(pair: tuple[Hashable, Evidence]) -> tuple[float, str]:
+    return pair[1].time, repr(pair[0])
+
+
+def evidence_of(served: ServedModel, user_id: str, events: Sequence[Event]) -> dict[Hashable, Evidence]:
+    """Find what one user's log tells of items that the model was not trained with."""
+    trained, model = served.trained.model, served.model
+    rows = in_force(events)
+    belief, prior = prior_belief(trained), prior_belief(trained)
+    logged = logged_reactions(trained, rows)
+    if logged:
+        belief = served.trained.recommender.session(logged=logged, until=end_of_record(trained, rows)).belief
+    found: dict[Hashable, Evidence] = {}
+    for event in rows:
+        if event.evidence != "shown" or event.item_id is None:
+            continue
+        value = math.nan if event.value is None else event.value
+        row = trained.known_row(event.item_id)
+        if row is not None:
+            belief = learned(belief.decayed(prior, served.recommender.forgetting), trained, row, value)
+        elif model.known_row(event.item_id) is not None:
+            found[user_id, event.event_id] = Evidence(event.item_id, event.time, value, belief)
+    return found

@@ -1,0 +1,44 @@
+"""New items in service: they learn from the log, which all servers share, and not from sessions."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from igcf.catalogue import NewItems, Recommender
+from igcf.model import Model
+from igcf.online import Belief, Policy
+
+
+class Evidence(NamedTuple):
+    """A reaction to a new item, and what was known of its user before it."""
+
+    item_id: str
+    time: float
+    value: float
+    belief: Belief
+
+
+class ItemsOfLog(NewItems):
+    """New items that learn from the log only: a session that observes a reaction teaches them nothing by itself."""
+
+    def observe(self, key: Hashable, row: int, belief: Belief, value: float) -> None:
+        """Do nothing: the reaction is in the log, from which all servers learn it."""
+
+    def retract(self, keys: Iterable[Hashable]) -> None:
+        """Do nothing, for the same reason."""
+
+    def learn(self, row: int, chosen: Mapping[Hashable, Evidence]) -> None:
+        """Let an item be known by exactly these reactions."""
+        known = self.told(row)
+        super().retract(key for key in known if key not in chosen)
+        for key, each in chosen.items():
+            if key not in known:
+                super().observe(key, row, each.belief, each.value)
+
+
+class ServedRecommender(Recommender):
+    """A recommender whose new items learn from the log."""
+
+    def __init__(self, model: Model, policy: Policy, *, forgetting: float) -> None:
+        super().__init__(model, policy, forgetting=forgetting)
+        if self.new_items is not None:
+            self._serve(ItemsOfLog(model, self._exposure))
