@@ -44,6 +44,14 @@ export interface BelievedItem {
   categories: Array<string>;
   seen: boolean;
 }
+export interface CatalogueChange {
+  item: string;
+  title: string | null;
+  state: "new" | "changed" | "retired";
+  time: number;
+  reactions: number;
+  hits: number;
+}
 export interface CatalogueItem {
   item: string;
   title: string | null;
@@ -143,6 +151,8 @@ export interface FeedbackMix {
   satisfied: number;
   unsatisfied: number;
   none: number;
+  skip: number;
+  logged: number;
   duplicates: number;
 }
 export interface FeedbackReceipt {
@@ -153,6 +163,11 @@ export interface FeedbackReceipt {
 export interface Forgotten {
   user: string;
   deleted: number;
+}
+export interface Generation {
+  generation: number;
+  model: string;
+  time: number;
 }
 export interface History {
   reactions: Array<LoggedReaction>;
@@ -337,6 +352,21 @@ export interface RouteTraffic {
   p90_ms: number | null;
   p99_ms: number | null;
 }
+export interface Series {
+  span_s: number;
+  step_s: number;
+  popular_hit_rate: number;
+  points: Array<SeriesPoint>;
+}
+export interface SeriesPoint {
+  time: number;
+  reactions?: number;
+  hits?: number;
+  skips?: number;
+  logged?: number;
+  answers?: number;
+  learning?: number;
+}
 export interface SessionCache {
   hits: number;
   misses: number;
@@ -372,6 +402,9 @@ export interface Stats {
   most_shown: Array<ShownItem>;
   most_liked: Array<LikedItem>;
   drifting_users: Array<DriftingUser>;
+  series: Series;
+  generations: Array<Generation>;
+  catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;
 }
 export interface StoreHealth {
