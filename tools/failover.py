@@ -208,7 +208,7 @@ def main(seconds: float, cut: float, out: Path | None) -> None:
     click.echo("|---|---|---|---|---|---|---|")
     for cut_s in (0.0, cut):
         for replication in ("synchronous", "asynchronous"):
-            each = fail_over(replication, seconds=seconds, cut_s=cut_s)  # type: ignore[arg-type]
+            each = fail_over(replication, seconds=seconds, cut_s=cut_s)
             found.append(each)
             n = each.acknowledged_before + each.acknowledged_after
             numbers = (

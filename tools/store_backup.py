@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -20,7 +21,7 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.belief_bytes import encode_belief
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback, users
+from igcf.service.store.tables import beliefs, feedback, users
 from tools.load import random_model
 
 BATCH = 2_000
@@ -34,7 +35,7 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
     each = n_reactions // n_users
     store = Store(url)
     for start in range(0, n_users, BATCH):
-        people, log = [], []
+        people, saved, log = [], [], []
         for number in range(start, min(start + BATCH, n_users)):
             user_id, follower = f"user-{number:07d}", BeliefAlone(served, prior_belief(served.model))
             items = rng.choice(served.model.n_items, size=each, replace=False)
@@ -54,20 +55,22 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
                     }
                 )
             people.append(
+                {"user_id": user_id, "born": f"{number:032x}", "revision": each, "drift": 1.0, "updated": 1.7e9}
+            )
+            saved.append(
                 {
                     "user_id": user_id,
-                    "born": f"{number:032x}",
+                    "model": served.model_id,
                     "revision": each,
-                    "belief_model": served.model_id,
-                    "belief": encode_belief(follower.belief),
                     "drift": 1.0,
-                    "updated": 1.7e9,
+                    "belief": encode_belief(follower.belief),
                 }
             )
+        rows = ((users, people), (beliefs, saved), (feedback, log))
 
-        def work(connection: sa.Connection, people: list[dict[str, object]] = people, log: object = log) -> None:
-            connection.execute(sa.insert(users), people)
-            connection.execute(sa.insert(feedback), log)
+        def work(connection: sa.Connection, rows: tuple[tuple[sa.Table, list[dict[str, Any]]], ...] = rows) -> None:
+            for table, content in rows:
+                connection.execute(sa.insert(table), content)
 
         store.database.write(work)
     store.close()

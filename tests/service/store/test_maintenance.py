@@ -4,6 +4,7 @@ import json
 import sqlite3
 import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +21,26 @@ from igcf.service.http.application import create_app
 from igcf.service.serving.belief_check import belief_problems
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
+from igcf.service.store.belief_bytes import encode_belief
 from igcf.service.store.invariants import problems
 from igcf.service.store.maintenance import backup_store, check_store, restore_store
+from igcf.service.store.tables import beliefs
 from igcf.service.store.transfer import export_store, import_store
 from tests.service.conftest import OpenService
 from tests.service.postgres import Cluster
 
 
 def react(context: ServiceContext) -> TestClient:
-    """Three reactions of each of three users, and an answer."""
-    client = TestClient(create_app(context))
+    """Three reactions of each of three users with their beliefs saved, and an answer."""
+    client, served = TestClient(create_app(context)), context.current_model.served
     for user, first in (("ann", 0), ("bob", 10), ("cid", 20)):
         for n in range(3):
             body = {"item": f"item-{first + n}", "value": 5, "event_id": f"e{n}"}
             assert client.post(f"/v1/users/{user}/feedback", json=body).status_code == 200
+        with context.users.open(served, user) as opened:
+            row = {"user_id": user, "model": served.model_id, "revision": opened.revision, "drift": 1.0}
+            saved = sa.insert(beliefs).values(belief=encode_belief(opened.session.belief), **row)
+        context.store.database.write(partial(sa.Connection.execute, statement=saved))
     client.post("/v1/users/ann/recommendations", json={"k": 2})
     context.audit.flush()
     return client
@@ -86,7 +93,9 @@ DAMAGE = (
     ("UPDATE recommendations SET items = 'x'", "its items cannot be read"),
     ("UPDATE recommendations SET revision = 8", "given at revision 8, the user has 3"),
     ("UPDATE shown SET times = 0", "shown 'item-"),
-    ("UPDATE feedback SET value = 1 WHERE revision = 2 AND user_id = 'ann'", "users 'ann': the belief differs"),
+    ("UPDATE feedback SET value = 1 WHERE revision = 2 AND user_id = 'ann'", "beliefs 'ann': the belief differs"),
+    ("UPDATE beliefs SET revision = 9 WHERE user_id = 'ann'", "beliefs 'ann': the belief is ahead of the log"),
+    ("UPDATE beliefs SET user_id = 'dan' WHERE user_id = 'ann'", "beliefs 'dan': a belief about somebody who is not"),
 )
 
 
@@ -110,19 +119,19 @@ def test_users_and_beliefs_are_brought_in_line_with_the_log(open_service: OpenSe
     client = react(context)
     right = client.get("/v1/users/ann?cov=true").json()
     model = ["--store", store_url, "--model", context.current_model.served.folder]
-    saved = sa.text("SELECT belief FROM users WHERE user_id = 'bob'")
+    saved = sa.text("SELECT belief FROM beliefs WHERE user_id = 'bob'")
 
     def damage(connection: sa.Connection) -> None:
         content = bytes(connection.execute(saved).scalar_one())
-        connection.execute(sa.text("UPDATE users SET belief = :belief WHERE user_id = 'ann'"), {"belief": content})
-        connection.execute(sa.text("UPDATE users SET revision = 1, belief = NULL WHERE user_id = 'bob'"))
+        connection.execute(sa.text("UPDATE beliefs SET belief = :belief WHERE user_id = 'ann'"), {"belief": content})
+        connection.execute(sa.text("UPDATE users SET revision = 1 WHERE user_id = 'bob'"))
         connection.execute(sa.text("DELETE FROM users WHERE user_id = 'cid'"))
 
     assert CliRunner().invoke(command, ["check", *model]).exit_code == 0
     context.store.database.write(damage)
     found = CliRunner().invoke(command, ["check", *model])
     assert found.exit_code == 1
-    assert "users 'ann': the belief differs from the log by" in found.stdout
+    assert "beliefs 'ann': the belief differs from the log by" in found.stdout
     told = json.loads(CliRunner().invoke(command, ["check", *model, "--rebuild", "--json"]).stdout)
     assert {each["user_id"] for each in told["problems"]} == {"ann", "bob", "cid"}
     assert all(each["rebuilt"] for each in told["problems"])

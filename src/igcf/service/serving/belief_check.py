@@ -63,8 +63,7 @@ def rebuild_users(database: Database, user_ids: Iterable[str]) -> int:
 
 def _from_log(connection: sa.Connection, served: ServedModel, user_id: str, revision: int) -> Belief:
     follower = BeliefAlone(served, prior_belief(served.model))
-    for item_id, value in usable(served.model, counted_once(in_force(read_events(connection, user_id, 0, revision)))):
-        follower.observe(item_id, value)
+    follower.learn_all(usable(served.model, counted_once(in_force(read_events(connection, user_id, 0, revision)))))
     return follower.belief
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from igcf.progress import Report, silent
 from igcf.service.store.snapshots import rows_of
-from igcf.service.store.tables import feedback, recommendations, shown, users
+from igcf.service.store.tables import beliefs, feedback, recommendations, shown, users
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,15 @@ _USERS_AND_LOG = {
     ),
 }
 """Queries for users whose entry and log do not fit; they find nothing in a sound store."""
+_BELIEFS = {
+    "a belief about somebody who is not in the table of users": (
+        "SELECT user_id FROM beliefs EXCEPT SELECT user_id FROM users"
+    ),
+    "the belief is ahead of the log": (
+        "SELECT b.user_id FROM beliefs b JOIN users u ON u.user_id = b.user_id WHERE b.revision > u.revision"
+    ),
+}
+"""Queries for saved beliefs that fit no user; they find nothing in a sound store."""
 _LOG = {
     "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
         "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "
@@ -71,22 +80,18 @@ _LOG = {
 
 def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
     """Find what is wrong, row by row: the file, the log, the users, the audit and its counts."""
-    done, total = 0, len(_USERS_AND_LOG) + len(_LOG)
     if connection.dialect.name == "sqlite":
         report("the file", 0, None)
-        for line in connection.exec_driver_sql("PRAGMA integrity_check").scalars():
-            if line != "ok":
-                yield Problem("file", "SQLite", str(line))
-    for what, query in _USERS_AND_LOG.items():
-        report("rules about users and log", done, total)
-        for (user_id,) in rows_of(connection, sa.text(query)):
-            yield Problem(users.name, repr(user_id), what, user_id)
-        done += 1
-    for what, query in _LOG.items():
-        report("rules about users and log", done, total)
-        for user_id, revision in rows_of(connection, sa.text(query)):
-            yield Problem(feedback.name, f"{user_id!r} {revision}", what)
-        done += 1
+        found = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+        yield from (Problem("file", "SQLite", str(line)) for line in found if line != "ok")
+    rules = [(users, *rule) for rule in _USERS_AND_LOG.items()]
+    rules += [(beliefs, *rule) for rule in _BELIEFS.items()]
+    rules += [(feedback, *rule) for rule in _LOG.items()]
+    for done, (table, what, query) in enumerate(rules):
+        report("rules about users and log", done, len(rules))
+        for user_id, *revision in rows_of(connection, sa.text(query)):
+            row = " ".join([repr(user_id), *map(str, revision)])
+            yield Problem(table.name, row, what, None if table is feedback else user_id)
     for row in rows_of(connection, sa.select(users.c.user_id, users.c.drift)):
         if not math.isfinite(row.drift):
             yield Problem(users.name, repr(row.user_id), f"the drift is {row.drift}", row.user_id)
