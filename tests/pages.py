@@ -63,6 +63,7 @@ def pages_with_code() -> list[Path]:
 def write_logs(folder: Path) -> None:
     """Write the files that the pages speak of, small: ratings, films, plays, events and clicks."""
     log = synthetic_catalogue(n_users=80, n_items=40)
+    assert log.timestamps is not None
     rows = [
         (log.user_ids[user], log.item_ids[item], value, time)
         for user, item, value, time in zip(log.user_idx, log.item_idx, log.values, log.timestamps, strict=True)
