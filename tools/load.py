@@ -14,20 +14,27 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import psycopg
 
 from igcf.model import Model, Reward
 
 TURN_S = 2.0
 Request = Callable[[int], bytes]
 """The bytes of the n-th request."""
-COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|p50 / healthz|p99 / p50|CPU ms|CPU / healthz"
+SETTLE_S = 0.7
+"""Pause after a turn, so that what it leaves to be written in the background is counted with it."""
+COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|rate / healthz|p99 / p50|CPU ms|CPU / healthz|written kB"
+BATCH = 1_000
+HEALTH, KNOWN = "/healthz", "recommend, known users"
+HEALTH_AGAIN, SINGLE, MIXED = "/healthz beside writing", "feedback", "3 recommend : 1 feedback"
+SINGLE_AGAIN, MANY = "feedback beside batches", f"batches of {BATCH:,} users"
 
 
 @dataclass(frozen=True)
@@ -37,11 +44,21 @@ class Running:
     port: int
     workers: tuple[int, ...]
     """Ids of the processes that answer."""
+    store: str
 
     def cpu_s(self) -> float:
         """Processor time that the workers have used."""
         fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.workers]
         return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+    def written(self) -> int:
+        """Bytes that the workers have had written to disk, or, on PostgreSQL, that went to its write-ahead log."""
+        if self.store.startswith("postgresql"):
+            with psycopg.connect(self.store, autocommit=True) as connection:
+                found = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
+                return int(found[0]) if found else 0
+        rows = [line for pid in self.workers for line in Path(f"/proc/{pid}/io").read_text().splitlines()]
+        return sum(int(row.split()[1]) for row in rows if row.startswith("write_bytes"))
 
     def resident_mb(self) -> float:
         """Memory of the workers."""
@@ -61,6 +78,13 @@ class Phase:
     p99: float
     cpu: float
     """Processor time of the server per request; unlike the latencies it hardly depends on what else is running."""
+    written: float
+    """Bytes written per request."""
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds
 
 
 def random_model(n_items: int = 3706, dim: int = 64) -> Model:
@@ -112,37 +136,61 @@ async def drive(
     return latencies, failures
 
 
+@dataclass
+class Turns:
+    """What the turns of one phase have measured so far."""
+
+    latencies: list[float] = field(default_factory=list)
+    failures: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    written: int = 0
+
+    def take(self, running: Running, make: Request, *, connections: int, total: int | None, seconds: float) -> None:
+        """Take one turn, of so many requests or seconds, and let what it leaves behind be written.
+
+        What the server does when nobody asks (looking for models, say) is measured first and not counted.
+        """
+        started, cpu = time.perf_counter(), running.cpu_s()
+        time.sleep(SETTLE_S)
+        idle = (running.cpu_s() - cpu) / (time.perf_counter() - started)
+        started, cpu, written = time.perf_counter(), running.cpu_s(), running.written()
+        part = partial(_shifted, make, len(self.latencies))  # every turn meets the next users
+        found, failed = asyncio.run(drive(running.port, part, connections=connections, total=total, seconds=seconds))
+        self.seconds += time.perf_counter() - started
+        time.sleep(SETTLE_S)
+        self.latencies += found
+        self.failures += failed
+        self.cpu_s += running.cpu_s() - cpu - idle * (time.perf_counter() - started)
+        self.written += running.written() - written
+
+    def phase(self, name: str) -> Phase:
+        """Counts and quantiles."""
+        n = len(self.latencies)
+        p50, p99 = (np.quantile(self.latencies, [0.5, 0.99]) * 1e3).tolist()
+        return Phase(name, n, self.failures, self.seconds, p50, p99, self.cpu_s / n * 1e3, self.written / n)
+
+
 def measure(name: str, running: Running, make: Request, *, connections: int, total: int) -> Phase:
     """One phase by itself, of `total` requests."""
-    started, cpu = time.perf_counter(), running.cpu_s()
-    latencies, failures = asyncio.run(drive(running.port, make, connections=connections, total=total, seconds=600))
-    return summary(name, latencies, failures, time.perf_counter() - started, running.cpu_s() - cpu)
+    turns = Turns()
+    turns.take(running, make, connections=connections, total=total, seconds=600)
+    return turns.phase(name)
 
 
-def measure_in_turns(running: Running, makes: dict[str, Request], *, connections: int, seconds: float) -> list[Phase]:
+def measure_in_turns(
+    running: Running, makes: dict[str, Request], *, connections: dict[str, int], seconds: float
+) -> list[Phase]:
     """Several phases in turns of two seconds, so that whatever else the machine does meets all of them alike."""
-    latencies: dict[str, list[float]] = {name: [] for name in makes}
-    failures, spent, used = dict.fromkeys(makes, 0), dict.fromkeys(makes, 0.0), dict.fromkeys(makes, 0.0)
+    turns = {name: Turns() for name in makes}
     for _ in range(max(1, round(seconds / TURN_S))):
         for name, make in makes.items():
-            started, cpu = time.perf_counter(), running.cpu_s()
-            part = partial(_shifted, make, len(latencies[name]))  # every turn meets the next users
-            found, failed = asyncio.run(drive(running.port, part, connections=connections, total=None, seconds=TURN_S))
-            latencies[name] += found
-            failures[name] += failed
-            spent[name] += time.perf_counter() - started
-            used[name] += running.cpu_s() - cpu
-    return [summary(name, latencies[name], failures[name], spent[name], used[name]) for name in makes]
+            turns[name].take(running, make, connections=connections[name], total=None, seconds=TURN_S)
+    return [each.phase(name) for name, each in turns.items()]
 
 
 def _shifted(make: Request, first: int, n: int) -> bytes:
     return make(first + n)
-
-
-def summary(name: str, latencies: list[float], failures: int, seconds: float, cpu_s: float) -> Phase:
-    """Counts and quantiles."""
-    p50, p99 = (np.quantile(latencies, [0.5, 0.99]) * 1e3).tolist()
-    return Phase(name, len(latencies), failures, seconds, p50, p99, cpu_s / len(latencies) * 1e3)
 
 
 @contextmanager
@@ -161,13 +209,13 @@ def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
             text += line
         port = int(json.loads(text)["url"].rsplit(":", 1)[1])
         wait_until_ready(port)
-        yield Running(port, worker_ids(process.pid, workers))
+        yield Running(port, worker_ids(process.pid, workers), store)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
 
 
-def wait_until_ready(port: int, seconds: float = 30.0) -> None:
+def wait_until_ready(port: int, seconds: float = 120.0) -> None:
     """Wait for `/readyz`."""
     deadline = time.monotonic() + seconds
     while True:
@@ -198,14 +246,14 @@ def reactions_of(users: range, each: int) -> list[dict[str, Any]]:
 
 
 def phases(running: Running, *, connections: int, seconds: float, users: int) -> list[Phase]:
-    """Health and recommendations in turns, then feedback and a mixture in turns; the users' history comes first."""
-    batches = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
-    fill = measure(
-        "feedback, batches of 1,000",
+    """Phases that are compared take turns: those that read, then those that write, then batches."""
+    histories = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
+    measure(
+        "histories",
         running,
-        lambda n: request("POST", "/v1/feedback", {"feedback": batches[n]}),
+        lambda n: request("POST", "/v1/feedback", {"feedback": histories[n]}),
         connections=1,
-        total=len(batches),
+        total=len(histories),
     )
     ask = {"k": 5}
 
@@ -218,19 +266,22 @@ def phases(running: Running, *, connections: int, seconds: float, users: int) ->
     def react(n: int) -> bytes:
         return request("POST", f"/v1/users/u{n % users}/feedback", {"item": str(n * 7 % 3706), "value": 4.0})
 
-    health = request("GET", "/healthz")
-    measure("warm up", running, recommend, connections=connections, total=4 * users)
-    reading: dict[str, Request] = {
-        "/healthz": lambda _: health,
-        f"recommend, {users:,} known users": recommend,
-        "recommend, new users": recommend_new,
-    }
+    def batch(first: int) -> bytes:
+        entries = [{"user": f"u{n % users}", "item": str((first + n) * 7 % 3706), "value": 4.0} for n in range(BATCH)]
+        return request("POST", "/v1/feedback", {"feedback": entries})
+
+    health, batches = request("GET", "/healthz"), [batch(first) for first in range(8)]
+    measure("warm up", running, recommend, connections=connections, total=8 * users)
+    reading: dict[str, Request] = {HEALTH: lambda _: health, KNOWN: recommend, "recommend, new users": recommend_new}
     writing: dict[str, Request] = {
-        "feedback": react,
-        "3 recommend : 1 feedback": lambda n: (recommend if n % 4 else react)(n),
+        HEALTH_AGAIN: lambda _: health,
+        SINGLE: react,
+        MIXED: lambda n: (recommend if n % 4 else react)(n),
     }
-    found = [measure_in_turns(running, makes, connections=connections, seconds=seconds) for makes in (reading, writing)]
-    return [*found[0], *found[1], fill]
+    many: dict[str, Request] = {SINGLE_AGAIN: react, MANY: lambda n: batches[n % len(batches)]}
+    widths = dict.fromkeys([*reading, *writing, *many], connections) | {MANY: len(running.workers)}
+    found = [measure_in_turns(running, each, connections=widths, seconds=seconds) for each in (reading, writing, many)]
+    return [phase for each in found for phase in each]
 
 
 def memory(running: Running, *, connections: int, requests: int, users: int) -> list[tuple[int, float]]:
@@ -254,12 +305,29 @@ def table(found: list[Phase]) -> str:
     base = found[0]
     lines = [f"| {COLUMNS.replace('|', ' | ')} |", "|---" * len(COLUMNS.split("|")) + "|"]
     lines += [
-        f"| {each.name} | {each.requests:,} | {each.failures} | {each.requests / each.seconds:,.0f} | {each.p50:.1f} "
-        f"| {each.p99:.1f} | {each.p50 / base.p50:.2f} | {each.p99 / each.p50:.1f} | {each.cpu:.2f} "
-        f"| {each.cpu / base.cpu:.2f} |"
+        f"| {each.name} | {each.requests:,} | {each.failures} | {each.rate:,.0f} | {each.p50:.1f} "
+        f"| {each.p99:.1f} | {each.rate / base.rate:.2f} | {each.p99 / each.p50:.1f} | {each.cpu:.2f} "
+        f"| {each.cpu / base.cpu:.2f} | {each.written / 1e3:.1f} |"
         for each in found
     ]
     return "\n".join(lines)
+
+
+def goals(found: list[Phase]) -> str:
+    """The ratios that matter, each beside what it is to be."""
+    by_name = {each.name: each for each in found}
+    health, single = by_name[HEALTH_AGAIN], by_name[SINGLE]
+    many = BATCH * by_name[MANY].rate / by_name[SINGLE_AGAIN].rate
+    rows = [
+        ("reactions a second / health requests a second", single.rate / health.rate, ">= 0.5"),
+        ("processor time, reaction / health", single.cpu / health.cpu, "<= 3"),
+        ("processor time, recommend (known users) / health", by_name[KNOWN].cpu / by_name[HEALTH].cpu, "<= 2.2"),
+        (f"reactions a second, batches of {BATCH:,} users / single", many, ">= 10"),
+        ("p99 / p50 of the mixture", by_name[MIXED].p99 / by_name[MIXED].p50, "<= 10"),
+        ("kB written per reaction", single.written / 1e3, "<= 5 (PostgreSQL)"),
+    ]
+    lines = ["| ratio | found | goal |", "|---|--:|--:|"]
+    return "\n".join([*lines, *(f"| {name} | {value:.2f} | {goal} |" for name, value, goal in rows)])
 
 
 @click.command()
@@ -285,7 +353,8 @@ def main(
         random_model().save(folder)
         click.echo(f"{workers} workers, {connections} connections", err=True)
         with server(folder, store or str(Path(temporary) / "load.db"), workers) as running:
-            click.echo(table(phases(running, connections=connections, seconds=seconds, users=users)))
+            found = phases(running, connections=connections, seconds=seconds, users=users)
+            click.echo(f"{table(found)}\n\n{goals(found)}")
             if memory_requests:
                 asked = {"requests": memory_requests, "users": memory_users}
                 for n, size in memory(running, connections=connections, **asked):

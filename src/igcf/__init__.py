@@ -50,3 +50,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'igcf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those that are loaded when they are first used."""
+    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})

@@ -1,5 +1,7 @@
 """Items that come and go while users are met."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -159,7 +161,12 @@ def test_retired_items_are_in_no_answer() -> None:
 
 def test_a_bad_batch_adds_nothing() -> None:
     recommender = igcf.Recommender(genre_model())
-    for bad in ([COMEDY, {"id": "i0"}], [COMEDY, COMEDY], [COMEDY, {"id": "x", "numbers": {"year": float("inf")}}]):
+    batches: list[list[dict[str, Any]]] = [
+        [COMEDY, {"id": "i0"}],
+        [COMEDY, COMEDY],
+        [COMEDY, {"id": "x", "numbers": {"year": float("inf")}}],
+    ]
+    for bad in batches:
         with pytest.raises((ModelError, DataError)):
             recommender.add_items(bad)
     assert recommender.model.n_items == 120

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,39 @@ def test_a_talk_learns_explains_and_ends(folder: str) -> None:
     assert "the population expects" in result.stderr
     assert "'what' is not a reaction" in result.stderr
     assert "cannot be a reaction" in result.stderr
+
+
+def test_a_talk_tells_the_scale_and_keeps_to_it(folder: str) -> None:
+    said = run("recommend", folder, stdin="6\nq\n").stderr
+    assert "Reactions: 1 to 5, from 4 on a success" in said
+    assert "6 cannot be a reaction; the scale is 1 to 5" in said
+    assert "0 reactions, 0 satisfied" in said
+    assert "likely to please" in said
+    assert "±" not in said
+
+
+def test_a_talk_can_take_back_and_put_aside(folder: str) -> None:
+    said = run("recommend", folder, stdin="u\n5\ns\nu\nu\n1\nq\n").stderr
+    assert "Nothing to take back" in said
+    assert said.count("Taken back") == 2, "the skip, then the reaction"
+    assert "1 reactions, 0 satisfied" in said
+
+
+def test_a_talk_is_saved_as_a_history(folder: str, tmp_path: Path) -> None:
+    file = tmp_path / "alice.csv"
+    run("recommend", folder, "--save", str(file), stdin="5\n\n2\nq\n")
+    lines = file.read_text().splitlines()
+    assert lines[0] == "item,value"
+    assert [line.split(",")[1] for line in lines[1:]] == ["5", "", "2"]
+    assert json.loads(run("recommend", folder, "--history", str(file), "--json").stdout)["reactions"] == 3
+    nowhere = tmp_path / "no" / "alice.csv"
+    assert_one_line_error_last(run("recommend", folder, "--save", str(nowhere), stdin="q\n"), "cannot write")
+
+
+def assert_one_line_error_last(result: Any, words: str) -> None:
+    assert result.exit_code == 2
+    assert result.stderr.strip().splitlines()[-1].startswith("Error: ")
+    assert words in result.stderr
 
 
 def test_the_end_of_input_ends_the_talk(folder: str) -> None:

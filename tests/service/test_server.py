@@ -365,7 +365,9 @@ def test_the_load_benchmark_ends_by_itself_and_fails_no_request() -> None:
     ]
     result = CliRunner().invoke(load, sizes)
     assert result.exit_code == 0, result.output
-    rows = [line.split("|") for line in result.stdout.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 6
+    phases, goals = result.stdout.split("\n\n")[:2]
+    rows = [line.split("|") for line in phases.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 8
     assert all(row[3].strip() == "0" for row in rows)
+    assert goals.count("\n| ") == 6
     assert "after 200 requests" in result.stdout

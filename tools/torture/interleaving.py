@@ -50,7 +50,6 @@ def interleavings(seed: int, n: int = PER_STORE) -> Iterator[Trial]:
                 chosen = contexts if rng.random() < 0.7 else [contexts[0]] * 2
                 problems += [f"number {number}: {each}" for each in _play(turns, chosen, user, serial, rng)]
     finally:
-        turns.close()
         shutil.rmtree(folder, ignore_errors=True)
     yield Trial("two writers on one user, interleaved", "SQLite", problems=problems, tried=n)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
@@ -183,16 +184,12 @@ class NewItems:
         other = NewItems(model, self.exposure)
         n = len(self.rows)
         other._told[:n] = [dict(told) for told in self._told]
-        for new, old in (
-            (other.trials, self.trials),
-            (other.shares, self.shares),
-            (other._changed_at, self._changed_at),
-        ):
-            new[:n] = old
-        for new, old in zip(other._class_vectors, self._class_vectors, strict=True):
-            new[:n] = old
-        for new, old in zip(other._model.channels, self._model.channels, strict=True):
-            new.vectors[self.rows], new.noise_var[self.rows] = old.vectors[self.rows], old.noise_var[self.rows]
+        other._shares[:n], other.trials[:n], other._changed_at[:n] = self.shares, self.trials, self._changed_at
+        for vectors, old in zip(other._class_vectors, self._class_vectors, strict=True):
+            vectors[:n] = old
+        for new, own in zip(other._model.channels, self._model.channels, strict=True):
+            new.vectors[self.rows], new.noise_var[self.rows] = own.vectors[self.rows], own.noise_var[self.rows]
+        other.balance, other._account = self.balance, list(self._account)
         other._version = self._version
         return other
 
@@ -243,7 +240,7 @@ class NewItems:
     def uncertainty(self, users: FloatArray, places: IntArray | slice = slice(None)) -> AnyFloatArray:
         """Return the standard deviation of expected rewards that is due to the items' classes, (users, new items)."""
         model, shares = self.model, self.shares[places]
-        z = {}
+        z: dict[int, Any] = {}
         for every, number in zip(self._class_vectors, model.scored, strict=True):
             own = every[places]
             mean = users[:, model.channels[number].span].astype(np.float32)

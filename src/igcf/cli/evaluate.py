@@ -84,6 +84,13 @@ NEED_LOGGED = ("item-knn", "ease", "als")
     help="new-items: which items are hidden from training.",
 )
 @click.option(
+    "--price",
+    default=0.01,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="new-items: share of what known items bring that trials of new ones may cost.",
+)
+@click.option(
     "--thin",
     type=click.FloatRange(0, 1, min_open=True),
     help="Keep only this share of the log's rows, drawn with --seed, before anything else.",
@@ -105,6 +112,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     logged: str,
     part: Literal["random", "earliest"],
     new: Literal["lot", "newest"],
+    price: float,
     thin: float | None,
     log_format: LogFormat,
     items: Path | None,
@@ -130,6 +138,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     import numpy as np
 
     from igcf.baselines import METHODS
+    from igcf.catalogue import Exposure
     from igcf.data import load_dataset, success_in
     from igcf.evaluate import setup_for
     from igcf.evaluate.protocols import thinned
@@ -154,7 +163,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         if protocol == "observed":
             evaluate_observed(data, None if methods == DEFAULT_METHODS else names, choices, common)
         else:
-            evaluate_new_items(data, choices | {"n_users": users, "share": share, "part": new}, common)
+            choices |= {"n_users": users, "share": share, "part": new, "exposure": Exposure(price=price)}
+            evaluate_new_items(data, choices, common)
         return
     setup = setup_for(
         data,

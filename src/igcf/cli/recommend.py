@@ -5,22 +5,20 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from igcf.cli.output import console, emit_json
-from igcf.errors import DataError, FeedbackError
+from igcf.cli.output import emit_json
+from igcf.cli.talk import favourites, talk
+from igcf.errors import DataError
 from igcf.model import Model
-from igcf.online import POLICIES, Recommendation, Recommender, Session, named_policy
-
-HELP = (
-    "a number as in the log, Enter for none, [bold]?[/] why this item, [bold]t[/] favourites so far, [bold]q[/] the end"
-)
+from igcf.online import POLICIES, Recommender, named_policy
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--history", type=click.Path(path_type=Path), help="CSV file with columns item,value to start from.")
+@click.option(
+    "--save", type=click.Path(path_type=Path), help="CSV file to which the reactions of the talk are written."
+)
 @click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
 @click.option("--nu", type=float, help="Exploration of ucb: mean + nu * std [default: as the model says].")
@@ -33,6 +31,7 @@ HELP = (
 def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,
     history: Path | None,
+    save: Path | None,
     k: int,
     policy: str | None,
     nu: float | None,
@@ -48,6 +47,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     \b
     Examples:
       igcf recommend model/
+      igcf recommend model/ --save alice.csv
       igcf recommend model/ --history alice.csv -k 10
       igcf recommend model/ --history alice.csv --policy thompson --seed 3 --json
     """
@@ -63,7 +63,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
         else:
             Console().print(favourites(model, picks))
         return
-    talk(session)
+    talk(session, save)
 
 
 def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
@@ -85,69 +85,6 @@ def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
             return [(row["item"], _value(path, number, row["value"])) for number, row in enumerate(rows, start=2)]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
-
-
-def talk(session: Session) -> None:
-    """Ask for reactions until the user stops or nothing is left."""
-    model = session.model
-    console.print(f"Reactions: {HELP}.")
-    round_number, hits = 0, 0
-    while len(session.history) < model.n_items:
-        pick = session.recommend()[0]
-        answer = _ask(session, pick, round_number + 1)
-        if answer == "q":
-            break
-        try:
-            value = None if answer == "" else float(answer)
-        except ValueError:
-            console.print(f"{answer!r} is not a reaction; {HELP}.")
-            continue
-        try:
-            session.observe(pick.item_id, value)
-        except FeedbackError as error:
-            console.print(f"[yellow]{escape(str(error))}[/]")
-            continue
-        round_number += 1
-        hits += value is not None and bool(model.reward.is_satisfied(value))
-    console.print(f"{round_number} reactions, {hits} satisfied.")
-    if session.history and len(session.history) < model.n_items:
-        left = model.n_items - len(session.history)
-        console.print(favourites(model, session.recommend(min(5, left), policy=named_policy("greedy"))))
-
-
-def _ask(session: Session, pick: Recommendation, round_number: int) -> str:
-    """Show one item until there is an answer other than a question."""
-    model = session.model
-    genres = f" [dim]{escape(', '.join(model.categories[model.item_row(pick.item_id)]))}[/]" if model.categories else ""
-    while True:
-        console.print(
-            f"[bold]{round_number:3d}[/] {escape(model.title(pick.item_id))}{genres}  "
-            f"[dim]expected {pick.mean:.2f} ± {pick.std:.2f}[/]"
-        )
-        try:
-            answer = click.prompt("   ", default="", show_default=False, prompt_suffix="> ", err=True).strip()
-        except click.Abort:  # end of input
-            return "q"
-        if answer == "t":
-            left = model.n_items - len(session.history)
-            console.print(favourites(model, session.recommend(min(5, left), policy=named_policy("greedy"))))
-        elif answer == "?":
-            explanation = session.explain(pick.item_id)
-            strongest = sorted(explanation.contributions, key=lambda each: -abs(each.amount))[:5]
-            console.print(f"     the population expects {explanation.prior:+.3f}")
-            for each in strongest:
-                console.print(f"     {each.amount:+.3f} from {escape(model.title(each.item_id))} (value {each.value})")
-        else:
-            return answer
-
-
-def favourites(model: Model, picks: list[Recommendation]) -> Table:
-    """Build a table of the items for people."""
-    table = Table("rank", "item", "title", "expected", "±")
-    for pick in picks:
-        title = escape(model.title(pick.item_id))
-        table.add_row(str(pick.rank), escape(pick.item_id), title, f"{pick.mean:.3f}", f"{pick.std:.3f}")
-    return table
 
 
 def _value(path: Path, number: int, text: str | None) -> float | None:

@@ -261,12 +261,17 @@ def new_items(
     order = np.concatenate([np.flatnonzero(~is_new), np.flatnonzero(is_new)])
     n_old, met = int((~is_new).sum()), split.test if users == "test" else split.validation
     truth, stream = met.dense()[:, order], _stream(data, split, setup).dense()[:, order]
-    settings = {"satisfied": setup.satisfied, "calibrated": False, "neighbours": False, "progress": False}
+    settings: dict[str, Any] = {
+        "satisfied": setup.satisfied,
+        "calibrated": False,
+        "neighbours": False,
+        "progress": False,
+    }
     step("frozen")
     base = pretrain(
         without_items(split.train, is_new), validation=without_items(split.validation, is_new), seed=seed, **settings
     )
-    everything = [data_item(data, row) for row in np.flatnonzero(is_new)]
+    everything = [data_item(data, int(row)) for row in np.flatnonzero(is_new)]
     rows = [_played("frozen", None, ModelLearner(base, Greedy()), truth[:, :n_old], setup, n_old)]
     step("igcf")
     items = NewItems(base.with_items(everything), setup.exposure)
@@ -327,8 +332,8 @@ def _learned(
         before = int(learner.items.trials.sum())
         own = _played("igcf", None, learner, part, setup, n_old)
         trials, reactions = int(learner.items.trials.sum()) - before, float(learner.items.n_reactions.mean())
-        counts = (int(each.sum()) for each in (frozen.all_items, own.all_items, own.new_items))
-        result.append(Stretch(len(part), *counts, trials, reactions))
+        n_frozen, n_all, n_new = (int(each.sum()) for each in (frozen.all_items, own.all_items, own.new_items))
+        result.append(Stretch(len(part), n_frozen, n_all, n_new, trials, reactions))
     return result
 
 

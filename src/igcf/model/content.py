@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import Float32Array, FloatArray
+from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
 from igcf.errors import ModelError
 from igcf.item import Item
 from igcf.model.features import Features
@@ -22,12 +22,12 @@ class ItemPriors:
 
     shares: FloatArray
     """Probability of each class, (items, classes)."""
-    means: tuple[Float32Array, ...]
+    means: tuple[AnyFloatArray, ...]
     """Mean of the vector in each class, one array (items, classes, width) per channel."""
 
     def vectors(self, number: int) -> FloatArray:
         """Return the expected vectors in one channel, (items, width)."""
-        return np.einsum("nk,nkw->nw", self.shares, self.means[number], dtype=np.float64)
+        return np.asarray(np.einsum("nk,nkw->nw", self.shares, self.means[number]), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class ContentPrior:
         wanted = ((f, k), *((k, f, w) for w in widths), *((k, w, w) for w in widths), *((k,) for _ in widths))
         if found != wanted:
             raise ModelError(f"the content prior has arrays of shapes {found}, expected {wanted}")
-        numbers = (self.shares, self.least_share, *self.coefficients, *self.covs, *self.noise)
+        numbers: list[AnyFloatArray] = [self.shares, self.least_share, *self.coefficients, *self.covs, *self.noise]
         is_usable = all(np.isfinite(part).all() for part in numbers) and all((each > 0).all() for each in self.noise)
         if not (is_usable and k and (self.least_share > 0).all() and 0 < self.temperature < np.inf):
             raise ModelError("the content prior holds NaN, infinite numbers, or variances that are none; retrain")
@@ -96,9 +96,16 @@ class ContentPrior:
     @classmethod
     def from_saved(cls, arrays: dict[str, npt.NDArray[Any]], saved: dict[str, Any], n_channels: int) -> "ContentPrior":
         """Build it from what `arrays` and `description` gave."""
-        parts = [
-            tuple(arrays[f"{PREFIX}{name}_{number}"] for number in range(n_channels))
-            for name in ("coefficients", "covs", "noise")
-        ]
-        features = Features.from_dict(saved["features"])
-        return cls(features, arrays[f"{PREFIX}shares"], arrays[f"{PREFIX}least"], *parts, float(saved["temperature"]))
+
+        def part(name: str) -> tuple[npt.NDArray[Any], ...]:
+            return tuple(arrays[f"{PREFIX}{name}_{number}"] for number in range(n_channels))
+
+        return cls(
+            Features.from_dict(saved["features"]),
+            arrays[f"{PREFIX}shares"],
+            arrays[f"{PREFIX}least"],
+            part("coefficients"),
+            part("covs"),
+            part("noise"),
+            float(saved["temperature"]),
+        )
