@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two igcf servers on one PostgreSQL behind nginx, all on loopback, for an ordinary user; Ctrl-C stops everything.
-#   start.sh MODEL_FOLDER postgresql://USER:PASSWORD@HOST/DB [options of igcf serve]
+#   start.sh MODEL_FOLDER postgresql://USER@HOST/DB [options of igcf serve]
 # Ports: PORT (the proxy, 8080), FIRST (8001), SECOND (8002). RUN: folder for process ids and logs (a temporary one).
 set -euo pipefail
 model=$1 store=$2
@@ -14,7 +14,7 @@ serve() { # one server; started again when it dies, unless the mistake is ours (
     local pid= code
     trap 'kill "$pid" 2>/dev/null || true; wait "$pid" || true; exit 0' TERM
     while :; do
-        igcf serve "$model" --store "$store" --port "$1" "${@:2}" &
+        IGCF_STORE=$store igcf serve "$model" --port "$1" "${@:2}" & # a password on the command line could be read by others
         pid=$! code=0
         echo "$pid" >"$run/server-$1.pid"
         wait "$pid" || code=$?

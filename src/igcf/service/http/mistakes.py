@@ -75,7 +75,7 @@ def _what(error: Mapping[str, Any]) -> str:
     return text if found is None or kind not in _SHAPES else f"{text}, got {_KINDS.get(type(found), 'something else')}"
 
 
-_KINDS = {list: "a list", dict: "an object", bytes: "something that is not said to be JSON"}
+_KINDS: dict[type[Any], str] = {list: "a list", dict: "an object", bytes: "something that is not said to be JSON"}
 
 
 def _name(error: Mapping[str, Any], path: Sequence[int | str]) -> str:
