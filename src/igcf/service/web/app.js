@@ -144,6 +144,7 @@ function showView() {
   showLearned(beliefs.taste, reactions.length + visit.logged);
   drawBets(byId("bets"), beliefs.top.slice(0, BETS), visit.asked, (item) => visit.ask(item));
   if (why) drawWhy(byId("why"), why, card, reward);
+  if (why && why.item === card?.item) deck.setChance(why);
   byId("why-back").hidden = !visit.asked;
   /** @type {[string, Mark][]} */
   const marks = rounds.map(({ item, value, evidence }) => [item, evidence === "skip" || (value === null && !reward.implicit) ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);

@@ -50,6 +50,15 @@ export class Deck {
   }
 
   /**
+   * Say how likely a hit the card is by the newest belief.
+   * @param {{ chance: number }} about
+   */
+  setChance(about) {
+    const words = this.element?.querySelector(".chance");
+    if (words) words.textContent = betWords(about);
+  }
+
+  /**
    * @param {string} heading
    * @param {string} words
    */

@@ -106,7 +106,9 @@ async function picture(drawing) {
  * @param {number} y
  */
 function bars(pen, categories, y) {
-  const chosen = categories.length > 6 ? [...categories.slice(0, 4), ...categories.slice(-2)] : categories;
+  const named = categories.filter((each) => each.standing !== "unsure");
+  const others = categories.filter((each) => each.standing === "unsure");
+  const chosen = [...named.slice(0, 3), ...named.slice(3).slice(-3), ...others].slice(0, 6).sort((a, b) => b.lift - a.lift);
   const widest = Math.max(...chosen.map((each) => Math.abs(each.lift)), 0.5), middle = W / 2, room = 240;
   chosen.forEach(({ category, lift }, i) => {
     const top = y + i * 40, width = (Math.abs(lift) / widest) * room;
