@@ -66,6 +66,7 @@ export interface CatalogueItem {
   popularity_rank: number | null;
   x: number | null;
   y: number | null;
+  new?: NewItemState | null;
   trend?: number | null;
   similarity?: number | null;
 }
@@ -264,6 +265,13 @@ export interface ModelLoaded {
   model: string;
   items: number;
   generation: number;
+}
+export interface NewItemState {
+  reactions: number;
+  trials: number;
+  settled: boolean;
+  expected: number;
+  std: number;
 }
 export interface Outcome {
   value: number | null;
