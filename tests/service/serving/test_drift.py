@@ -19,7 +19,7 @@ def test_a_few_reactions_say_nothing_about_a_change() -> None:
 def test_halves_that_contradict_each_other_are_a_change() -> None:
     model = two_sided_model(NAMED)
     recommender = Recommender(model)
-    crime: list[Reaction] = [(f"i{n % 4}", 5.0) for n in range(4)] + [(f"i{4 + n % 4}", 1.0) for n in range(4)]
+    crime: list[Reaction] = [*((f"i{n}", 5.0) for n in range(4)), *((f"i{4 + n}", 1.0) for n in range(4))]
     other: list[Reaction] = [(item_id, 6.0 - (value or 0.0)) for item_id, value in crime]
     stays, changes = drift_of(recommender, crime + crime), drift_of(recommender, crime + other)
     assert stays is not None

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from igcf.service.context import ServiceContext
 from igcf.service.http import page_responses, requests
-from igcf.service.http.routes import User, problems
+from igcf.service.http.paths import User, problems
 from igcf.service.http.serialising import as_json
 from igcf.service.serving import choosing
 
