@@ -54,11 +54,12 @@ static int is_of_store(int fd) {
 
 /* What is to happen to this call. */
 static enum mode turn(int fd) {
-    if (!control || !name || control->mode == OFF || fd < 0 || !is_of_store(fd)) return OFF;
+    enum mode mode = control ? control->mode : OFF; /* once: it may be switched off meanwhile */
+    if (!name || mode == OFF || fd < 0 || !is_of_store(fd)) return OFF;
     int32_t number = __sync_add_and_fetch(&control->seen, 1);
     if (number < control->at || number > control->until) return OFF;
     __sync_add_and_fetch(&control->fired, 1);
-    return control->mode;
+    return mode;
 }
 
 static void die(void) { kill(getpid(), SIGKILL); for (;;) pause(); }

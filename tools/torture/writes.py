@@ -57,8 +57,10 @@ def _one_fault(
     if not faults.disarm():
         return None
     _wait_if_killed(server, mode)
-    server = _revived(place, launcher, server)
-    problems = place.check(server.port)
+    revived = _revived(place, launcher, server)
+    problems = place.check(revived.port)
+    if revived is not server:
+        revived.stop()
     problems = [f"{operation}, {mode} at call {at}: {problem}" for problem in problems]
     return Trial(f"{mode} at every write call", place.name, problems=problems)
 
