@@ -52,6 +52,7 @@ declare namespace Api {
     time: number;
     reactions: number;
     hits: number;
+    new?: NewItemState | null;
   }
   interface CatalogueItem {
     item: string;

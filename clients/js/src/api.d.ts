@@ -51,6 +51,7 @@ export interface CatalogueChange {
   time: number;
   reactions: number;
   hits: number;
+  new?: NewItemState | null;
 }
 export interface CatalogueItem {
   item: string;

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.http.responses import ModelInfo
+from igcf.service.http.responses import ModelInfo, NewItemState
 
 
 class RouteTraffic(BaseModel):
@@ -104,6 +104,9 @@ class CatalogueChange(BaseModel):
     time: float
     reactions: int
     hits: int
+    new: NewItemState | None = Field(
+        default=None, description="For an item that the model was not trained with: how far it is known."
+    )
 
 
 class StoreHealth(BaseModel):

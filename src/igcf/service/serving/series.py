@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from igcf.service.http.dashboard_responses import CatalogueChange, Generation, Series, SeriesPoint
+from igcf.service.serving.catalogue import new_item_state
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.tables import feedback, items, recommendations, serving
 
@@ -93,6 +94,7 @@ def catalogue_changes(connection: sa.Connection, served: ServedModel) -> list[Ca
             time=updated,
             reactions=counts.get(item_id, (0, 0))[0],
             hits=counts.get(item_id, (0, 0))[1],
+            new=None if (row := served.model.known_row(item_id)) is None else new_item_state(served, row),
         )
         for item_id, retired, added, updated in latest
     ]

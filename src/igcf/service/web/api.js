@@ -21,6 +21,9 @@ export class Refused extends Error {
   }
 }
 
+/** Whether this server asks for keys, as far as this tab knows. */
+export const hasKey = () => sessionStorage.getItem(KEY) !== null;
+
 /** @param {string} key */
 export const setKey = (key) => sessionStorage.setItem(KEY, key);
 
@@ -68,6 +71,10 @@ export const api = {
   model: () => call("GET", "/v1/model"),
   /** @type {(offset: number, limit: number) => Promise<Api.CataloguePage>} */
   items: (offset, limit) => call("GET", `/v1/items?offset=${offset}&limit=${limit}`),
+  /** @type {(id: string) => Promise<Api.CatalogueItem>} */
+  item: (id) => call("GET", `/v1/items/${encodeURIComponent(id)}`),
+  /** @type {(item: object) => Promise<Api.ItemsStored>} */
+  addItem: (item) => call("POST", "/v1/items", { items: [item] }),
   /** @type {(id: string, ask: Api.RecommendAsk) => Promise<Api.Recommended>} */
   recommend: (id, ask) => call("POST", `${user(id)}/recommendations`, ask),
   /** @type {(id: string, reaction: Api.Feedback) => Promise<Api.FeedbackReceipt>} */

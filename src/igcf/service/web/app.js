@@ -6,6 +6,7 @@ import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
 import { compare, setUpLab } from "./lab.js";
+import { setUpOwnItem, tellOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
 import { friendlyName } from "./names.js";
@@ -188,6 +189,7 @@ function compareNow() {
   const { model, settings } = visit;
   if (!model) return;
   const name = settings.policy ?? model.policy.name;
+  tellOwnItem();
   compare(visit.user, { name, nu: name === "ucb" ? settings.nu ?? model.policy.nu : undefined });
 }
 
@@ -280,6 +282,7 @@ setUpFinale(async () => {
   await visit.newVisitor();
   if (!visit.failures) notice("A fresh start: nothing is known about you.", { ms: 4_000 });
 });
+setUpOwnItem();
 setUpLab(compareNow);
 byId("policy").addEventListener("change", () => {
   visit.choose({ policy: /** @type {VisitSettings["policy"]} */ (byId("policy").value) });

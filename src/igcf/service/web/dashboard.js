@@ -158,7 +158,9 @@ function draw(stats) {
   ], stats.drifting_users));
   byId("changes").replaceChildren(table("Items that came, changed or went", [
     ["Item", name],
-    ["State", (each) => each.state, "number"],
+    ["State", (each) => each.new?.settled ? `${each.state}, settled` : each.state, "number"],
+    ["Tried out", (each) => each.new ? `${count(each.new.trials)} times` : "–", "number"],
+    ["Estimate", (each) => each.new ? `${each.new.expected.toFixed(2)} ± ${each.new.std.toFixed(2)}` : "–", "number"],
     ["Hits", (each) => `${count(each.hits)} of ${count(each.reactions)}`, "number"],
     ["Since", (each) => ago(each.time), "number"],
   ], stats.catalogue_changes));

@@ -1,0 +1,51 @@
+// An item of the visitor's own, in the lab: added to the catalogue, tried out by whoever comes, and how far it is known.
+
+import { api, hasKey, Refused } from "./api.js";
+import { byId } from "./dom.js";
+
+const ITEM = "igcf.own-item";
+
+/** On a server with keys, the catalogue is not the visitor's to change. */
+export function setUpOwnItem() {
+  const form = /** @type {HTMLFormElement} */ (byId("own-item-form"));
+  const [name, named] = ["own-item-name", "own-item-categories"].map((id) => /** @type {HTMLInputElement} */ (byId(id)));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const title = name.value.trim();
+    if (!title) return;
+    const categories = named.value.split(",").map((each) => each.trim()).filter(Boolean);
+    const id = `own-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
+    try {
+      await api.addItem({ id, title, categories: [...new Set(categories)] });
+      localStorage.setItem(ITEM, id);
+      form.reset();
+      await tellOwnItem();
+    } catch (error) {
+      say(error instanceof Refused ? `It was not added: ${error.message}` : "The server is away; try again.");
+    }
+  });
+}
+
+/** Say where the item stands now; called after every reaction while the lab is open. */
+export async function tellOwnItem() {
+  byId("own-item").hidden = hasKey();
+  const id = localStorage.getItem(ITEM);
+  if (id === null || byId("lab").hidden || hasKey()) return;
+  try {
+    const { title, status, new: state } = await api.item(id);
+    const name = `“${title ?? id}”`;
+    if (!state) say(status === "waiting" ? `${name} waits for the next training: this model cannot place new items.` : `${name} is ${status}.`);
+    else {
+      const met = state.reactions === 1 ? "1 reaction" : `${state.reactions} reactions`;
+      const place = `estimate ${state.expected.toFixed(2)} ± ${state.std.toFixed(2)}`;
+      say(`${name}: tried out ${state.trials} ${state.trials === 1 ? "time" : "times"}, ${met}, ${place}${state.settled ? "; settled" : ""}.`);
+    }
+  } catch (error) {
+    if (error instanceof Refused) localStorage.removeItem(ITEM); // another store: nobody knows it here
+  }
+}
+
+/** @param {string} text */
+function say(text) {
+  byId("own-item-said").textContent = text;
+}
