@@ -1,6 +1,6 @@
 """Pictures of the page for the README, and how soon the first card is there.
 
-`IGCF_PICTURES=docs/images pytest tests/web/test_pictures.py` renews the pictures of the documentation.
+`python -m tools.pictures` renews the pictures of the documentation.
 """
 
 import os
