@@ -9,7 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from jupyter_client.manager import KernelManager  # noqa: E402
+
 from igcf.version import __version__  # noqa: E402
+
+if hasattr(KernelManager, "transport_encryption"):  # newer kernels warn where their sockets are not encrypted
+    KernelManager.transport_encryption.default_value = "auto"
 
 project = "igcf"
 author = "the igcf authors"
