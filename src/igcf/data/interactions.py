@@ -257,14 +257,14 @@ class Interactions:
         again = set(self.user_ids).intersection(other.user_ids)
         if again:
             raise DataError(f"user {min(again)!r} is in both logs ({len(again)} such users); expected different users")
-        times = self.timestamps, other.timestamps
+        times = [log.timestamps for log in (self, other) if log.timestamps is not None]
         return replace(
             self,
             user_ids=self.user_ids + other.user_ids,
             user_idx=np.concatenate([self.user_idx, other.user_idx + np.int32(self.n_users)]),
             item_idx=np.concatenate([self.item_idx, other.item_idx]),
             values=np.concatenate([self.values, other.values]),
-            timestamps=None if times[0] is None or times[1] is None else np.concatenate(times),
+            timestamps=np.concatenate(times) if len(times) == 2 else None,
         )
 
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:

@@ -101,7 +101,7 @@ class RouteTable:
     def query_names(self, method: str, path: str) -> list[str] | None:
         """Return the query parameters of the first route that answers a request; None where there is none."""
         for route in self._routes:
-            if isinstance(route, APIRoute) and method in route.methods and route.path_regex.match(path):
+            if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.match(path):
                 return [field.alias for field in route.dependant.query_params]
         return None
 
@@ -112,6 +112,12 @@ def needed_role(method: str, path: str) -> Role:
         return "admin"
     is_item = path == "/v1/items" or path.startswith("/v1/items/")
     return "catalogue" if is_item and method not in ("GET", "HEAD") else "client"
+
+
+def ends_user(method: str, path: str) -> bool:
+    """Whether a request deletes a user, or makes two of them one."""
+    of_user = path.startswith("/v1/users/")
+    return of_user and (path.endswith("/merge") if method == "POST" else method == "DELETE" and path.count("/") == 3)
 
 
 class Guard:
@@ -174,7 +180,7 @@ class Guard:
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
         if method != "OPTIONS" and needs_key(path):
-            self.keys.check(headers, needed=needed_role(method, path))
+            self.keys.check(headers, needed=needed_role(method, path), ends_user=ends_user(method, path))
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
