@@ -38,6 +38,8 @@ def parse_item(given: Item | Mapping[str, Any], where: str = "the item") -> Item
     item_id = _text(given["id"], f"the id of {where}", LONGEST_ID)
     if not item_id:
         raise DataError(f"{where} has an empty id")
+    if item_id in (".", "..") or any(sign in "\n\t" or 0x7F <= ord(sign) < 0xA0 for sign in item_id):
+        raise DataError(f"{where} has the id {_short(item_id)}, which no path can name; expected plain text")
     return Item(item_id, **parse_fields({k: v for k, v in given.items() if k != "id"}, f"{where} ({_short(item_id)})"))
 
 

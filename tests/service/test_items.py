@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from igcf.arrays import FloatArray
@@ -15,6 +16,7 @@ from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.store.tables import recommendations
 from tests.model.test_adding import genre_model
 from tests.service.conftest import OpenService
 
@@ -272,6 +274,35 @@ def test_a_visitor_becomes_a_user_and_nothing_counts_twice(client: TestClient) -
     assert client.post("/v1/users/bob/merge", json={"from": "visitor"}).json()["moved"] == 0
 
 
+def test_a_visitor_who_comes_back_may_use_event_ids_again(client: TestClient, context: ServiceContext) -> None:
+    long = "e" * 256
+    client.post("/v1/users/alice/feedback", json={"item": "item-0", "value": 5, "event_id": long})
+    for number in (1, 2, 2, 3):
+        client.post("/v1/users/visitor/feedback", json={"item": f"item-{number}", "value": 5, "event_id": long})
+        assert client.post("/v1/users/alice/merge", json={"from": "visitor"}).status_code == 200
+    assert [item for item, _ in history(client, "alice")] == ["item-0", "item-1", "item-2", "item-3"]
+    for each in client.get("/v1/users/alice").json()["history"]:
+        assert client.delete(f"/v1/users/alice/feedback/{each['event_id']}").status_code == 200
+    assert history(client, "alice") == []
+
+
+def test_answers_to_a_visitor_that_are_not_written_yet_become_the_users_or_are_gone(open_service: OpenService) -> None:
+    one, two = open_service(), open_service()
+    here, elsewhere = TestClient(create_app(one)), TestClient(create_app(two))
+    here.post("/v1/users/visitor/feedback", json={"item": "item-1", "value": 5})
+    for audit in (one.audit, two.audit):
+        audit._writing.acquire()
+    mine = here.post("/v1/users/visitor/recommendations", json={"k": 1}).json()["recommendation_id"]
+    elsewhere.post("/v1/users/visitor/recommendations", json={"k": 1})
+    one.audit._writing.release()
+    here.post("/v1/users/alice/merge", json={"from": "visitor"})
+    two.audit._writing.release()
+    two.audit.flush()
+    query = sa.select(recommendations.c.recommendation_id, recommendations.c.user_id)
+    rows = one.store.database.read(lambda connection: connection.execute(query).all())
+    assert [tuple(row) for row in rows] == [(mine, "alice")]
+
+
 def test_a_new_user_may_be_made_of_a_visitor_and_merging_nobody_makes_nobody(client: TestClient) -> None:
     client.post("/v1/users/visitor/feedback", json={"item": "item-1", "value": 5})
     assert client.post("/v1/users/new/merge", json={"from": "visitor"}).json()["revision"] == 1
@@ -291,10 +322,16 @@ def test_a_key_of_the_catalogue_changes_items_and_a_client_does_not(open_service
             client.post("/v1/items", json={"items": [{"id": "a"}]}, headers={"x-api-key": key}).status_code,
             client.get("/v1/items", headers={"x-api-key": key}).status_code,
             client.get("/v1/stats", headers={"x-api-key": key}).status_code,
+            client.delete("/v1/users/ann", headers={"x-api-key": key}).status_code,
+            client.post("/v1/users/ann/merge", json={"from": "visitor"}, headers={"x-api-key": key}).status_code,
         ]
         for role, key in keys.items()
     }
-    assert found == {"client": [403, 403, 200, 403], "catalogue": [200, 200, 200, 403], "admin": [200] * 4}
+    assert found == {
+        "client": [403, 403, 200, 403, 200, 200],
+        "catalogue": [200, 200, 200, 403, 403, 403],
+        "admin": [200] * 6,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -390,6 +427,45 @@ def test_new_items_learn_from_everybodys_reactions_the_same_on_all_servers(
     first.post("/v1/items", json={"items": [{"id": "newer", "categories": ["horror"]}]})
     one.items_from_log.look(one.current_model.served)
     np.testing.assert_allclose(posterior(one, "funny"), found[2], atol=1e-8)
+
+
+def test_what_is_known_of_a_new_item_is_what_a_fresh_reading_of_the_log_says(
+    open_service: OpenService, content_folder: Path
+) -> None:
+    one = open_service(content_folder)
+    client = TestClient(create_app(one))
+    client.post("/v1/items", json={"items": [{"id": "funny", "categories": ["comedy"]}]})
+
+    def compare() -> FloatArray:
+        one.items_from_log.look(one.current_model.served)
+        fresh = open_service(content_folder)
+        fresh.items_from_log.look(fresh.current_model.served)
+        np.testing.assert_allclose(posterior(one, "funny"), posterior(fresh, "funny"), atol=1e-8)
+        return posterior(one, "funny")
+
+    def react(user: str, item: str, event: str, value: int = 5) -> None:
+        answer = client.post(f"/v1/users/{user}/feedback", json={"item": item, "value": value, "event_id": event})
+        assert answer.status_code == 200
+
+    for user in ("ann", "ben", "visitor"):
+        react(user, "i0", "known", 1)
+        react(user, "funny", "new")
+    before = compare()
+    client.delete("/v1/users/ann/feedback/known")  # what was known of her when she met the new item was something else
+    after = compare()
+    assert np.abs(after - before).max() > 1e-3
+    record = {"reactions": [{"item": f"i{n}", "value": 5, "time": 1e9} for n in range(0, 20, 2)]}
+    client.post("/v1/users/ben/history", json=record)
+    compare()
+    for _ in range(2):  # the visitor comes back after having become somebody
+        client.post("/v1/users/carol/merge", json={"from": "visitor"})
+        compare()
+        react("visitor", "funny", "again", 1)
+        compare()
+    client.post("/v1/users/carol/merge", json={"from": "visitor"})
+    client.delete("/v1/users/carol")
+    compare()
+    assert client.get("/v1/items/funny").json()["new"]["reactions"] == 2
 
 
 def posterior(context: ServiceContext, item: str) -> FloatArray:

@@ -49,7 +49,8 @@ class Rules:
         try:
             parts = _object(given, "rules", PARTS)
             chosen = _object(parts.get("filter"), "filter", FILTERS)
-            diversity = finite(parts.get("diversity") or 0.0, "diversity")
+            asked = parts.get("diversity")
+            diversity = 0.0 if asked is None else finite(asked, "diversity")
             some = _names(chosen.get("any"), "filter.any")
             if chosen.get("any") is not None and not some:
                 raise RuleError("filter.any is empty, which no item can satisfy; leave it out or name a label")

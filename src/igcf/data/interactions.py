@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.attributes import Attributes
 from igcf.errors import DataError
+from igcf.notebooks import html_card
 
 if TYPE_CHECKING:
     from igcf.data.layout import LogLayout
@@ -65,6 +66,14 @@ class Interactions:
     def __repr__(self) -> str:
         """Name the log and its size; the arrays themselves would fill screens."""
         return f"<Interactions {self.name}: {len(self):,} reactions, {self.n_users:,} users, {self.n_items:,} items>"
+
+    def _repr_html_(self) -> str:
+        """Show the size and the first reactions in a notebook."""
+        rows = [
+            (self.user_ids[self.user_idx[n]], self.item_ids[self.item_idx[n]], float(self.values[n]))
+            for n in range(min(len(self), 5))
+        ]
+        return html_card(repr(self)[1:-1], ("user", "item", "value"), rows, len(self) - len(rows))
 
     @property
     def n_users(self) -> int:

@@ -27,6 +27,7 @@ class Keys:
     def from_file(cls, path: Path) -> "Keys":
         """Read lines of `client KEY`, `catalogue KEY` or `admin KEY`; empty lines and # are skipped."""
         try:
+            _refuse_other_than_file(path)
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the API keys of {path}: {error}") from error
@@ -45,8 +46,11 @@ class Keys:
             raise ConfigError(f"{path} has no admin key; add a line 'admin KEY'")
         return cls(tuple(found))
 
-    def check(self, headers: Mapping[str, str], *, needed: Role) -> None:
-        """Let a request pass or refuse it; the admin key may do everything, that of the catalogue what clients may."""
+    def check(self, headers: Mapping[str, str], *, needed: Role, ends_user: bool = False) -> None:
+        """Let a request pass or refuse it; the admin key may do everything, that of the catalogue what clients may.
+
+        `ends_user` says that a user is gone afterwards, which whoever keeps the catalogue has no business with.
+        """
         if not self.digests:
             return
         scheme, _, sent = headers.get("authorization", "").partition(" ")
@@ -54,6 +58,10 @@ class Keys:
         role = self._role(key)
         if role is None:
             raise KeyRequiredError("this server needs an API key; send it as 'Authorization: Bearer KEY'")
+        if ends_user and role == "catalogue":
+            raise AdminRequiredError(
+                "this needs a key of kind 'client' or the admin key; one of kind 'catalogue' may not"
+            )
         if ROLES.index(role) < ROLES.index(needed):
             which = "the admin key" if needed == "admin" else "the admin key or one of kind 'catalogue'"
             raise AdminRequiredError(f"this needs {which}")
@@ -77,9 +85,9 @@ class KeyFile:
         self.is_stale = False
         """Whether the file has changed to something that cannot be used."""
 
-    def check(self, headers: Mapping[str, str], *, needed: Role) -> None:
+    def check(self, headers: Mapping[str, str], *, needed: Role, ends_user: bool = False) -> None:
         """Let a request pass or refuse it."""
-        self._keys.check(headers, needed=needed)
+        self._keys.check(headers, needed=needed, ends_user=ends_user)
 
     def refresh(self) -> None:
         """Take over the keys of a file that has changed; one that cannot be used is refused and the old keys stay."""
@@ -96,9 +104,16 @@ class KeyFile:
 
 def _content(path: Path) -> bytes | None:
     try:
+        _refuse_other_than_file(path)
         return path.read_bytes()
     except OSError:
         return None
+
+
+def _refuse_other_than_file(path: Path) -> None:
+    """Refuse to read from a pipe or a device, which might never end."""
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
 
 
 def _digest(key: str) -> bytes:

@@ -114,6 +114,12 @@ def needed_role(method: str, path: str) -> Role:
     return "catalogue" if is_item and method not in ("GET", "HEAD") else "client"
 
 
+def ends_user(method: str, path: str) -> bool:
+    """Whether a request deletes a user, or makes two of them one."""
+    of_user = path.startswith("/v1/users/")
+    return of_user and (path.endswith("/merge") if method == "POST" else method == "DELETE" and path.count("/") == 3)
+
+
 class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
@@ -174,7 +180,7 @@ class Guard:
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
         if method != "OPTIONS" and needs_key(path):
-            self.keys.check(headers, needed=needed_role(method, path))
+            self.keys.check(headers, needed=needed_role(method, path), ends_user=ends_user(method, path))
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")

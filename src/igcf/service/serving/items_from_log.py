@@ -12,9 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from igcf.online import prior_belief
+from igcf.online import Belief, prior_belief
 from igcf.online.learning import learned
-from igcf.service.serving.learning import end_of_record, logged_reactions
+from igcf.service.serving.learning import end_of_record, logged_reactions, usable
 from igcf.service.serving.new_items import Evidence, ItemsOfLog
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash
@@ -35,18 +35,22 @@ class ItemsFromLog:
         self._served: ServedModel | None = None
         self._since = -math.inf
         self._deleted: set[tuple[str, float]] = set()
+        self._merged: set[tuple[str, str, float]] = set()
 
     def look(self, served: ServedModel) -> None:
         """Bring the new items of the model in service to what the log says."""
         if not len(served.model.added):
             return
         started = time.time()
-        if self._served is None or self._served.trained is not served.trained or self._has_merges():
+        if self._served is None or self._served.trained is not served.trained:
             self._told, self._revisions, self._since = {}, {}, -math.inf
         is_new = self._served is not served
-        changed = self._forget_deleted()
-        for user_id, revision in self._users_with_news(served, -math.inf if is_new else self._since):
-            if self._revisions.get(user_id) != revision or is_new:
+        changed, merged = self._forget_deleted(), self._merged_users()
+        news = self._users_with_news(served, -math.inf if is_new else self._since)
+        if merged:  # rows that moved have the times that they had
+            news += [each for each in self._users_with_news(served, -math.inf) if user_hash(each[0]) in merged]
+        for user_id, revision in news:
+            if self._revisions.get(user_id) != revision or is_new or user_hash(user_id) in merged:
                 changed |= self._read_user(served, user_id)
                 self._revisions[user_id] = revision
         self._teach(served, None if is_new else changed)
@@ -86,16 +90,17 @@ class ItemsFromLog:
         hashes = {hashed for hashed, _ in fresh}
         gone = [user_id for user_id in self._told if user_hash(user_id) in hashes]
         changed = {each.item_id for user_id in gone for each in self._told.pop(user_id).values()}
-        for user_id in gone:
-            self._revisions.pop(user_id, None)
+        self._revisions = {name: n for name, n in self._revisions.items() if user_hash(name) not in hashes}
         return changed
 
-    def _has_merges(self) -> bool:
-        """Whether reactions moved from one user to another since the last look."""
+    def _merged_users(self) -> set[str]:
+        """Find the users, by their hashes, to whom reactions of another one came since the last look."""
         if self._since == -math.inf:
-            return False
-        query = sa.select(sa.func.count()).where(merges.c.time >= self._since)
-        return bool(self._rows(query)[0][0])
+            return set()
+        query = sa.select(merges.c.visitor_hash, merges.c.user_hash, merges.c.time).where(merges.c.time >= self._since)
+        found = {(row[0], row[1], row[2]) for row in self._rows(query)}
+        fresh, self._merged = found - self._merged, found
+        return {user for _, user, _ in fresh}
 
     def _teach(self, served: ServedModel, changed: set[str] | None) -> None:
         """Let items be known by the earliest reactions to them, as many as settle one; None: all items."""
@@ -118,21 +123,43 @@ def _by_time(pair: tuple[Hashable, Evidence]) -> tuple[float, str]:
 
 
 def evidence_of(served: ServedModel, user_id: str, events: Sequence[Event]) -> dict[Hashable, Evidence]:
-    """Find what one user's log tells of items that the model was not trained with."""
+    """Find what one user's log tells of items that the model was not trained with.
+
+    What was known of the user at a reaction comes from the rows before it, a logged record included, so that nothing
+    that is added to the log later changes what an earlier reaction told.
+    """
     trained, model = served.trained.model, served.model
     rows = in_force(events)
-    belief, prior = prior_belief(trained), prior_belief(trained)
+    belief, is_known = prior_belief(trained), True
+    found: dict[Hashable, Evidence] = {}
+    for place, event in enumerate(rows):
+        is_known = is_known and event.evidence != "logged"
+        for item_id, value in usable(model, [event]):
+            if trained.known_row(item_id) is None:
+                if not is_known:
+                    belief, is_known = _belief_after(served, rows[:place]), True
+                given = math.nan if value is None else value
+                found[user_id, event.event_id] = Evidence(item_id, event.time, given, belief)
+            elif is_known:
+                belief = _after(served, belief, [event])
+    return found
+
+
+def _belief_after(served: ServedModel, rows: Sequence[Event]) -> Belief:
+    """Return what is believed of a user after some rows, by the items that the model was trained with."""
+    trained = served.trained.model
     logged = logged_reactions(trained, rows)
+    belief = prior_belief(trained)
     if logged:
         belief = served.trained.recommender.session(logged=logged, until=end_of_record(trained, rows)).belief
-    found: dict[Hashable, Evidence] = {}
-    for event in rows:
-        if event.evidence != "shown" or event.item_id is None:
-            continue
-        value = math.nan if event.value is None else event.value
-        row = trained.known_row(event.item_id)
-        if row is not None:
-            belief = learned(belief.decayed(prior, served.recommender.forgetting), trained, row, value)
-        elif model.known_row(event.item_id) is not None:
-            found[user_id, event.event_id] = Evidence(event.item_id, event.time, value, belief)
-    return found
+    return _after(served, belief, rows)
+
+
+def _after(served: ServedModel, belief: Belief, rows: Sequence[Event]) -> Belief:
+    trained = served.trained.model
+    prior = prior_belief(trained)
+    for item_id, value in usable(trained, rows):
+        given = math.nan if value is None else value
+        belief = belief.decayed(prior, served.recommender.forgetting)
+        belief = learned(belief, trained, trained.item_row(item_id), given)
+    return belief

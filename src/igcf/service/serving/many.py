@@ -38,6 +38,7 @@ def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
     """Answer `POST /v1/users/{user}/merge`."""
     if visitor == user_id:
         raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")
+    context.audit.flush()
     merged = merge_users(context.store.database, visitor, user_id)
     context.users.forget(visitor)
     return MergeReceipt(user=user_id, **vars(merged))

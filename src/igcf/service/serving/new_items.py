@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from igcf.catalogue import NewItems, Recommender
+from igcf.catalogue import Exposure, NewItems, Recommender
 from igcf.model import Model
 from igcf.online import Belief, Policy
 
@@ -20,6 +20,10 @@ class Evidence(NamedTuple):
 class ItemsOfLog(NewItems):
     """New items that learn from the log only: a session that observes a reaction teaches them nothing by itself."""
 
+    def __init__(self, model: Model, exposure: Exposure) -> None:
+        super().__init__(model, exposure)
+        self._chosen: dict[int, dict[Hashable, Evidence]] = {}
+
     def observe(self, key: Hashable, row: int, belief: Belief, value: float) -> None:
         """Do nothing: the reaction is in the log, from which all servers learn it."""
 
@@ -27,11 +31,12 @@ class ItemsOfLog(NewItems):
         """Do nothing, for the same reason."""
 
     def learn(self, row: int, chosen: Mapping[Hashable, Evidence]) -> None:
-        """Let an item be known by exactly these reactions."""
-        known = self.told(row)
+        """Let an item be known by exactly these reactions, and by what is known now of the users before them."""
+        known = self._chosen.get(row, {})
         super().retract(key for key in known if key not in chosen)
+        self._chosen[row] = dict(chosen)
         for key, each in chosen.items():
-            if key not in known:
+            if known.get(key) is not each:
                 super().observe(key, row, each.belief, each.value)
 
 

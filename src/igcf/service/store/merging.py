@@ -1,8 +1,9 @@
 """An anonymous visitor becomes a known user: the visitor's reactions move into the user's log, in one transaction."""
 
+import itertools
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,11 @@ import sqlalchemy as sa
 from igcf.service.errors import EventConflictError
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
-from igcf.service.store.tables import beliefs, feedback, merges, recommendations, users
+from igcf.service.store.store import FORGET_LOCK
+from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, users
+
+LONGEST_ID = 256
+"""Characters of an event id, so that a reaction that moved can be taken back by its id."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ def merge_users(database: Database, visitor: str, user_id: str) -> Merged:
     """Move what is in force of a visitor's log behind that of a user, and leave nothing of the visitor.
 
     An event id that the user's log has with the same reaction is the same reaction; with another reaction, the
-    visitor's is stored under an id made of both. A visitor who was merged into somebody else is refused.
+    visitor's is stored under an id made of both. A visitor who was merged into somebody else is refused. Answers to the
+    visitor that are still in the queue of another server are not written any more, as if the visitor had been deleted.
     """
     return database.write(lambda connection: _merge(connection, visitor, user_id))
 
@@ -43,6 +49,8 @@ def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
         "user_hash": user_hash(user_id),
         "time": time.time(),
     }
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
     revisions = _lock_both(connection, visitor, user_id)
     before = connection.execute(sa.select(merges).where(merges.c.visitor_hash == mark["visitor_hash"])).first()
     if before is not None and before.user_hash != mark["user_hash"]:
@@ -50,6 +58,7 @@ def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
     log = _log(connection, visitor)
     own = {row["event_id"]: row for row in _log(connection, user_id) if row["event_id"] is not None}
     retracted = {row["retracts"] for row in log}
+    taken = {row["event_id"] for row in log} | own.keys()
     rows: list[dict[str, Any]] = []
     n_known = 0
     revision = revisions.get(user_id, 0)
@@ -58,19 +67,37 @@ def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
         if row["retracts"] is not None or event_id in retracted:
             continue
         if event_id in own:
-            if _payload(own[event_id]).agrees_with(_payload(row)):
+            event_id = _id_of_both(row, own, taken, mark["visitor_hash"])
+            if event_id is None:
                 n_known += 1
                 continue
-            event_id = f"{event_id}:{mark['visitor_hash'][:16]}"
+            taken.add(event_id)
         rows.append(row | {"user_id": user_id, "event_id": event_id, "revision": revision + len(rows) + 1})
     if rows:
         _append(connection, user_id, rows, is_new=user_id not in revisions)
     connection.execute(sa.update(recommendations).where(recommendations.c.user_id == visitor).values(user_id=user_id))
     for table in (feedback, users, beliefs):
         connection.execute(sa.delete(table).where(table.c.user_id == visitor))
-    if before is None and log:
+    if log:
+        connection.execute(sa.delete(merges).where(merges.c.visitor_hash == mark["visitor_hash"]))
         connection.execute(sa.insert(merges).values(mark))
+    connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == mark["visitor_hash"]))
+    connection.execute(sa.insert(forgotten).values(user_hash=mark["visitor_hash"], time=mark["time"]))
     return Merged(revision + len(rows), len(rows), n_known, duplicate=before is not None and not log)
+
+
+def _id_of_both(
+    row: dict[str, Any], own: Mapping[str, dict[str, Any]], taken: set[str], visitor_hash: str
+) -> str | None:
+    """Make an id for a reaction whose own id the user's log has; None where the log has this very reaction."""
+    for number in itertools.count():
+        tail = f":{visitor_hash[:16]}" + (f"-{number}" if number > 1 else "")
+        event_id = f"{row['event_id'][: LONGEST_ID - len(tail)]}{tail}" if number else row["event_id"]
+        if event_id in own and _payload(own[event_id]).agrees_with(_payload(row)):
+            return None
+        if event_id not in taken:
+            return event_id
+    raise AssertionError
 
 
 def _lock_both(connection: sa.Connection, visitor: str, user_id: str) -> dict[str, int]:

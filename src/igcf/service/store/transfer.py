@@ -176,7 +176,9 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        is_ours = manifest["format"] == FORMAT and isinstance(manifest["tables"], dict)
+        tables = manifest["tables"]
+        is_ours = manifest["format"] == FORMAT and isinstance(manifest["schema"], int) and isinstance(tables, dict)
+        is_ours = is_ours and all(isinstance(each["rows"], int) and each["digest"] for each in tables.values())
     except (OSError, ValueError, TypeError, KeyError):
         is_ours = False
     if not is_ours:
