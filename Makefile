@@ -12,6 +12,7 @@ PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/ba
 setup: .venv/.ready
 
 .venv/.ready: $(PACKAGE)
+	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 	$(INSTALL) -e '.[train,service,scale]' --group dev
@@ -19,11 +20,13 @@ setup: .venv/.ready
 
 # The demo and the page need a small part of that: no torch, no cluster, no tools.
 .venv/.demo: $(PACKAGE)
+	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) -e '.[evaluate]'
 	touch $@
 
 .venv/.serve: $(PACKAGE)
+	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) -e '.[service]'
 	touch $@
@@ -41,6 +44,7 @@ docs: .venv/.docs
 	@echo "wrote build/site/index.html"
 
 .venv/.docs: .venv/.serve
+	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
 	$(INSTALL) --upgrade pip
 	$(INSTALL) -e '.[evaluate,service]' --group docs
 	touch $@
