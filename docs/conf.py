@@ -9,7 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from jupyter_client.manager import KernelManager  # noqa: E402
+
 from igcf.version import __version__  # noqa: E402
+
+if hasattr(KernelManager, "transport_encryption"):  # newer kernels warn where their sockets are not encrypted
+    KernelManager.transport_encryption.default_value = "auto"
 
 project = "igcf"
 author = "the igcf authors"
@@ -35,7 +40,8 @@ nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-suppress_warnings = ["misc.highlighting_failure", "config.cache"]
+# docs/tables.md is there only where `make results` has run
+suppress_warnings = ["misc.highlighting_failure", "config.cache", "toc.empty_glob"]
 
 # Python reference: types stand in the signature, docstrings are those of the code.
 autodoc_typehints = "signature"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from igcf.service.store.tables import metadata
 from tools.check_links import broken_links
 from tools.cli_document import cli_markdown
 
@@ -26,6 +27,12 @@ WITH_EXAMPLES = (
 def test_the_page_of_the_command_line_is_what_help_says() -> None:
     again = "run `make generated`, or `python -m tools.cli_document > docs/reference/cli.md`"
     assert (DOCS / "cli.md").read_text() == cli_markdown(), again
+
+
+def test_every_table_of_the_store_is_described() -> None:
+    page = (DOCS.parent / "operation.md").read_text()
+    described = page.split("## What is kept, and what survives")[1].split("\n- ")[0]
+    assert [name for name in metadata.tables if f"`{name}`" not in described] == []
 
 
 def test_every_option_has_a_help_text() -> None:

@@ -4,10 +4,11 @@ set -euo pipefail
 STORE=${SHOP_STORE:-shop.db}
 URL=${SHOP_URL:-http://127.0.0.1:8000}
 MODELS=${SHOP_MODELS:-models}
+ITEMS=${SHOP_ITEMS:-products.csv}
 IGCF=${SHOP_IGCF:-igcf}
 
 new="$MODELS/$(date -u +%Y-%m-%dT%H%M%S)"
-$IGCF pretrain --from-store "$STORE" --out "$new"
+$IGCF pretrain --from-store "$STORE" --items "$ITEMS" --out "$new"
 $IGCF recommend "$new" --json -k 5 > /dev/null
 auth=()
 if [ -n "${SHOP_ADMIN_KEY:-}" ]; then auth=(-H "Authorization: Bearer $SHOP_ADMIN_KEY"); fi

@@ -19,8 +19,13 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # no outlines of letters: small files
     "font.size": 9,
     "axes.grid": True,
-    "grid.alpha": 0.3,
+    "axes.axisbelow": True,
+    "grid.color": "#e2dcd0",
+    "legend.frameon": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "#211c30"),
 }
+IN_THE_DARK = {"#211c30": "#f3effc", "#000000": "#f3effc", "#e2dcd0": "#37324b"}
+"""Colours that change where the reader prefers dark pages: letters and axes, lines in black, the grid."""
 
 
 def svg(draw: "Callable[[Figure], None]", width: float, height: float) -> str:
@@ -32,8 +37,14 @@ def svg(draw: "Callable[[Figure], None]", width: float, height: float) -> str:
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
         text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+    rules = "".join(
+        f'[style*="{kind}: {light}"] {{ {kind}: {dark} !important }} '
+        for light, dark in IN_THE_DARK.items()
+        for kind in ("stroke", "fill")
+    )
+    style = f"<style>@media screen and (prefers-color-scheme: dark) {{ {rules}}}</style>"
+    return text.getvalue().replace("<defs>", f"{style}<defs>", 1)
 
 
 def prepare_folder(folder: Path) -> None:

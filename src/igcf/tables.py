@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, a
 def short_number(value: float) -> str:
     """Write a number with three digits that matter, from a hundred on as a whole number."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def with_margin(value: float, half: float) -> str:
+    """Write a number and half of the interval around it, both to the second digit of the latter."""
+    decimals = min(max(1 - floor(log10(half)), 0), 6) if half > 0 else 2
+    return f"{value:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
 def as_markdown(table: Table) -> str:

@@ -20,7 +20,7 @@ def prior_of(dim: int, n_classes: int, n_channels: int, rng: np.random.Generator
     """A content prior with one category as its only feature."""
     roots = rng.normal(size=(n_channels, n_classes, dim, dim)) / 3
     covs = tuple(each @ np.swapaxes(each, 1, 2) for each in roots)
-    coefficients = tuple(rng.normal(size=(n_classes, 2, dim)).astype(np.float32) / 2 for _ in range(n_channels))
+    coefficients = tuple((rng.normal(size=(n_classes, 2, dim)) / 2).astype(np.float32) for _ in range(n_channels))
     return ContentPrior(
         Features(categories=("drama",)),
         np.vstack([np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)]),

@@ -53,6 +53,8 @@ def test_the_table_shows_every_row_and_the_figure_is_written(measured: tuple[dic
     text = as_text(document)
     for row in all_rows(document):
         assert f"| {row['job']} | {row['against']} |" in text
+    page = (folder / "bench.html").read_text(encoding="utf-8")
+    assert page.index("<h1>igcf meets") < page.index("<svg") < page.index("<details>")
     assert (folder / "bench.svg").read_text(encoding="utf-8").count("<svg") == 1
     assert json.loads((folder / "bench.json").read_text(encoding="utf-8")) == document
 

@@ -1,12 +1,15 @@
 """`igcf serve`: mistakes are one line with exit code 2, and leave nothing behind."""
 
 import json
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+import igcf
+from igcf.cli import demo_model
 from igcf.cli.main import cli
 from igcf.service.sources import load_settings
 from tests.toys import random_model
@@ -59,6 +62,16 @@ def test_a_data_set_is_not_fetched_unasked(folder: Path, monkeypatch: pytest.Mon
     assert result.exit_code == 2
     assert "the data set ml-1m is not on this machine; fetch it with `igcf data fetch ml-1m`" in result.stderr
     assert not (folder / "data").exists()
+
+
+def test_a_demonstration_learned_by_other_code_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = demo_model._learned_by()
+    copy = tmp_path / "igcf"
+    shutil.copytree(Path(igcf.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so", "web"))
+    monkeypatch.setattr(igcf, "__file__", str(copy / "__init__.py"))
+    assert demo_model._learned_by() == before
+    (copy / "training" / "pretraining.py").write_text("# another way to learn")
+    assert demo_model._learned_by() != before
 
 
 def test_a_damaged_model_leaves_no_store_behind(folder: Path) -> None:

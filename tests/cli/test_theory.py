@@ -20,6 +20,8 @@ def test_tables_are_printed_and_figures_written(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, [*SMALL, "--out", str(tmp_path / "figures")])
     assert result.exit_code == 0
     assert "VACUOUS" in result.stdout
+    page = (tmp_path / "figures" / "theory.html").read_text(encoding="utf-8")
+    assert page.index("<h1>The confidence bound") < page.index("<svg") < page.index("<details>")
     figures = sorted((tmp_path / "figures").glob("theory-*.svg"))
     assert [path.stem.removeprefix("theory-") for path in figures] == [
         "coverage",

@@ -39,6 +39,9 @@ def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(
         assert '"generation":1' in told
         assert (new / "meta.json").exists()
         assert httpx.get(f"{server.url}/v1/model").json()["model"] != known["model"]
+        renewed = httpx.post(f"{server.url}/v1/users/u0007/recommendations", json={"k": 1}).json()
+        assert renewed["model"] != known["model"]
+        assert renewed["items"][0]["title"]
     finally:
         server.stop()
 

@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 from igcf.data import Interactions, load_dataset
+from igcf.data.columns import Columns
 from igcf.data.items import read_items
+from igcf.data.validate import validate
 from igcf.errors import DataError
 
 
@@ -80,6 +82,21 @@ def test_without_a_value_every_reaction_counts_as_one_and_this_is_said(tmp_path:
     stars = read(tmp_path, "user,item,stars\na,x,1\nb,y,5\n", implicit=True)
     assert stars.values.tolist() == [1.0, 1.0]
     assert Interactions.from_arrays(["a", "b"], ["x", "y"]).is_implicit
+
+
+def test_dates_are_nobodys_ids(tmp_path: Path) -> None:
+    log = read(tmp_path, "Datum;Kunde;Artikel;Sterne\n2024-05-01;a;x;4\n2024-05-02T10:00:00;b;y;5\n")
+    assert sentence(log) == "columns: user = Kunde, item = Artikel, value = Sterne, time = Datum; separator: semicolon"
+
+
+def test_in_a_wide_table_a_column_taken_by_its_place_is_warned_about(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("Datum;Kunde;Region;Artikel;Sterne\n2024-05-01;a;DE;x;4\n2024-05-02;b;AT;y;5\n")
+    guesses = [defect.message for defect in validate(path).defects if defect.kind == "guessed-column"]
+    assert len(guesses) == 2
+    assert "'Region' was taken for the items by its place alone; if that is wrong, say which with item=" in guesses
+    named = validate(path, Columns(user="Kunde", item="Artikel", value="Sterne", timestamp="Datum"))
+    assert "guessed-column" not in {defect.kind for defect in named.defects}
 
 
 def test_kinds_of_feedback_become_values(tmp_path: Path) -> None:

@@ -153,7 +153,9 @@ def test_the_report_is_one_page_without_references_to_the_outside(tmp_path: Path
     results = evaluate(log(), setup("top-k", slate=3, rounds=6), FAST, execution=Execution(command="igcf evaluate <x>"))
     write_results(results, log(), tmp_path)
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") == 4
+    assert page.index("<h1>") < page.index("<svg") < page.index("<table")  # conclusion, picture, tables
+    assert page.count('class="chart wide"') == page.count('class="chart narrow"') == 3
+    assert "uncertainty" not in page
     assert "src=" not in page
     assert 'href="http' not in page
     assert "igcf evaluate &lt;x&gt;" in page

@@ -11,7 +11,7 @@ def test_the_verdict_names_the_winner_its_lead_and_whether_it_is_chance() -> Non
     first, second = sorted(reached, key=lambda name: -reached[name])[:2]
     assert (found.winner, found.runner_up) == (first, second)
     assert abs(found.difference - (reached[first] - reached[second])) < 1e-9
-    assert found.sentence.startswith(f"{first} won: {reached[first]:.3f} satisfied items in {last} rounds")
+    assert found.sentence.startswith(f"{first} won: {reached[first]:.3g} satisfied items in {last} rounds")
     assert ("is more than chance" if found.p_value < 0.05 else "may be chance") in found.sentence
 
 

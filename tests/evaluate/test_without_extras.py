@@ -1,4 +1,4 @@
-"""`pip install igcf` alone can evaluate: one process, and a report without figures."""
+"""`pip install igcf` alone can evaluate: one process, and the whole report."""
 
 import sys
 from pathlib import Path
@@ -10,16 +10,16 @@ from igcf.evaluate import Engine, Execution, evaluate, setup_for
 from igcf.evaluate.report import write_results
 
 
-def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_has_no_figures(
+def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("igcf.evaluate.engines.find_spec", lambda name: None)
-    monkeypatch.setattr("igcf.evaluate.plots.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "joblib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     data = synthetic_catalogue(n_users=120, n_items=50)
     setup = setup_for(data, "cold-start", rounds=10, min_reactions=10, n_users=20)
     results = evaluate(data, setup, ["random", "pop"], execution=Execution(Engine(processes=2)))
     write_results(results, data, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "pop" in page
-    assert "<figure>" not in page
+    assert 'class="chart wide"' in page

@@ -488,7 +488,9 @@ def test_neighbours_predict_as_their_weights_say() -> None:
 def test_the_bounds_of_the_variances_are_never_exceeded(model: Model, history: list[tuple[str, float | None]]) -> None:
     session = Recommender(model).session(history, logged=LOGGED)
     belief = session.belief
-    for number, bound in zip(model.scored, logged_evidence(model).variance_bounds(belief), strict=True):
+    bounds = logged_evidence(model).variance_bounds(belief)
+    assert bounds is not None
+    for number, bound in zip(model.scored, bounds, strict=True):
         channel = model.channels[number]
         x = channel.vectors.astype(np.float64)
         variances = np.einsum("nd,de,ne->n", x, belief.cov[channel.span, channel.span], x)

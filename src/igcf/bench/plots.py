@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 
 def draw_figure(document: dict[str, Any], folder: Path) -> Path:
-    """Write bench.svg: all ratios with their targets, and the growth of a training step."""
+    """Write bench.svg."""
+    path = folder / "bench.svg"
+    path.write_text(figure_text(document), encoding="utf-8")
+    return path
+
+
+def figure_text(document: dict[str, Any]) -> str:
+    """Draw all ratios with their targets, and the growth of a training step, as SVG."""
     rows = all_rows(document)
     curves = document["growth"]["curves"]
 
@@ -22,9 +29,7 @@ def draw_figure(document: dict[str, Any], folder: Path) -> Path:
         for column, curve in enumerate(curves):
             _growth(figure.add_subplot(grid[1, column]), curve)
 
-    path = folder / "bench.svg"
-    path.write_text(svg(draw, 10, 2.6 + 0.19 * len(rows)), encoding="utf-8")
-    return path
+    return svg(draw, 10, 2.6 + 0.19 * len(rows))
 
 
 def _ratios(axes: "Axes", rows: list[dict[str, Any]]) -> None:

@@ -10,7 +10,33 @@ from igcf.tables import markdown_table, short_number
 
 def as_text(document: dict[str, Any]) -> str:
     """Write everything that a person wants to see."""
-    return "\n\n".join([_machine(document), ratio_table(document), growth_table(document), "\n".join(_notes(document))])
+    parts = [
+        conclusion(document),
+        _machine(document),
+        ratio_table(document),
+        growth_table(document),
+        "\n".join(_notes(document)),
+    ]
+    return "\n\n".join(parts)
+
+
+def conclusion(document: dict[str, Any]) -> str:
+    """Say in a sentence whether igcf is as fast as it should be, and how fast a round is."""
+    rows = [row for row in all_rows(document) if row["at_most"] is not None]
+    missed = [row for row in rows if not row["met"]]
+    told = f"igcf meets {len(rows) - len(missed)} of {len(rows)} targets of speed"
+    if missed:
+        told += f"; missed: {', '.join(_told(row) for row in missed)}"
+    warm = [row for row in all_rows(document) if row["against"] == "the textbook way"]
+    if warm:
+        told += (
+            f"; a round ({warm[0]['job']}) takes {short_number(1 / warm[0]['ratio'])} times less than the textbook way"
+        )
+    return f"{told}."
+
+
+def _told(row: dict[str, Any]) -> str:
+    return f"{row['job']} ({short_number(row['ratio'])} times {row['against']}, target {short_number(row['at_most'])})"
 
 
 def ratio_table(document: dict[str, Any]) -> str:

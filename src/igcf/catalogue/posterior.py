@@ -189,13 +189,13 @@ def _solved(Z: FloatArray, surprise: FloatArray, noise: FloatArray) -> _Solved:
     if n < width:
         cov = Z @ np.swapaxes(Z, 1, 2)
         cov[:, np.arange(n), np.arange(n)] += noise
-        weights = np.linalg.solve(cov, surprise[..., None])[..., 0]
+        weights = np.linalg.solve(cov, surprise[..., None])[..., 0].astype(np.float64, copy=False)
         log_size = np.linalg.slogdet(cov)[1] - np.log(noise).sum(axis=1)
         return _Solved((weights[:, None] @ Z)[:, 0], (surprise * weights).sum(axis=1), log_size)
     weighted = np.swapaxes(Z, 1, 2) / noise[:, None, :]
     precision = np.eye(width) + weighted @ Z
-    information = (weighted @ surprise[..., None])[..., 0]
-    moved = np.linalg.solve(precision, information[..., None])[..., 0]
+    information: FloatArray = (weighted @ surprise[..., None])[..., 0]
+    moved = np.linalg.solve(precision, information[..., None])[..., 0].astype(np.float64, copy=False)
     fit = (surprise**2 / noise).sum(axis=1) - (information * moved).sum(axis=1)
     return _Solved(moved, fit, np.linalg.slogdet(precision)[1])
 

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from igcf.catalogue.compiled import CompiledRules, compile_rules
 from igcf.errors import DataError, RuleError
 from igcf.item_parsing import finite, nearest
 from igcf.model.catalogue import Catalogue
+
+_Found = TypeVar("_Found")
 
 PARTS = ("filter", "boost", "caps", "pinned", "diversity")
 FILTERS = ("any", "all", "none", "min", "max")
@@ -143,7 +145,8 @@ def _names(given: Any, where: str) -> tuple[str, ...]:
         or not all(isinstance(each, str) for each in given)
     ):
         raise RuleError(f"{where} is {str(given)[:60]!r}; expected a list of names")
-    return _few(tuple(dict.fromkeys(given)), where)
+    names: tuple[str, ...] = tuple(dict.fromkeys(given))
+    return _few(names, where)
 
 
 def _amounts(given: Any, where: str) -> Amounts:
@@ -154,7 +157,7 @@ def _amounts(given: Any, where: str) -> Amounts:
     return _few(tuple((name, finite(amount, f"{where}.{name[:80]}")) for name, amount in given.items()), where)
 
 
-def _few(found: Any, where: str) -> Any:
+def _few(found: tuple[_Found, ...], where: str) -> tuple[_Found, ...]:
     if len(found) > MOST_NAMES:
         raise RuleError(f"{where} has {len(found)} names; at most {MOST_NAMES} are allowed")
     return found

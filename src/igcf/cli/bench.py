@@ -13,7 +13,7 @@ from igcf.figures import prepare_folder
 @click.option("--quick", is_flag=True, help="Tiny sizes: see that it runs, in seconds; the numbers mean nothing.")
 @click.option("--large", is_flag=True, help="Also 20 million interactions; needs 8 GB and some minutes.")
 @click.option("--dataset", help="Also train on this log (ml-1m) until 99 % of its final validation precision.")
-@click.option("--out", type=click.Path(path_type=Path), help="Also write bench.svg and bench.json into this folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Also write bench.html, bench.svg and bench.json here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_json: bool) -> None:
     """Measure speed beside the bare operations that any implementation must do, and beside peers.
@@ -29,6 +29,7 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     """
     from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
     from igcf.bench.plots import draw_figure
+    from igcf.bench.web_page import web_page
     from igcf.data.registry import dataset_info
     from igcf.errors import ConfigError
 
@@ -42,5 +43,6 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     with parts_display(list(PARTS)) as step:
         document = run_bench(sizes, step=step)
     if out is not None:
-        console.print(f"{draw_figure(document, out)} and {out / 'bench.json'} written")
+        (out / "bench.html").write_text(web_page(document), encoding="utf-8")
+        console.print(f"{out / 'bench.html'}, {draw_figure(document, out)} and {out / 'bench.json'} written")
     emit_measured(document, as_text(document), file=out and out / "bench.json", as_json=as_json)

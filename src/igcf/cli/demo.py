@@ -1,6 +1,7 @@
 """`igcf demo`: the whole story on the embedded catalogue, in about a minute."""
 
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,8 @@ def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
         _tell(story, rounds)
     seconds = time.perf_counter() - started
     console.print(f"[bold]5. Yours[/]  {seconds:.0f} s; report: {out}/report/report.html; model: {out}/model")
-    console.print(f"   igcf recommend {out}/model    igcf serve {out}/model")
+    command = "igcf" if shutil.which("igcf") else sys.argv[0]
+    console.print(f"   {command} recommend {out}/model    {command} serve {out}/model")
     if as_json:
         emit_json({"seconds": seconds, "comparison": comparison, "user": story})
 

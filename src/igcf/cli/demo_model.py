@@ -1,5 +1,6 @@
 """The models of `igcf serve --demo`: learned once, kept in the user's cache."""
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,7 @@ def demo_model(name: str = EMBEDDED) -> Path:
     """
     from platformdirs import user_cache_path
 
-    from igcf.version import __version__
-
-    home = user_cache_path("igcf") / f"demo-{__version__}"
+    home = user_cache_path("igcf") / f"demo-{_learned_by()}"
     if name != EMBEDDED:
         _require_dataset(name)
         home = home / name
@@ -33,6 +32,18 @@ def demo_model(name: str = EMBEDDED) -> Path:
         if _igcf("pretrain", "--dataset", name, "--out", str(folder)):
             raise ModelError(f"{what} could not be learned; run `igcf pretrain --dataset {name} --out DIR` to see why")
     return folder
+
+
+def _learned_by() -> str:
+    """Return the version and a digest of what learns a model, so that an older igcf's model is not taken for it."""
+    import igcf
+    from igcf.version import __version__
+
+    root, digest = Path(igcf.__file__).parent, hashlib.sha256()
+    for part in ("data", "model", "training"):
+        for file in sorted((root / part).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return f"{__version__}-{digest.hexdigest()[:8]}"
 
 
 def _require_dataset(name: str) -> None:

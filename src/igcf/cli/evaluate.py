@@ -159,7 +159,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     if protocol in ("observed", "new-items"):
         for line in told(data, success):
             note(line)
-        choices = {"satisfied": success.threshold, "rounds": rounds, "split": split}
+        choices: dict[str, Any] = {"satisfied": success.threshold, "rounds": rounds, "split": split}
         if protocol == "observed":
             evaluate_observed(data, None if methods == DEFAULT_METHODS else names, choices, common)
         else:

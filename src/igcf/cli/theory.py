@@ -21,7 +21,9 @@ from igcf.figures import prepare_folder
 @click.option("--radius", default=1.5, show_default=True, help="Largest norm a of an item vector.")
 @click.option("--seed", default=0, show_default=True, help="Makes everything repeatable.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Also write theory-*.svg and theory.json into this folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Also write theory.html, theory-*.svg and theory.json into this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def theory(out: Path | None, as_json: bool, **options: float) -> None:
@@ -37,6 +39,7 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     from igcf.theory.report import PARTS, run_theory
     from igcf.theory.settings import TheorySettings
     from igcf.theory.tables import as_text
+    from igcf.theory.web_page import web_page
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
     if out is not None:
@@ -44,5 +47,6 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     with parts_display(list(PARTS)) as step:
         document = run_theory(settings, step=step)
     if out is not None:
-        console.print(f"{len(draw_figures(document, out))} figures and theory.json written to {out}")
+        (out / "theory.html").write_text(web_page(document), encoding="utf-8")
+        console.print(f"theory.html, {len(draw_figures(document, out))} figures and theory.json written to {out}")
     emit_measured(document, as_text(document), file=out and out / "theory.json", as_json=as_json)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.attributes import Attributes
 from igcf.errors import DataError
+from igcf.notebooks import html_card
 
 if TYPE_CHECKING:
     from igcf.data.layout import LogLayout
@@ -65,6 +66,14 @@ class Interactions:
     def __repr__(self) -> str:
         """Name the log and its size; the arrays themselves would fill screens."""
         return f"<Interactions {self.name}: {len(self):,} reactions, {self.n_users:,} users, {self.n_items:,} items>"
+
+    def _repr_html_(self) -> str:
+        """Show the size and the first reactions in a notebook."""
+        rows = [
+            (self.user_ids[self.user_idx[n]], self.item_ids[self.item_idx[n]], float(self.values[n]))
+            for n in range(min(len(self), 5))
+        ]
+        return html_card(repr(self)[1:-1], ("user", "item", "value"), rows, len(self) - len(rows))
 
     @property
     def n_users(self) -> int:
@@ -248,14 +257,14 @@ class Interactions:
         again = set(self.user_ids).intersection(other.user_ids)
         if again:
             raise DataError(f"user {min(again)!r} is in both logs ({len(again)} such users); expected different users")
-        times = self.timestamps, other.timestamps
+        times = [log.timestamps for log in (self, other) if log.timestamps is not None]
         return replace(
             self,
             user_ids=self.user_ids + other.user_ids,
             user_idx=np.concatenate([self.user_idx, other.user_idx + np.int32(self.n_users)]),
             item_idx=np.concatenate([self.item_idx, other.item_idx]),
             values=np.concatenate([self.values, other.values]),
-            timestamps=None if times[0] is None or times[1] is None else np.concatenate(times),
+            timestamps=np.concatenate(times) if len(times) == 2 else None,
         )
 
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:

@@ -1,8 +1,8 @@
 """Which column of a table is what: found by common names, otherwise by place; always said in one line."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -80,6 +80,8 @@ class LogLayout:
     separator: str | None = None
     """Separator of a text file; None for other tables."""
     has_header: bool = True
+    guessed: tuple[str, ...] = ()
+    """Columns of a wide table that were taken for users or items by their place alone."""
 
     def wanted(self) -> tuple[str, ...]:
         """Return the columns that are read."""
@@ -88,7 +90,7 @@ class LogLayout:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**asdict(self), "unused": list(self.unused), "sentence": self.sentence}
+        return {**asdict(self), "unused": list(self.unused), "guessed": list(self.guessed), "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:
@@ -112,8 +114,8 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
     """Find the columns of a log in the first rows of its table.
 
     A column that the caller names is taken; otherwise one with a common name. Users and items that are found neither
-    way are the first columns left. A value or a time that is not found by its name is looked for in small tables only
-    (`FEW_COLUMNS`), by its place and by whether it looks like one.
+    way are the first columns left that do not hold dates. A value or a time that is not found by its name is looked
+    for in small tables only (`FEW_COLUMNS`), by its place and by whether it looks like one.
     """
     names = sample.columns
     found = {role: name for role in ROLES if (name := getattr(columns, role)) is not None}
@@ -129,22 +131,32 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
             free = [name for name in names if name not in found.values()]
             if (known := named(free, NAMES[role])) is not None:
                 found[role] = known
-    left = iter([name for name in names if name not in found.values()])
+    left = [name for name in names if name not in found.values()]
+    guessed: list[str] = []
     for role in ("user", "item"):
         if role not in found:
-            if (first := next(left, None)) is None:
+            if (first := next((name for name in left if not _holds_dates(sample[name])), None)) is None:
                 raise MissingColumnError(
                     f"{source} has {len(names)} column{'s' if len(names) > 1 else ''} ({_quoted(names)}) and none for "
                     f"the {role}s; expected users and items and, where known, values and times; "
                     "name them with user=, item=, value=, timestamp="
                 )
             found[role] = first
-    if len(names) <= FEW_COLUMNS:
-        _fill_by_looks(found, left, sample)
+            left.remove(first)
+            guessed.append(first)
+    if len(names) > FEW_COLUMNS:
+        return replace(_checked_layout(found, columns, sample, source), guessed=tuple(guessed))
+    _fill_by_looks(found, left, sample)
     return _checked_layout(found, columns, sample, source)
 
 
-def _fill_by_looks(found: dict[Role, str], left: Iterator[str], sample: pl.DataFrame) -> None:
+def _holds_dates(column: pl.Series) -> bool:
+    """Tell whether a column holds dates as text, which are times and nobody's id."""
+    known = column.drop_nulls()
+    return len(known) > 0 and seconds(known).null_count() == 0 and number(known).null_count() == len(known)
+
+
+def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
     """Take the columns left as value and time, in this order, where they look like it."""
     for name in left:
         numbers = number(sample[name])

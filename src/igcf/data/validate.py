@@ -27,6 +27,7 @@ LEVELS: dict[str, Level] = {
     "nan": "error",
     "infinite": "error",
     "bad-time": "error",
+    "guessed-column": "warning",
     "blank-in-id": "warning",
     "control-in-id": "warning",
     "similar-ids": "warning",
@@ -159,6 +160,7 @@ def validate(
     values, bad_values = _values(frame, layout, columns)
     success, bad_success = _success(values, satisfied)
     defects = [
+        *_guessed_columns(layout),
         *_id_defects(users, layout.user),
         *_id_defects(items, layout.item),
         *bad_values,
@@ -168,6 +170,13 @@ def validate(
     ]
     defects.sort(key=lambda defect: defect.level)  # errors first, otherwise in the order of the checks
     return Report(str(path), len(frame), len(users.unique), len(items.unique), tuple(defects), layout, success)
+
+
+def _guessed_columns(layout: LogLayout) -> Iterator[Defect]:
+    for name, role in ((layout.user, "user"), (layout.item, "item")):
+        if name in layout.guessed:
+            message = f"{name!r} was taken for the {role}s by its place alone; if that is wrong, say which with {role}="
+            yield Defect("guessed-column", message, 1)
 
 
 def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[pl.DataFrame, LogLayout]:

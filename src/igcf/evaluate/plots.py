@@ -1,63 +1,35 @@
-"""Figures of the report, as SVG text."""
+"""Charts of the report: how far each method came, and how it got there."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from igcf.arrays import FloatArray
+from igcf.charts import Bar, Line, Tone, bar_chart, line_chart
 from igcf.evaluate.protocols import Session, primary_metric
 from igcf.evaluate.results import Results, Row
-from igcf.figures import BLUE, svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from igcf.tables import with_margin
 
 NORMAL_95 = 1.96
-SIZE = (8.5, 4.6)
 
 
-def figures(results: Results) -> dict[str, str]:
-    """Draw all figures of an experiment; returns SVG texts by caption, none where matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        return {}
-    if results.setup.protocol == "known-users":
-        return _known_users_figures(results)
-    found = {}
-    for session in results.sessions:
-        shape = "" if session.slate == 1 else f", {session.slate} items per round"
-        main = primary_metric(session)
-        name = "Cumulative precision" if main == "precision" else f"Cumulative nDCG{session.slate}"
-        bars = "Ablation" if results.setup.protocol == "ablation" else "By method"
-        plots: dict[str, Callable[[Axes, Results, Session], None]] = {
-            f"{name} over rounds{shape} (bands: 95 % confidence over users)": partial(_curves, curve=main),
-            f"Cumulative recall over rounds{shape}": partial(_curves, curve="recall"),
-            f"{bars}: {name.lower()} after {session.rounds} rounds{shape}": partial(_bars, curve=main),
-        }
-        if any(len(row.outcome.spread) for row in results.rows):
-            plots[f"Posterior uncertainty over rounds{shape} (mean standard deviation of an item)"] = _spread
-        for caption, draw in plots.items():
-            found[caption] = _svg(draw, results, session)
-    return found
+def ends(results: Results) -> dict[str, str]:
+    """Draw what each method reached in the end, the best first, one chart per session."""
+    return {_name(session, results): _bars(results, session) for session in results.sessions}
 
 
-def _known_users_figures(results: Results) -> dict[str, str]:
-    (session,) = results.sessions
-    plots: dict[str, Callable[[Axes, Results, Session], None]] = {
-        "nDCG@k by the length k of the list (bands: 95 % confidence over users)": partial(
-            _curves, curve="ndcg", axis="length k of the list"
-        ),
-        "Recall@k by the length k of the list": partial(_curves, curve="recall", axis="length k of the list"),
-        f"nDCG@{session.slate} by method": partial(_bars, curve="ndcg"),
+def ways(results: Results, curve: str | None = None) -> dict[str, str]:
+    """Draw how a metric grew, one chart per session; `curve` is what the methods are compared by unless given."""
+    axis = "length k of the list" if results.setup.protocol == "known-users" else "round"
+    return {
+        _name(session, results): _lines(results, session, curve or main_curve(results, session), axis)
+        for session in results.sessions
     }
-    return {caption: _svg(draw, results, session) for caption, draw in plots.items()}
 
 
-def _svg(draw: "Callable[[Axes, Results, Session], None]", results: Results, session: Session) -> str:
-    text = svg(lambda figure: draw(figure.subplots(), results, session), *SIZE)
-    return text[text.index("<svg") :]  # to stand inside a page
+def main_curve(results: Results, session: Session) -> str:
+    """Return the name of the curve that methods are compared by."""
+    return "ndcg" if results.setup.protocol == "known-users" else primary_metric(session)
 
 
 def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
@@ -69,35 +41,42 @@ def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
     return np.array([np.mean(runs, axis=0) for runs in found.values()])
 
 
-def _curves(axes: "Axes", results: Results, session: Session, curve: str, axis: str = "round") -> None:
+def _name(session: Session, results: Results) -> str:
+    if results.setup.protocol == "known-users":
+        return results.setup.dataset
+    each = f" of {session.slate} items" if session.slate > 1 else ""
+    return f"{results.setup.dataset}, {session.rounds} rounds{each}"
+
+
+def _moments(results: Results, session: Session, curve: str) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return mean over users and half of its 95 % interval per round, the method that ended best first."""
+    found = {}
     for method in results.methods:
         users = by_user(results.rows_of(method, session), curve)
         users = users[~np.isnan(users).any(axis=1)]
-        mean = users.mean(axis=0)
-        half = NORMAL_95 * users.std(axis=0) / np.sqrt(len(users))
-        rounds = np.arange(1, len(mean) + 1)
-        (line,) = axes.plot(rounds, mean, label=method, linewidth=1.6)
-        axes.fill_between(rounds, mean - half, mean + half, color=line.get_color(), alpha=0.15, linewidth=0)
-    axes.set(xlabel=axis, ylabel=curve)
-    axes.legend(fontsize=8)
+        if len(users):
+            found[method] = (users.mean(axis=0), NORMAL_95 * users.std(axis=0) / np.sqrt(len(users)))
+    return dict(sorted(found.items(), key=lambda each: -each[1][0][-1]))
 
 
-def _bars(axes: "Axes", results: Results, session: Session, curve: str) -> None:
-    place = np.arange(len(results.methods))
-    last = [by_user(results.rows_of(method, session), curve)[:, -1] for method in results.methods]
-    halves = [NORMAL_95 * users.std() / np.sqrt(len(users)) for users in last]
-    axes.barh(place, [users.mean() for users in last], xerr=halves, color=BLUE, error_kw={"linewidth": 1})
-    axes.set_yticks(place, results.methods)
-    axes.invert_yaxis()
-    axes.set_xlabel(curve)
+def _tone(place: int) -> Tone:
+    return "first" if place == 0 else "second" if place == 1 else "other"
 
 
-def _spread(axes: "Axes", results: Results, session: Session) -> None:
-    for method in results.methods:
-        runs = [row.outcome.spread for row in results.rows_of(method, session) if len(row.outcome.spread)]
-        if runs:
-            mean = np.mean(runs, axis=0)
-            noted = np.flatnonzero(~np.isnan(mean))
-            axes.plot(noted + 1, mean[noted] / mean[0], label=method)
-    axes.set(xlabel="round", ylabel="relative to the first round")
-    axes.legend(fontsize=8)
+def _bars(results: Results, session: Session) -> str:
+    curve = main_curve(results, session)
+    bars = []
+    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
+        value, around = float(mean[-1]), float(half[-1])
+        text = with_margin(value, around)
+        bars.append(Bar(method, value, text, _tone(place), value - around, value + around))
+    return bar_chart(bars, f"{curve} in the end, {_name(session, results)}")
+
+
+def _lines(results: Results, session: Session, curve: str, axis: str) -> str:
+    lines = []
+    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
+        rounds = range(1, len(mean) + 1)
+        low, high = (mean - half).tolist(), (mean + half).tolist()
+        lines.append(Line(method, list(rounds), mean.tolist(), _tone(place), low, high))
+    return line_chart(lines, f"{curve}, {_name(session, results)}", axis)

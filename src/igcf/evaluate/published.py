@@ -90,7 +90,8 @@ def tables_page(made: Sequence[tuple[Experiment, str, Sequence[Table]]], *, comm
     missing = [each.name for each in PUBLISHED if each.name not in {experiment.name for experiment, _, _ in made}]
     parts = [
         "# All tables\n",
-        f"Every table on this page was made by `igcf reproduce --all` at commit {commit}, in {minutes:.0f} minutes. "
+        "After this page you will have seen every published table, each below the command that makes it.\n",
+        f"Every one was made by `igcf reproduce --all` at commit {commit}, in {minutes:.0f} minutes. "
         "Finished fits are kept, so a run that was interrupted goes on where it stopped.\n",
     ]
     if missing:

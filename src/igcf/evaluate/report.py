@@ -1,20 +1,20 @@
 """Everything about an experiment in one folder: a self-contained page, tables, and what was shown."""
 
-import html
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.evaluate.paper import printed
+from igcf.evaluate.plots import ends, main_curve, ways
 from igcf.evaluate.reproduce import side_by_side, side_by_side_tables
 from igcf.evaluate.results import Results
 from igcf.evaluate.shown import write_shown
 from igcf.evaluate.tables import results_tables
 from igcf.evaluate.tuned_settings import settings_document
 from igcf.evaluate.verdict import verdict
+from igcf.pages import folded, html_table, multiples, preformatted, report_page, section, terms
 from igcf.tables import Table, as_latex, as_markdown
 from igcf.version import __version__
 
@@ -26,8 +26,6 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 
     After a search also `settings.json`, which is `settings/<dataset>.json` of this package with what was found.
     """
-    from igcf.evaluate.plots import figures
-
     tables = results_tables(results)
     if printed(results.setup.protocol, results.setup.dataset):
         tables += side_by_side_tables(results)
@@ -35,7 +33,7 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
         "results.json": json.dumps(results_document(results) | {"paper": side_by_side(results)}, **AS_TEXT),
         "results.md": "\n".join([f"{verdict(results).sentence}\n", *map(as_markdown, tables)]),
         "results.tex": "\n".join(as_latex(table) for table in tables),
-        "report.html": page(results, tables, figures(results)),
+        "report.html": page(results, tables),
     }
     if results.tuning:
         document = settings_document(results.setup.dataset, results.setup.protocol, results.tuning)
@@ -67,40 +65,43 @@ def write_tables(folder: Path, document: dict[str, Any], tables: list[Table]) ->
         raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
 
 
-def page(results: Results, tables: list[Table], figures: dict[str, str]) -> str:
-    """Write one HTML page that needs no other file."""
+WORDS = {
+    "satisfied item": "A shown item to which the user reacted with at least the value that counts as a success. An "
+    "item that is not in the user's log brings no reaction, so the counts are lower bounds.",
+    "P@T, precision": "Satisfied items in the first T rounds, a mean over test users.",
+    "R@T, recall": "The same as a share of all items that would have satisfied the user.",
+    "share": "The same as a share of what was shown.",
+    "nDCG": "Satisfied items weighted by their place in the list, as a share of the best order; 1 is perfect.",
+    "MRR": "Mean of 1 / place of the first hidden item.",
+    "coverage": "Share of the catalogue that was shown to anybody.",
+    "novelty": "How unpopular the shown items are; 0 would be only what everybody knows.",
+    "whiskers, bands, ±": "In charts a 95 % confidence interval over users, in tables the standard deviation of seeds.",
+    "effect": "From -1 to 1: 1 if every user is better off with the method, -1 if none is.",
+    "p corrected": "How likely a difference of this size would be by chance, corrected for the number of comparisons; "
+    "below 0.05 it is marked with a star.",
+    "fit s, online s": "Seconds of training, and of all sessions with users.",
+}
+
+
+def page(results: Results, tables: list[Table]) -> str:
+    """Write one HTML page that needs no other file: the conclusion, its picture, and then the details."""
     setup = results.setup
-    title = f"{setup.dataset}, {setup.protocol}"
-    parts = [
-        f"<h1>{html.escape(verdict(results).sentence)}</h1>",
-        f"<p>{html.escape(title)}. igcf {__version__}. A reaction of at least {setup.satisfied:g} is a success. ",
-        "Every choice of a setting was made on validation users.</p>",
-    ]
-    if results.command:
-        parts.append(f"<pre>{html.escape(results.command)}</pre>")
-    parts += [_panel(table.title, _table(table)) for table in tables]
-    parts += [_panel(caption, f"<figure>{svg}</figure>") for caption, svg in figures.items()]
-    settings = {row.method: dict(row.outcome.settings) for row in results.rows}
-    parts.append(_panel("Settings", f"<pre>{html.escape(json.dumps(settings, indent=1))}</pre>"))
-    style = files("igcf.evaluate").joinpath("report.css").read_text(encoding="utf-8")
-    head = f"<meta charset=utf-8><title>{html.escape(title)}</title><style>{style}</style>"
-    body = f"<main>{''.join(parts)}</main>"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
-
-
-def _panel(title: str, content: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{content}</section>"
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=best' if (number, at) in table.best else ''}>{html.escape(cell)}</td>"
-            for at, cell in enumerate(row)
-        )
-        + "</tr>"
-        for number, row in enumerate(table.rows)
+    curves = [main_curve(results, session) for session in results.sessions]
+    what = {"precision": "Satisfied items", "ndcg": "nDCG"}[curves[0]]
+    intro = (
+        f"{setup.dataset}, {setup.protocol}; {results.n_users} test users, {results.n_items} items; igcf "
+        f"{__version__}. A reaction of at least {setup.satisfied:g} is a success. "
+        "Every choice of a setting was made on validation users."
     )
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    settings = {row.method: dict(row.outcome.settings) for row in results.rows}
+    command = preformatted(results.command) if results.command else ""
+    known = setup.protocol == "known-users"
+    parts = [
+        section(f"{what} per user in the end", multiples(ends(results)), "Whiskers: 95 % confidence over users."),
+        section(f"{what}, {'by the length of the list' if known else 'round by round'}", multiples(ways(results))),
+        section("Recall: the share of what would have satisfied the user", multiples(ways(results, "recall"))),
+        *(section(table.title, html_table(table)) for table in tables),
+        section("The words", terms(WORDS)),
+        folded("Command and settings", command + preformatted(json.dumps(settings, indent=1))),
+    ]
+    return report_page(f"{setup.dataset}, {setup.protocol}", verdict(results).sentence, intro, parts)

@@ -9,6 +9,7 @@ from igcf.evaluate import known_users
 from igcf.evaluate.protocols import primary_metric
 from igcf.evaluate.results import Results, user_scores
 from igcf.evaluate.significance import compare, corrected
+from igcf.tables import short_number
 
 SIGNIFICANT = 0.05
 
@@ -37,11 +38,12 @@ class Verdict:
     def sentence(self) -> str:
         """One line for people."""
         if self.runner_up is None:
-            return f"{self.winner}: {self.score:.3f} {self.unit}; there is no other method to compare with"
+            return f"{self.winner}: {short_number(self.score)} {self.unit}; there is no other method to compare with"
         share = f" ({self.difference / (self.score - self.difference):+.1%})" if self.score > self.difference else ""
         chance = "is more than chance" if self.is_more_than_chance else "may be chance"
         return (
-            f"{self.winner} won: {self.score:.3f} {self.unit}, {self.difference:.3f} more than {self.runner_up}{share}"
+            f"{self.winner} won: {short_number(self.score)} {self.unit}, {self.difference:.2g} more than "
+            f"{self.runner_up}{share}"
             f"; this {chance} (p = {self.p_value:.2g}, paired test over {self.n_users} users)"
         )
 
@@ -54,7 +56,7 @@ def verdict(results: Results) -> Verdict:
     """Compare the best method with all others, user by user."""
     session = results.sessions[0]
     curve, t = primary_metric(session), session.rounds
-    what = "satisfied items" if curve == "precision" else f"nDCG of {session.slate} items"
+    what = "satisfied items" if curve == "precision" else f"cumulative nDCG with lists of {session.slate}"
     unit = f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
     if results.setup.protocol == "known-users":
         curve, largest = known_users.COMPARED[0]

@@ -22,6 +22,7 @@ from igcf.model.content import ContentPrior
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Calibration, PolicyChoice, Usage
+from igcf.notebooks import html_card
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 
@@ -348,3 +349,16 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.n_items} items, dim {self.dim}, reward {self.reward.kind})"
+
+    def _repr_html_(self) -> str:
+        """Show what the model is made of in a notebook."""
+        data = self.metadata.get("data")
+        rows: list[tuple[str, object]] = [
+            ("items", f"{self.n_items:,}"),
+            ("dimensions", self.dim),
+            ("reward", self.reward.kind),
+            ("success from", self.reward.threshold),
+        ]
+        if isinstance(data, dict):
+            rows += [(f"data: {name}", value) for name, value in data.items() if isinstance(value, str | int | float)]
+        return html_card("Model", ("", ""), rows)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from igcf.notebooks import MOST_ROWS, html_card, percent
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief
 
@@ -39,6 +40,15 @@ class Recommendation(NamedTuple):
     """Upper end of the chance's 80 % interval."""
 
 
+class Recommendations(list[Recommendation]):
+    """A list of recommendations that notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = ((one.rank, one.item_id, percent(one.chance, one.low, one.high), one.mean, one.std) for one in self)
+        header = ("rank", "item", "chance (80 % interval)", "expected", "std")
+        return html_card(f"{len(self)} recommendation{'s' if len(self) != 1 else ''}", header, rows)
+
+
 @dataclass(frozen=True)
 class Contribution:
     """What one past reaction adds to the expected reward of an item."""
@@ -67,3 +77,14 @@ class Explanation:
     low: float = math.nan
     high: float = math.nan
     """Ends of the chance's 80 % interval."""
+
+    def _repr_html_(self) -> str:
+        """Show the parts of the expectation in a notebook, the largest reactions first."""
+        parts = sorted((*self.contributions, *self.logged), key=lambda part: -abs(part.amount))
+        rows: list[tuple[str, object, str]] = [("what people think of it", None, f"{self.prior:+.3f}")]
+        rows += [(part.item_id, part.value, f"{part.amount:+.3f}") for part in parts[:MOST_ROWS]]
+        if self.absence:
+            rows.append(("other items are absent from the log", None, f"{self.absence:+.3f}"))
+        rows.append(("expectation", None, f"{self.mean:.3f} ± {self.std:.3f}"))
+        title = f"Why {self.item_id}: {percent(self.chance, self.low, self.high)}".rstrip(": ")
+        return html_card(title, ("because of", "reaction", "adds"), rows, len(parts) - MOST_ROWS)

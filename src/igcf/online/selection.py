@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
@@ -96,9 +96,10 @@ def is_separable(policy: Policy) -> bool:
     return _optimism(policy) is not None or type(policy) is Greedy
 
 
-def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> AnyFloatArray:
+def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> FloatArray:
     """Return the scores of some items of the only user of `engine` by a separable policy, (rows,)."""
-    nu, means = _optimism(policy), engine.means[0, rows].astype(np.float64)
+    nu = _optimism(policy)
+    means: FloatArray = engine.means[0, rows].astype(np.float64)
     return means + nu * np.sqrt(engine.variances_at(rows)) if nu else means
 
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model.catalogue import Catalogue
-from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation
+from igcf.notebooks import MOST_ROWS, html_card
+from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
 from igcf.online.engine import ScoringEngine
@@ -132,6 +133,13 @@ class Session:
             self._seed = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
         return self._seed
 
+    def _repr_html_(self) -> str:
+        """Show what this user has reacted to in a notebook, the newest first."""
+        history = self.history
+        rows = [(self.model.title(item_id), value) for item_id, value in reversed(history[-MOST_ROWS:])]
+        title = f"Session: {len(history)} reactions, {len(self.logged)} logged before"
+        return html_card(title, ("item", "reaction"), rows, len(history) - MOST_ROWS)
+
     @property
     def history(self) -> list[Reaction]:
         """The shown reactions so far, oldest first."""
@@ -220,7 +228,7 @@ class Session:
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
-        return list(map(_made, zip(*columns, strict=True)))
+        return Recommendations(map(_made, zip(*columns, strict=True)))
 
     def available(
         self,

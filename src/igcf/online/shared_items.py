@@ -82,7 +82,8 @@ class SharedItemsOfSession:
 
     def answer(self, selection: Selection, engine: ScoringEngine, available: BoolArray, *, may_try: bool) -> Selection:
         """Return what is shown: the selection, whose last item may give way to a trial."""
-        rows, scores, means, stds, ranks = (list(each) for each in selection)
+        rows, ranks = list(selection.rows), list(selection.mean_ranks)
+        scores, means, stds = list(selection.scores), list(selection.means), list(selection.stds)
         self._n_shown += len(rows)
         user = engine.belief_means[:1]
         is_allowed = may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown
@@ -92,8 +93,8 @@ class SharedItemsOfSession:
             tried = chosen[-1:]
             variances = engine.variances_at(tried)
             own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
-            for column, new in zip((rows, scores, means, stds, ranks), own, strict=True):
-                column[-1] = new[0]
+            rows[-1], ranks[-1] = own.rows[0], own.mean_ranks[0]
+            scores[-1], means[-1], stds[-1] = own.scores[0], own.means[0], own.stds[0]
         added = self.items.uncertainty_at(user[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)

@@ -23,10 +23,15 @@ COLOURS = {"ucb-theorem": "C0", "ucb-nu-1": "C1", "thompson": "C2", "greedy": "C
 def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
     """Write one SVG per part of the document into `folder`."""
     prepare_folder(folder)
-    paths = {folder / f"theory-{name}.svg": draw for name, draw in FIGURES.items()}
-    for path, draw in paths.items():
-        path.write_text(svg(partial(draw, document=document), 8.5, 3.6), encoding="utf-8")
+    paths = {folder / f"theory-{name}.svg": text for name, text in figure_texts(document).items()}
+    for path, text in paths.items():
+        path.write_text(text, encoding="utf-8")
     return list(paths)
+
+
+def figure_texts(document: dict[str, Any]) -> dict[str, str]:
+    """Draw all figures as SVG, by name."""
+    return {name: svg(partial(draw, document=document), 8.5, 3.6) for name, draw in FIGURES.items()}
 
 
 def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:

@@ -11,7 +11,25 @@ Document = dict[str, Any]
 def as_text(document: Document) -> str:
     """Write all tables, one after the other."""
     parts = (coverage_table, nu_table, policy_table, bound_lines, prior_table, growth_table, meta_prior_table)
-    return "\n\n".join(part(document) for part in parts)
+    return "\n\n".join([conclusion(document), *(part(document) for part in parts)])
+
+
+def conclusion(document: Document) -> str:
+    """Say in a sentence which of the guarantees hold in the simulation, and how much they say."""
+    rows = document["coverage"]["rows"]
+    broken = sum(row["information"]["low"] > row["delta"] for row in rows)
+    worst = max(row["information"]["rate"] / row["delta"] for row in rows)
+    bound, meta = document["policies"]["bound"], document["policies"]["bound"]["meta"]
+    measured = next(row for row in document["policies"]["rows"] if row["policy"] == "ucb-theorem" and row["repeats"])
+    factor = bound["correct_prior"] / measured["regret"]["mean"]
+    first = (
+        f"The confidence bound holds in all {len(rows)} settings (at most {worst:.2g} times the failures allowed)"
+        if not broken
+        else f"The confidence bound fails more often than allowed in {broken} of {len(rows)} settings"
+    )
+    second = f"the regret bound with the correct prior is {factor:.0f} times the measured regret"
+    third = "says nothing (VACUOUS)" if meta["vacuous"] else "is informative"
+    return f"{first}; {second}; the bound for a prior that was estimated from users {third}."
 
 
 def coverage_table(document: Document) -> str:

@@ -104,7 +104,7 @@ class RouteTable:
     def query_names(self, method: str, path: str) -> list[str] | None:
         """Return the query parameters of the first route that answers a request; None where there is none."""
         for route in self._routes:
-            if isinstance(route, APIRoute) and method in route.methods and route.path_regex.match(path):
+            if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.match(path):
                 return [field.alias for field in route.dependant.query_params]
         return None
 

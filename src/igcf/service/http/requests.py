@@ -165,7 +165,7 @@ class MergeAsk(Schema):
     visitor: PathId = Field(alias="from", description="The anonymous visitor; nothing is left under this name.")
 
 
-ITEM = {
+ITEM: dict[str, Any] = {
     "type": "object",
     "required": ["id"],
     "properties": {

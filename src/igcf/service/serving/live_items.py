@@ -98,8 +98,11 @@ class LiveItems:
         if model.content is None:
             return {}
         unknown = sorted(item_id for item_id in self._stored if model.known_row(item_id) is None)
-        plain = {"hidden": False, "available_from": None, "available_until": None, "image": None}
-        return {item_id: replace(self._stored[item_id].described(), **plain) for item_id in unknown}
+        described = {item_id: self._stored[item_id].described() for item_id in unknown}
+        return {
+            item_id: replace(item, hidden=False, available_from=None, available_until=None, image=None)
+            for item_id, item in described.items()
+        }
 
 
 def _lay_over(served: ServedModel, changes: Iterable[StoredItem]) -> None:

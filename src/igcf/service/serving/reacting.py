@@ -68,7 +68,7 @@ def add_history(context: ServiceContext, user_id: str, history: History) -> Hist
         stored=len(appended.fresh),
         duplicates=len(events) - len(appended.fresh) - len(conflicts),
         conflicts=conflicts,
-        unknown_items=sum(served.model.known_row(event.item_id) is None for event in appended.fresh),
+        unknown_items=sum(served.model.known_row(event.item_id or "") is None for event in appended.fresh),
     )
 
 
@@ -163,8 +163,9 @@ def store_together(
             if isinstance(found, Appended):
                 context.users.publish(served, user_id, found)
                 _count(context, served, found)
-            receipts = found.receipts if isinstance(found, Appended) else [found] * len(places[user_id])
-            for place, receipt in zip(places[user_id], receipts, strict=True):
+            mine = places[user_id]
+            receipts: Sequence[Outcome] = found.receipts if isinstance(found, Appended) else [found] * len(mine)
+            for place, receipt in zip(mine, receipts, strict=True):
                 outcomes[place] = receipt
     return outcomes
 

@@ -63,13 +63,14 @@ class ReactionsTogether:
         """Have a reaction stored; refuses when its turn does not come in time."""
         loop = asyncio.get_running_loop()
         line = self._lines.setdefault(loop, Line())
-        place = reaction, loop.create_future()
+        future: asyncio.Future[Receipt] = loop.create_future()
+        place = reaction, future
         line.waiting.append(place)
         if line.storing is None:
             line.storing = asyncio.create_task(_store_all(line, store_all))
         too_late = loop.call_later(self._wait_s, partial(_give_up, line, place, self._wait_s))
         try:
-            return await place[1]
+            return await future
         finally:
             too_late.cancel()
 

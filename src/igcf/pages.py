@@ -1,0 +1,72 @@
+"""Reports as HTML: one file that needs no other, conclusion first, what only few read folded."""
+
+import html
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from igcf.tables import Table
+
+
+def report_page(title: str, conclusion: str, intro: str, parts: Sequence[str]) -> str:
+    """Write a page that begins with its conclusion; `parts` are sections as the functions below make them."""
+    style = files("igcf").joinpath("report.css").read_text(encoding="utf-8")
+    view = '<meta name=viewport content="width=device-width, initial-scale=1">'
+    head = f"<meta charset=utf-8>{view}<title>{html.escape(title)}</title><style>{style}</style>"
+    first = f"<h1>{html.escape(conclusion)}</h1><p>{html.escape(intro)}</p>"
+    body = f"<main>{first}{''.join(parts)}</main>"
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
+
+
+def section(title: str, content: str, note: str = "") -> str:
+    """Write a panel with its heading, a note in words and the content, which is HTML."""
+    told = f"<p>{html.escape(note)}</p>" if note else ""
+    return f"<section><h2>{html.escape(title)}</h2>{told}{content}</section>"
+
+
+def folded(title: str, content: str) -> str:
+    """Write a panel that is closed until it is asked for."""
+    return f"<details><summary>{html.escape(title)}</summary>{content}</details>"
+
+
+def multiples(charts: Mapping[str, str]) -> str:
+    """Write charts side by side, each under its name; a single one takes the whole width."""
+    if len(charts) == 1:
+        return f"<figure class=multiples><div>{next(iter(charts.values()))}</div></figure>"
+    parts = (f"<div><h3>{html.escape(name)}</h3>{chart}</div>" for name, chart in charts.items())
+    return f"<figure class=multiples>{''.join(parts)}</figure>"
+
+
+def drawing(svg: str, told: str) -> str:
+    """Write a finished SVG drawing, which moves sideways where the screen is too narrow to read it."""
+    inline = svg[svg.index("<svg") :]
+    label = html.escape(told)
+    return f'<figure class="wide-content drawing" role=region tabindex=0 aria-label="{label}">{inline}</figure>'
+
+
+def html_table(table: Table) -> str:
+    """Write a table, which moves sideways where it is wider than the page."""
+    head = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in table.header)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{' class=best' if (number, at) in table.best else ''}>{html.escape(cell)}</td>"
+            for at, cell in enumerate(row)
+        )
+        + "</tr>"
+        for number, row in enumerate(table.rows)
+    )
+    label = html.escape(table.title)
+    return (
+        f'<div class=wide-content role=region tabindex=0 aria-label="{label}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def preformatted(text: str) -> str:
+    """Write text as it is."""
+    return f"<pre tabindex=0>{html.escape(text)}</pre>"
+
+
+def terms(words: Mapping[str, str]) -> str:
+    """Write words with what they mean."""
+    return f"<dl>{''.join(f'<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>' for k, v in words.items())}</dl>"
