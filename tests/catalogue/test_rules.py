@@ -57,6 +57,19 @@ def test_a_boost_is_added_to_the_score_of_every_item_that_has_the_label(policy: 
     assert ids == sorted(expected, key=lambda item: -expected[item])[:10]
 
 
+@pytest.mark.parametrize("policy", [Greedy(), Ucb(0.7), InfoUcb(0.7)])
+def test_boosts_of_many_amounts_are_added_like_those_of_few(policy: Policy) -> None:
+    model = random_model(120, 4)
+    items = [Item(model.item_ids[row], tags=(f"t{row % 60}",)) for row in range(120)]
+    model.catalogue = model.catalogue.changed(dict(enumerate(items)))
+    boosts = {f"t{n}": 0.02 * n for n in range(60)}
+    plain = {each.item_id: each.score for each in Recommender(model, policy).session().recommend(120)}
+    wanted = {name: score + boosts[items[model.item_row(name)].tags[0]] for name, score in plain.items()}
+    found = Recommender(model, policy).session().recommend(10, rules=igcf.Rules.parse({"boost": boosts}))
+    assert [each.item_id for each in found] == sorted(wanted, key=wanted.__getitem__, reverse=True)[:10]
+    np.testing.assert_allclose([each.score for each in found], [wanted[each.item_id] for each in found], atol=1e-5)
+
+
 def test_a_filter_changes_neither_order_nor_numbers_of_what_is_left() -> None:
     session, ids = all_items(4, rules={"filter": {"none": ["War"]}})
     left = session.recommend(int(session.available().sum()))
@@ -117,6 +130,8 @@ def test_items_come_and_go_with_the_time_also_in_a_session_that_is_open() -> Non
         ({"caps": {"War": 1.5}}, "caps.War is 1.5; expected a whole number"),
         ({"caps": {"War": -1}}, "caps.War is -1; expected a whole number"),
         ({"diversity": 11}, "diversity is 11; expected 0 to 10"),
+        ({"diversity": []}, "diversity is []; expected a finite number"),
+        ({"diversity": False}, "diversity is False; expected a finite number"),
         ({"filter": []}, "filter is list; expected an object"),
         ({"boost": {"Wat": 1}}, "did you mean 'War'?"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from igcf.cli.main import cli
+from igcf.item import Item
 from igcf.service.store import Store
 from igcf.service.store.items import ItemStore
 from tests.toys import random_model
@@ -65,4 +66,39 @@ def test_mistakes_are_one_line_and_change_nothing(store: str, tmp_path: Path) ->
     assert "there is no store" in refused("list", "--store", str(tmp_path / "no.db"))
     opened = Store(store)
     assert ItemStore(opened.database).changes() == []
+    opened.close()
+
+
+def test_lines_of_json_may_hold_any_text_and_endless_nesting_is_one_sentence(store: str, tmp_path: Path) -> None:
+    title = "one\u2028two\x85three"
+    lines = [json.dumps({"id": name, "title": title}, ensure_ascii=False) for name in ("a", "b")]
+    (tmp_path / "new.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    assert run("add", str(tmp_path / "new.jsonl"), "--store", store)["added"] == 2
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert "cannot read the items" in refused("add", str(tmp_path / "deep.json"), "--store", store)
+
+
+@pytest.mark.parametrize("item_id", ["a\nb", "a\tb", "a\x7fb", "a\x85b", ".", ".."])
+def test_an_id_that_no_path_can_name_is_refused(store: str, tmp_path: Path, item_id: str) -> None:
+    (tmp_path / "new.json").write_text(json.dumps([{"id": "fine"}, {"id": item_id}]))
+    assert "which no path can name" in refused("add", str(tmp_path / "new.json"), "--store", store)
+    assert run("list", "--store", store)["items"] == []
+
+
+class CountedText(str):
+    """A text that counts how often it is looked up."""
+
+    times = 0
+
+    def __hash__(self) -> int:
+        CountedText.times += 1
+        return super().__hash__()
+
+
+def test_a_large_batch_looks_every_item_up_a_few_times_only(store: str) -> None:
+    opened = Store(store)
+    CountedText.times = 0
+    batch = [Item(CountedText(f"n{number}")) for number in range(400)]
+    assert ItemStore(opened.database).put(batch, is_known=lambda _: False).added == 400
+    assert CountedText.times < 40 * len(batch)
     opened.close()

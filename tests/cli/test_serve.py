@@ -158,6 +158,25 @@ def test_passwords_come_from_files_or_the_environment_and_are_not_printed(
             assert "sesame" not in result.output
 
 
+def test_no_way_to_write_a_store_wrongly_prints_its_password(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "wrong.toml").write_text("store = ['postgresql://a:sesame@h/d']\n")
+    for store, arguments in (
+        ("postgresql://a@h/d?sslpassword=sesame", ["--print-config"]),
+        ("postgresql://a:sesame@h:port/d", ["--print-config"]),
+        ("postgresql://a:sesame@h:port/d", []),
+        ("postgresql://a@127.0.0.1:1/d?password=sesame&sslpassword=sesame", []),
+        ("mysql://a:sesame@h/d?password=sesame", []),
+        ("", ["--print-config", "--config", "wrong.toml"]),
+    ):
+        monkeypatch.setenv("IGCF_STORE", store)
+        result = run("model", *arguments)
+        assert "sesame" not in result.output
+        assert result.exit_code in (0, 2)
+    monkeypatch.delenv("IGCF_STORE")
+    result = run("model", "--print-config", "--store", "postgresql://a@h/d?sslpassword=sesame")
+    assert "--store holds a password" in result.output
+
+
 def test_a_variable_that_looks_like_a_setting_and_is_none_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

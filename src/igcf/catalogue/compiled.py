@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EVERY = "*"
 """Name under which `caps` speaks of every category that it does not name."""
+MOST_GROUPS = 16
+"""Different amounts of boost up to which the items of each are ranked by themselves; beyond, all items are scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class CompiledRules:
     boosts: FloatArray | None
     """What is added to the score of each item, (items,); None: nothing to any."""
     boost_groups: tuple[tuple[float, BoolArray], ...]
-    """The amounts that occur in `boosts`, and the items of each."""
+    """The amounts that occur in `boosts`, and the items of each; empty where there are too many."""
     caps: Mapping[str, int]
     """Most items of an answer by label."""
     category_cap: int | None
@@ -45,7 +47,7 @@ class CompiledRules:
     @property
     def is_filter(self) -> bool:
         """Whether the rules do no more than leave items out."""
-        return not (self.boost_groups or self.has_caps or self.pinned or self.diversity)
+        return not (self.boosts is not None or self.has_caps or self.pinned or self.diversity)
 
     @property
     def has_caps(self) -> bool:
@@ -81,7 +83,10 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
         boosts = np.zeros(len(catalogue))
         for name, amount in rules.boost:
             boosts[catalogue.labels.get(name, [])] += amount
-    amounts = np.unique(boosts).tolist() if boosts is not None and boosts.any() else []
+    if boosts is not None and not boosts.any():
+        boosts = None
+    amounts = np.unique(boosts).tolist() if boosts is not None else []
+    is_grouped = boosts is not None and len(amounts) <= MOST_GROUPS
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
@@ -89,7 +94,7 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
         catalogue=catalogue,
         allowed=_mask(rules, catalogue),
         boosts=boosts,
-        boost_groups=tuple((amount, boosts == amount) for amount in amounts) if boosts is not None else (),
+        boost_groups=tuple((amount, boosts == amount) for amount in amounts) if is_grouped else (),
         caps=caps,
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),

@@ -117,7 +117,7 @@ def read_rules(path: Path) -> Rules:
     """Read rules from a JSON file."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RuleError(f"cannot read the rules of {path}: {error}") from error
     try:
         return Rules.parse(given)

@@ -76,7 +76,8 @@ class _Ranking:
         self._available, self._make_rng = available, make_rng
         self._scores: AnyFloatArray | None = None
         self._last: Selection | None = None
-        if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
+        is_mixed = rules.boosts is not None and not rules.boost_groups  # hardly two items have the same boost
+        if is_mixed or not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
             own = policy_scores(policy, engine, available, make_rng())
             self._scores = own if rules.boosts is None else own + rules.boosts
 

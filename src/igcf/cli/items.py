@@ -170,8 +170,12 @@ def read_batch(file: Path) -> list[Item]:
         return parse_items(read_items(file).items())
     try:
         text = file.read_text(encoding="utf-8")
-        given = json.loads(text) if file.suffix == ".json" else [json.loads(line) for line in text.splitlines() if line]
-    except (OSError, ValueError) as error:
+        given = (
+            json.loads(text)
+            if file.suffix == ".json"
+            else [json.loads(line) for line in text.split("\n") if line.strip()]
+        )
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the items of {file}: {error}") from error
     given = given.get("items") if isinstance(given, dict) else given
     if not isinstance(given, list):
@@ -183,5 +187,5 @@ def _value(text: str) -> Any:
     """Read a value: JSON where it is, otherwise the text as it stands."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -114,7 +114,8 @@ class ServiceSettings(BaseSettings):
             first = error.errors(include_url=False, include_context=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             expected = first["msg"][0].lower() + first["msg"][1:]
-            raise ConfigError(f"{name}: {expected}, got {str(first['input'])[:80]!r}") from error
+            found = type(first["input"]).__name__ if name == "store" else repr(str(first["input"])[:80])  # a password
+            raise ConfigError(f"{name}: {expected}, got {found}") from error
 
     @classmethod
     def settings_customise_sources(

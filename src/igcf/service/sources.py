@@ -14,7 +14,7 @@ from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from igcf.errors import ConfigError
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.database import database_url
+from igcf.service.store.database import PASSWORDS, database_url, printed_url
 
 FILE_VARIABLE = "IGCF_CONFIG"
 OTHER_VARIABLES = (
@@ -49,7 +49,7 @@ class LoadedSettings:
         lines = ["# Settings in force, and where each comes from; a file of this form is read by --config."]
         for name, each in self.described().items():
             value = each["value"]
-            is_unset = value is None or (name in SECRETS and ":***@" in value)
+            is_unset = value is None or (name in SECRETS and value != self.settings.store)
             text = f"# {name} = {'(unset)' if value is None else value}" if is_unset else f"{name} = {_toml(value)}"
             lines.append(f"{text}  # {each['from']}")
         return "\n".join(lines) + "\n"
@@ -95,7 +95,7 @@ def load_settings(
 def refuse_password(option: str, store: str) -> None:
     """Refuse a store's password on the command line, where everybody on the machine can read it."""
     url = database_url(store)
-    if url.password or "password" in url.query:
+    if url.password or set(PASSWORDS) & url.query.keys():
         raise ConfigError(
             f"{option} holds a password, which others on this machine can read in the process list; leave it out and "
             "set IGCF_STORE_PASSWORD_FILE, PGPASSWORD or ~/.pgpass, or give the whole URL as IGCF_STORE"
@@ -106,8 +106,11 @@ def database_name(store: str) -> str:
     """The store as it may be printed."""
     if "://" not in store:
         return store
-    url = sa.make_url(store)
-    return url.difference_update_query(["password"]).render_as_string(hide_password=True)
+    try:
+        url = sa.make_url(store)
+    except (sa.exc.ArgumentError, ValueError):
+        return "(no URL of a store)"
+    return printed_url(url)
 
 
 def nearest(name: str) -> str:

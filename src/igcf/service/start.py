@@ -10,7 +10,7 @@ from igcf.service.server import bound_socket, run
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.database import database_url
+from igcf.service.store.database import database_url, printed_url
 from igcf.service.store.store import Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -47,7 +47,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
-        store=database_url(settings.store).render_as_string(hide_password=True),
+        store=printed_url(database_url(settings.store)),
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(str(model.resolve()), current, settings, bound),

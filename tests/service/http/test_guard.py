@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import sqlite3
 import time
@@ -16,7 +17,7 @@ from fastapi.testclient import TestClient
 from igcf.errors import ConfigError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.authentication import Keys
+from igcf.service.http.authentication import KeyFile, Keys
 from igcf.service.http.logs import JsonLines
 from igcf.service.settings import ServiceSettings
 
@@ -106,6 +107,26 @@ def test_a_bad_key_file_is_one_sentence_without_the_keys(tmp_path: Path, text: s
     assert "0123456789" not in str(caught.value)
     with pytest.raises(ConfigError, match="cannot read"):
         Keys.from_file(tmp_path / "missing")
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_the_keys_is_not_waited_for(key_file: Path) -> None:
+    keys = KeyFile(key_file)
+    for make in (os.mkfifo, os.mkdir):
+        key_file.rename(key_file.with_name(make.__name__))
+        make(key_file)
+        with pytest.raises(ConfigError, match="it is no file"):
+            keys.refresh()
+        assert keys.is_stale
+        keys.check({"x-api-key": ADMIN_KEY}, needed="admin")
+    with pytest.raises(ConfigError, match="it is no file"):
+        KeyFile(key_file)
+
+
+def test_answers_of_the_api_are_not_kept_by_caches(opened: Any) -> None:
+    client = opened()
+    assert client.get("/v1/users/ann").headers["cache-control"] == "no-store"
+    assert client.get("/v1/users/ann?x=1").headers["cache-control"] == "no-store"
+    assert client.get("/").headers["cache-control"] == "no-cache"
 
 
 def test_keys_are_rotated_without_a_restart(opened: Any, key_file: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,7 @@
 """Copies of a store that is in use, and what `igcf store check` finds."""
 
 import json
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -181,7 +182,21 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
         export_store(context.store.database, out)
     with pytest.raises(StoreError, match="is no export"):
         import_store(empty.database, tmp_path)
+    manifest = (out / "manifest.json").read_text()
+    for wrong in (
+        "[" * 100_000,
+        '{"format": "igcf-store-1", "tables": {}}',
+        manifest.replace('"rows": ', '"rows": "x'),
+    ):
+        (out / "manifest.json").write_text(wrong)
+        with pytest.raises(StoreError, match="is no export"):
+            import_store(empty.database, out)
+    (out / "manifest.json").write_text(manifest)
     file = out / "users" / "00000.parquet"
+    shutil.copy(file, file.with_name("00001.parquet"))  # the same rows twice
+    with pytest.raises(StoreError, match=r"is damaged: .*; nothing was imported"):
+        import_store(empty.database, out)
+    file.with_name("00001.parquet").unlink()
     pl.read_parquet(file).with_columns(pl.col("revision") + 1).write_parquet(file)
     with pytest.raises(StoreError, match="users is damaged"):
         import_store(empty.database, out)

@@ -39,6 +39,9 @@ SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 
+NOT_KEPT = (b"cache-control", b"no-store")
+"""What is told of users and items is asked for anew each time."""
+
 
 class BodyTooLargeError(IgcfError):
     """A body beyond the limit."""
@@ -146,6 +149,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 extra = [(b"x-request-id", this_id.encode()), *SECURITY_HEADERS]
+                if needs_key(scope["path"]):
+                    extra.append(NOT_KEPT)
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 

@@ -29,6 +29,8 @@ QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
+LONGEST_KEPT = 10_000
+"""Characters of rules that are kept parsed; longer ones would fill the memory."""
 LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
 """Fields of an item that the audit log keeps."""
 
@@ -97,7 +99,8 @@ def answer_rules(server: Rules | None, ask: RecommendAsk) -> AnswerRules | None:
     """Find the rules of an answer: those of the request and those of the server."""
     if not ask.rules:
         return None if server is None else Rules().within(server)
-    asked = _parsed(json.dumps(ask.rules))  # the same rules come again and again
+    text = json.dumps(ask.rules)
+    asked = _parsed(text) if len(text) <= LONGEST_KEPT else Rules.parse(ask.rules)  # the same come again and again
     return asked if server is None else asked.within(server)
 
 

@@ -39,13 +39,17 @@ class RefusedError(StoreError):
     """The database answers, and will not have what was to be written."""
 
 
+PASSWORDS = ("password", "sslpassword")
+"""Parts of a URL's query that are nobody's business."""
+
+
 def database_url(store: str) -> sa.URL:
     """A URL for SQLAlchemy; a text without `://` is the path of a SQLite file."""
     if "://" not in store:
         return sa.URL.create("sqlite", database=str(Path(store).expanduser()))
     try:
         url = sa.make_url(store)
-    except exc.ArgumentError as error:
+    except (exc.ArgumentError, ValueError) as error:
         raise StoreError(
             "the store URL cannot be read; expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
         ) from error
@@ -54,9 +58,14 @@ def database_url(store: str) -> sa.URL:
     if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
         return url
     raise StoreError(
-        f"store {url.render_as_string(hide_password=True)!r} is not supported; expected a file name, sqlite:///FILE or "
+        f"store {printed_url(url)!r} is not supported; expected a file name, sqlite:///FILE or "
         "postgresql://USER:PASSWORD@HOST/DB"
     )
+
+
+def printed_url(url: sa.URL) -> str:
+    """Write a URL as it may be printed and logged, without passwords."""
+    return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
 
 
 def _ignore(*_: float) -> None:
@@ -86,7 +95,7 @@ class Database:
                 tools, whose statements may take as long as they need.
         """
         url = database_url(store)
-        self.name = url.render_as_string(hide_password=True)
+        self.name = printed_url(url)
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()

@@ -91,7 +91,8 @@ class ItemStore:
             returned = [name for name, row in old.items() if row.is_retired]
             changed = [name for name, row in old.items() if not row.is_retired and row.fields != described[name]]
             changed += [name for name in fresh if is_known(name)]
-            rows = [name for name in described if name in {*fresh, *returned, *changed}]
+            touched = {*fresh, *returned, *changed}
+            rows = [name for name in described if name in touched]
             revision = before + 1 if rows or event_id is not None else before
             _write(connection, {name: (described[name], False) for name in rows}, revision, old)
             if event_id is not None:

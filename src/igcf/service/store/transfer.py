@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import Database
+from igcf.service.store.database import Database, RefusedError
 from igcf.service.store.migrations import MIGRATIONS
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.tables import forgotten, metadata
@@ -95,7 +95,10 @@ def import_store(database: Database, folder: Path, report: Report = silent) -> b
                 raise StoreError(f"{folder / table.name} is damaged: its rows are not those that were exported")
         return True
 
-    return database.write(work)
+    try:
+        return database.write(work)
+    except RefusedError as error:
+        raise StoreError(f"{folder} is damaged: {error}; nothing was imported") from error
 
 
 def _content(connection: sa.Connection, report: Report) -> Content:
@@ -179,7 +182,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         tables = manifest["tables"]
         is_ours = manifest["format"] == FORMAT and isinstance(manifest["schema"], int) and isinstance(tables, dict)
         is_ours = is_ours and all(isinstance(each["rows"], int) and each["digest"] for each in tables.values())
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         is_ours = False
     if not is_ours:
         raise StoreError(f"{folder} is no export of a store; `igcf store export {folder}` writes one")
