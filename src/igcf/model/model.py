@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -205,9 +205,11 @@ class Model:
 
     def item_rows(self, item_ids: Iterable[str]) -> list[int]:
         """Return the rows of some items; an unknown one is refused."""
-        known, ids = self._row, list(item_ids)
-        rows = list(map(known.get, ids))
-        return [self.item_row(item_id) for item_id in ids] if None in rows else cast("list[int]", rows)
+        ids = list(item_ids)
+        try:
+            return list(map(self._row.__getitem__, ids))
+        except KeyError:
+            return [self.item_row(item_id) for item_id in ids]
 
     def title(self, item_id: str) -> str:
         """Return the title of an item, or its id where there is none."""

@@ -158,9 +158,11 @@ class ScoringEngine:
             return backend.loops.select_bounded(self._mixture, user, query)
         if self._offsets is not None:
             return backend.loops.select_scored(self.means[0], self.variances[0], query)
-        selection, means = backend.loops.select_tracked(self._mixture, self._up_to_date().first_user, query)
-        if not self.model.is_linear:
-            self._means = means[None]
+        moments = self._up_to_date().first_user
+        if self.model.is_linear:
+            return backend.loops.select_scored(moments.z[0], moments.variances[0], query)
+        selection, means = backend.loops.select_tracked(self._mixture, moments, query)
+        self._means = means[None]
         return selection
 
     def belief(self, user: int = 0) -> Belief:

@@ -5,6 +5,7 @@ these, so that every absent item is a weak "no" (docs/maths.md, section Logged e
 `igcf.online.learning`; this module turns a logged record into a belief.
 """
 
+import math
 from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
@@ -66,17 +67,18 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
-    ids, values = zip(*reactions, strict=True)
-    rows = model.item_rows(ids)
-    if None in values:
+    rows = model.item_rows([item_id for item_id, _ in reactions])
+    values = model.reward.checked_all([value for _, value in reactions])
+    if math.isnan(sum(values)):
+        missing = next(item_id for item_id, value in reactions if value is None)
         raise FeedbackError(
-            f"logged reaction to item {reactions[values.index(None)][0]!r} has no value; leave it out of the log, "
-            "which says the same, or give it as shown"
+            f"logged reaction to item {missing!r} has no value; leave it out of the log, which says the same, or give "
+            "it as shown"
         )
     later = model.added  # the absence of an item that was not there says nothing
     if until is not None and model.appeared is not None:
         later = np.union1d(later, np.flatnonzero(model.appeared > until))
-    return logged_evidence(model).record(rows, model.reward.checked_all(values), later)
+    return logged_evidence(model).record(rows, values, later)
 
 
 def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Belief:

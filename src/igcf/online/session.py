@@ -27,6 +27,7 @@ from igcf.online.shared_items import SharedItemsOfSession
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
 
+WHOLE = (int, np.integer)
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
 
 
@@ -73,9 +74,8 @@ class Session:
         self._shared = None if recommender.shared is None else SharedItemsOfSession(recommender.shared, user)
         self._user = user
         self._seed = seed
-        ids, values = zip(*past.history, strict=True) if past.history else ((), ())
-        self._rows = self.model.item_rows(ids)
-        self._values = self.model.reward.checked_all(values)
+        self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
+        self._values = self.model.reward.checked_all([value for _, value in past.history])
         self._record = logged_record(self.model, past.logged, past.until)
         self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
         if self._rows:
@@ -89,7 +89,8 @@ class Session:
         self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
         if self._record is not None and self.policy.needs_variances:
-            engine.bound_variances(logged_evidence(self.model).variance_bounds(engine.belief()))
+            belief = Belief(engine.belief_means[0], engine.belief_covs[0])  # only looked at: no copy
+            engine.bound_variances(logged_evidence(self.model).variance_bounds(belief))
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to what is believed after the logged reactions and the history."""
@@ -251,12 +252,14 @@ class Session:
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        if isinstance(k, bool) or not isinstance(k, WHOLE) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available, left = self._unseen, self._n_unseen
-        for mask in (catalogue.available(self._recommender.clock()), None if compiled is None else compiled.allowed):
-            if mask is not None:
-                available = available & mask
+        mask = catalogue.available(self._recommender.clock())
+        if mask is not None:
+            available = available & mask
+        if compiled is not None and compiled.allowed is not None:
+            available = available & compiled.allowed
         if candidates is not None:
             rows: npt.NDArray[np.intp] = np.array(self.model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
