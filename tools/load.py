@@ -32,6 +32,7 @@ SETTLE_S = 0.7
 """Pause after a turn, so that what it leaves to be written in the background is counted with it."""
 COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|rate / healthz|p99 / p50|CPU ms|CPU / healthz|written kB"
 BATCH = 1_000
+WARM_UP_ROUNDS = 20
 HEALTH, KNOWN = "/healthz", "recommend, known users"
 HEALTH_AGAIN, SINGLE, MIXED = "/healthz beside writing", "feedback", "3 recommend : 1 feedback"
 SINGLE_AGAIN, MANY = "feedback beside batches", f"batches of {BATCH:,} users"
@@ -271,7 +272,7 @@ def phases(running: Running, *, connections: int, seconds: float, users: int) ->
         return request("POST", "/v1/feedback", {"feedback": entries})
 
     health, batches = request("GET", "/healthz"), [batch(first) for first in range(8)]
-    measure("warm up", running, recommend, connections=connections, total=8 * users)
+    warm_up(running, recommend, connections=connections, users=users)
     reading: dict[str, Request] = {HEALTH: lambda _: health, KNOWN: recommend, "recommend, new users": recommend_new}
     writing: dict[str, Request] = {
         HEALTH_AGAIN: lambda _: health,
@@ -282,6 +283,22 @@ def phases(running: Running, *, connections: int, seconds: float, users: int) ->
     widths = dict.fromkeys([*reading, *writing, *many], connections) | {MANY: len(running.workers)}
     found = [measure_in_turns(running, each, connections=widths, seconds=seconds) for each in (reading, writing, many)]
     return [phase for each in found for phase in each]
+
+
+def warm_up(running: Running, recommend: Request, *, connections: int, users: int) -> None:
+    """Ask for every user until every worker has met all of them: new connections go to any of the workers."""
+    for _ in range(WARM_UP_ROUNDS):
+        measure("warm up", running, recommend, connections=connections, total=2 * users)
+        if sessions_loaded(running.port) >= users * len(running.workers):
+            return
+    click.echo("not every worker has met all users; answers to known users include loading some", err=True)
+
+
+def sessions_loaded(port: int) -> float:
+    """Count the sessions that the workers have read from the store."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[1]) for line in lines if line.startswith('igcf_sessions_total{cache="miss"}'))
 
 
 def memory(running: Running, *, connections: int, requests: int, users: int) -> list[tuple[int, float]]:

@@ -30,6 +30,8 @@ class Metrics:
         self.sessions = Counter(
             "igcf_sessions", "Sessions used: hit (in memory, current) or miss (read from the store).", ["cache"], **own
         )
+        self._hit, self._miss = self.sessions.labels("hit"), self.sessions.labels("miss")
+        self._pleasing, self._learning = self.shown.labels("please"), self.shown.labels("learn")
         self.refused = Counter("igcf_refused", "Requests refused because of load.", **own)
         self.store_errors = Counter("igcf_store_errors", "Calls of the store that failed.", **own)
         self.store_retries = Counter("igcf_store_retries", "Calls of the store that were tried again.", **own)
@@ -70,13 +72,13 @@ class Metrics:
 
     def count_session(self, is_hit: bool) -> None:
         """Count whether a session was in memory."""
-        self.sessions.labels("hit" if is_hit else "miss").inc()
+        (self._hit if is_hit else self._miss).inc()
 
     def count_shown(self, *, pleasing: int, learning: int) -> None:
         """Count why items were shown."""
-        for reason, count in (("please", pleasing), ("learn", learning)):
+        for counter, count in ((self._pleasing, pleasing), (self._learning, learning)):
             if count:
-                self.shown.labels(reason).inc(count)
+                counter.inc(count)
 
     def families(self) -> list[Metric]:
         """All metrics, of all workers where they share them."""

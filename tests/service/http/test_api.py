@@ -139,7 +139,8 @@ def test_undo_gives_the_belief_without_the_reaction(client: TestClient) -> None:
     np.testing.assert_allclose(after["belief"]["mean"], before["mean"], atol=1e-10)
     assert [past["event_id"] for past in after["history"]] == ["a"]
     assert "item-2" in [item["item"] for item in recommend(client, k=1, candidates=["item-2"])["items"]]
-    assert client.delete("/v1/users/ann/feedback/b").status_code == 404
+    assert client.delete("/v1/users/ann/feedback/b").json() == {"revision": 3}  # asked again, the same
+    assert client.delete("/v1/users/ann/feedback/none").status_code == 404
     assert react(client, "item-2", 1, event_id="b")["duplicate"] is True
 
 

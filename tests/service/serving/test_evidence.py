@@ -1,5 +1,6 @@
 """Logged reactions, shown ones, skips and kinds: stored once each, and believed as the library believes them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,20 @@ def test_a_skipped_item_comes_back_after_some_rounds_when_taken_back_or_when_not
     assert {item.item for item in recommend(context, "ann", only).items} == {first, second}
     other = open_service(skip_hours=1e-9)
     assert best(other) == first
+
+
+def test_a_skipped_item_is_aside_again_when_a_clock_that_was_set_ahead_is_set_back(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, now = open_service(), time.time()
+    first = best(context)
+    skip(TestClient(create_app(context)), first)
+    second = best(context)
+    assert second != first
+    monkeypatch.setattr("igcf.service.serving.users.time.time", lambda: now + 10 * 365 * 86_400)
+    assert best(context) == first
+    monkeypatch.undo()
+    assert best(context) == second
 
 
 def test_the_same_event_id_with_another_payload_is_refused_with_what_is_stored(client: TestClient) -> None:

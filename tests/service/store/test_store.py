@@ -153,12 +153,31 @@ def test_retractions_are_rows_of_their_own(store_url: str) -> None:
     store = Store(store_url)
     add(store, "ann", NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", None))
     assert store.retract("ann", "e1", "m") == 3
-    assert store.retract("ann", "e1", "m") is None
+    assert store.retract("ann", "e1", "m") == 3
     assert store.retract("ann", "nothing", "m") is None
     assert store.retract("bob", "e1", "m") is None
     assert len(store.events("ann")) == 3
     assert [event.event_id for event in in_force(store.events("ann"))] == ["e2"]
     assert store.version("bob") == ("", 0)
+    store.close()
+
+
+def test_a_retraction_whose_commit_was_carried_out_but_not_heard_of_is_told_as_done(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", None))
+    commit, lost = sa.Connection.commit, [True]
+
+    def commit_and_lose_the_answer(connection: sa.Connection) -> None:
+        commit(connection)
+        if lost.pop() if lost else False:
+            raise sa.exc.OperationalError("COMMIT", {}, OSError("gone"), connection_invalidated=True)
+
+    monkeypatch.setattr(sa.Connection, "commit", commit_and_lose_the_answer)
+    assert store.retract("ann", "e1", "m") == 3
+    assert not lost
+    assert len(store.events("ann")) == 3
     store.close()
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Body, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http import requests, responses
 from igcf.service.http.dashboard_responses import Stats
+from igcf.service.http.direct import DirectRoute
 from igcf.service.http.paths import EventId, ItemPath, User, problems
 from igcf.service.http.serialising import as_json
 from igcf.service.serving import reacting, reading
@@ -17,7 +18,7 @@ from igcf.service.serving.statistics import statistics
 
 def user_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of users: recommendations, feedback and what is known about them."""
-    router = APIRouter(prefix="/v1", tags=["users"])
+    router = APIRouter(prefix="/v1", tags=["users"], route_class=DirectRoute)
     store, users, current_model = context.store, context.users, context.current_model
 
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
@@ -50,7 +51,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
     @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
     @as_json
     def delete_feedback(user: User, event_id: EventId) -> responses.Retracted:
-        """Take one reaction back: the belief is what it would be without it."""
+        """Take one reaction back: the belief is what it would be without it; asked again, the answer is the same."""
         return responses.Retracted(revision=reacting.retract(context, user, event_id))
 
     @router.get("/users/{user}", responses=problems())

@@ -34,6 +34,8 @@ class Loaded:
     """Moving average of the user's surprise."""
     saved: int
     """Revision of the saved belief that was used; 0 where none was."""
+    is_complete: bool = True
+    """Whether the belief may be saved: see `knows_items`."""
 
 
 class BeliefAlone:
@@ -75,11 +77,25 @@ def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Lo
     start, saved, drift = _saved_state(served, user, events)
     shown = usable(served.model, rows)
     alone = BeliefAlone(served, start)
-    news = usable(served.model, (row for row in rows if row.revision > saved))
+    later = [row for row in rows if row.revision > saved]
+    news = usable(served.model, later)
     alone.learn_all(news[:-FOLLOWED])
     drift = follow(served, alone, drift, news[-FOLLOWED:])
     session = served.recommender.session(shown, belief=alone.belief, rng=np.random.default_rng())
-    return Loaded(session, drift, saved)
+    return Loaded(session, drift, saved, knows_items(served, later))
+
+
+def knows_items(served: ServedModel, events: Iterable[Event]) -> bool:
+    """Whether no reaction is to an item that is unknown here and may join the model.
+
+    Another server may know the item already, and learn the reaction that this one ignores, from the same model: a
+    belief without it must not be saved, or others would take it for the whole. No item ever joins a model without a
+    content prior: what it ignores, all servers ignore.
+    """
+    if served.trained.model.content is None:
+        return True
+    shown = (event.item_id for event in events if event.evidence == "shown" and event.item_id is not None)
+    return all(served.model.known_row(item_id) is not None for item_id in shown)
 
 
 def follow(

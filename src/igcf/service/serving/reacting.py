@@ -193,10 +193,10 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
 
 
 def retract(context: ServiceContext, user_id: str, event_id: str) -> int:
-    """Take one reaction back; the log keeps both rows, the belief is computed from what is left."""
+    """Take one reaction back, once however often it is asked for; the log keeps both rows, the belief what is left."""
     revision = context.store.retract(user_id, event_id, context.current_model.served.model_id)
     if revision is None:
-        raise UnknownEventError(f"event {event_id!r} is not among this user's reactions, or was taken back before")
+        raise UnknownEventError(f"event {event_id!r} is not among this user's reactions")
     return revision
 
 

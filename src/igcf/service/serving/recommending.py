@@ -1,8 +1,8 @@
 """Answers: choose items for a user, say why each is shown, and log the answer."""
 
 import json
+import secrets
 import time
-import uuid
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
@@ -83,7 +83,7 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=uuid.uuid4().hex,
+        recommendation_id=secrets.token_hex(16),
         policy=used,
         propensity="estimated" if isinstance(policy, Thompson) else "exact",
         items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],
@@ -152,9 +152,20 @@ def resolve_policy(
         raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    nu = own.nu if nu is None else nu
+    return _policy(name, own.nu if nu is None else nu)
+
+
+@lru_cache(maxsize=100)
+def _policy(name: str, nu: float) -> tuple[PolicyUsed, Policy]:
     used = PolicyUsed.model_validate({"name": name, "nu": nu} if name == "ucb" else {"name": name})
     return used, named_policy(name, nu=nu)
+
+
+@lru_cache(maxsize=100)
+def _policy_text(name: str, nu: float | None) -> str:
+    """Write the policy as the audit log keeps it."""
+    used = {"name": name} if nu is None else {"name": name, "nu": nu}
+    return PolicyUsed.model_validate(used).model_dump_json(exclude_unset=True)
 
 
 def _item(
@@ -185,7 +196,7 @@ def _logged(answer: Recommended) -> Answer:
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=answer.policy.model_dump_json(exclude_unset=True),
+        policy=_policy_text(answer.policy.name, answer.policy.nu),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),

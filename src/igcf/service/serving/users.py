@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import Aside, follow, load_user, saved_form, skipped, usable
+from igcf.service.serving.learning import Aside, follow, knows_items, load_user, saved_form, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.records import (
@@ -50,6 +50,8 @@ class HotUser:
     """Committed reactions that follow the revision and are yet to be learned."""
     saved: int = 0
     """Revision of the belief that is saved in the store."""
+    is_complete: bool = True
+    """Whether all reactions are learned; otherwise the belief is for this server alone."""
 
     @property
     def reach(self) -> int:
@@ -71,6 +73,7 @@ class HotUser:
         self.session = None  # unless all of it is learned
         self.drift = follow(served, session, self.drift, usable(served.model, news))
         self.aside |= skipped(news)
+        self.is_complete = self.is_complete and knows_items(served, news)
         self.session, self.revision, self.news = session, self.revision + len(news), []
 
     def state(self, served: ServedModel, user_id: str) -> LearnedState | None:
@@ -78,7 +81,7 @@ class HotUser:
         with self.lock:
             if self.session is None:
                 return None
-            is_due = self.revision - self.saved >= SAVE_EVERY
+            is_due = self.is_complete and self.revision - self.saved >= SAVE_EVERY
             belief = saved_form(served, self.session, self.revision, self.drift) if is_due else None
             return LearnedState(user_id, self.born, self.drift, belief)
 
@@ -191,17 +194,23 @@ class UsersInMemory:
         return newcomer
 
     def _put_aside(self, hot: HotUser) -> tuple[str, ...]:
-        """Select the skipped items that stay aside, and drop those that may be shown again."""
+        """Select the skipped items that stay aside; revisions never go back, so only they make one be dropped.
+
+        The clock may be set ahead and back again: what it says now decides for this answer alone.
+        """
         first, since = hot.revision - self._settings.skip_rounds, time.time() - 3600 * self._settings.skip_hours
-        hot.aside = {item: (at, when) for item, (at, when) in hot.aside.items() if at > first and when > since}
-        return tuple(sorted(hot.aside, key=hot.aside.__getitem__))
+        hot.aside = {item: (at, when) for item, (at, when) in hot.aside.items() if at > first}
+        return tuple(sorted((item for item in hot.aside if hot.aside[item][1] > since), key=hot.aside.__getitem__))
 
     def _hot(self, served: ServedModel, user_id: str) -> HotUser:
         settings, key = self._settings, (served.key, user_id)
-        most = max(1, min(settings.hot_users, settings.hot_megabytes * 1_000_000 // served.bytes_per_user()))
         with self._lock:
-            hot = self._users.setdefault(key, HotUser())
-            self._users.move_to_end(key)
+            hot = self._users.get(key)
+            if hot is not None:
+                self._users.move_to_end(key)
+                return hot
+            hot = self._users[key] = HotUser()
+            most = max(1, min(settings.hot_users, settings.hot_megabytes * 1_000_000 // served.bytes_per_user()))
             while len(self._users) > most:
                 self._users.popitem(last=False)
         return hot
@@ -222,6 +231,7 @@ class UsersInMemory:
         events = self.store.events(user_id, until=user.revision)
         loaded = load_user(served, user, events)
         hot.session, hot.drift, hot.saved, hot.news = loaded.session, loaded.drift, loaded.saved, []
+        hot.is_complete = loaded.is_complete
         hot.born, hot.revision, hot.aside = user.born, user.revision, skipped(in_force(events))
         if abs(hot.drift - user.drift) > 1e-6 or hot.revision - hot.saved >= SAVE_EVERY:
             self._note(served, user_id, hot)

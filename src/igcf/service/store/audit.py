@@ -21,7 +21,8 @@ from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
 from igcf.service.store.tables import forgotten, recommendations
 
 BATCH = 500
-PAUSE_S = 0.2
+PAUSE_S = 0.5
+"""Between two turns of writing: few large transactions, since reactions wait for them; a crash loses so much of it."""
 DELETED_AT_ONCE = 1_000
 """Old answers that one transaction deletes, so that nobody waits for long."""
 LOOK_FOR_OLD_S = 600.0

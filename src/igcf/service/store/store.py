@@ -102,7 +102,7 @@ class Store:
         return self.database.write(lambda connection: save_states(connection, states)) if states else set()
 
     def retract(self, user_id: str, event_id: str, model: str) -> int | None:
-        """Take one reaction back; returns the new revision, None when there is no such reaction in force."""
+        """Take one reaction back, once; returns the revision at which it was, None when there is no such reaction."""
         return self.database.write(lambda connection: retract_event(connection, user_id, event_id, model))
 
     def forget(self, user_id: str) -> int:

@@ -100,16 +100,20 @@ def _sorted_out(user: UserRow, events: Sequence[NewEvent], known: dict[str, Payl
 
 
 def retract_event(connection: sa.Connection, user_id: str, event_id: str, model: str) -> int | None:
-    """Take one reaction back; returns the new revision, None when it is not in the log or was taken back before.
+    """Take one reaction back; returns the revision at which it was, None when it is not in the log.
 
-    The saved belief is removed: the next reader computes it from what is left.
+    One that was taken back before stays so: whoever did not hear of it may ask again, also this server itself, when the
+    answer to its commit was lost. The saved belief is removed: the next reader computes it from what is left.
     """
     user = lock_users(connection, [user_id]).get(user_id)
     mine = feedback.c.user_id == user_id
     found = sa.select(sa.func.count()).where(mine, feedback.c.event_id == event_id)
-    done = sa.select(sa.func.count()).where(mine, feedback.c.retracts == event_id)
-    if user is None or not connection.execute(found).scalar_one() or connection.execute(done).scalar_one():
+    if user is None or not connection.execute(found).scalar_one():
         return None
+    done = sa.select(sa.func.min(feedback.c.revision)).where(mine, feedback.c.retracts == event_id)
+    before: int | None = connection.execute(done).scalar_one()
+    if before is not None:
+        return before
     now = time.time()
     row = Event(user.revision + 1, None, None, None, now, retracts=event_id)
     connection.execute(statements.APPEND, [_row(user_id, model, vars(row))])
