@@ -283,7 +283,7 @@ def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     assert found["most_liked"][0]["item"] == answer["items"][0]["item"]
     assert found["store"]["kind"] == "sqlite"
     assert found["store"]["reactions"] == 3
-    assert found["drifting_users"][0]["user"] == "ann"
+    assert found["drifting_users"] == []  # too few reactions to say anything
     routes = {(row["route"], row["method"]): row for row in found["traffic"]}
     row = routes["/v1/users/{user}/feedback", "POST"]
     assert row["requests"] == 4
