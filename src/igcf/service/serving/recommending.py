@@ -16,8 +16,9 @@ from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
+from igcf.service.http.page_responses import PolicyUsed
 from igcf.service.http.requests import PolicyName, RecommendAsk
-from igcf.service.http.responses import PolicyUsed, Reason, Recommended, RecommendedItem
+from igcf.service.http.responses import Reason, Recommended, RecommendedItem
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
