@@ -28,7 +28,7 @@ from igcf.model import Model, Reward
 TURN_S = 2.0
 Request = Callable[[int], bytes]
 """The bytes of the n-th request."""
-SETTLE_S = 0.7
+SETTLE_S = 1.2
 """Pause after a turn, so that what it leaves to be written in the background is counted with it."""
 COLUMNS = "phase|requests|failed|per second|p50 ms|p99 ms|rate / healthz|p99 / p50|CPU ms|CPU / healthz|written kB"
 BATCH = 1_000
