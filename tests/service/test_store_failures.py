@@ -215,6 +215,23 @@ def test_a_clock_set_back_neither_loses_answers_nor_brings_deleted_ones_back(ope
     assert written(one.store) == {"after, by a clock that was set back"}
 
 
+def test_a_clock_set_ahead_does_not_bring_answers_to_deleted_users_back(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = open_service(), open_service()
+    for context in (one, two):
+        context.audit.close()  # no thread but this one writes
+    one.audit.add(answer("before, in the queue of the server that deletes", time.time() - 1))
+    two.audit.add(answer("before, in the queue of another server", time.time() - 1))
+    one.store.forget("ann")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
+    one.audit.flush()
+    two.audit.flush()
+    assert written(one.store) == set()
+    assert one.store.deletions()  # other servers hear of it, though an hour seems to have passed
+
+
 def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody(
     open_service: OpenService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

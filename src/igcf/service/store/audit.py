@@ -71,6 +71,8 @@ class AuditLog:
         """Answers that have left the list."""
         self._met: dict[tuple[str, float], int] = dict.fromkeys(store.deletions().items(), 0)
         """Deletions that have been met, and how many answers had been taken by then: those may be older than it."""
+        self._seen: dict[tuple[str, float], float] = {}
+        """When deletions were first seen here, by the clock that never goes back."""
         self._is_unsure = False
         """Whether the last attempt to write may have been committed, though nobody was told."""
         self._lock = threading.Lock()
@@ -143,15 +145,24 @@ class AuditLog:
             return False
         return answer.time <= gone[hashed] or answer.time > time.time() + 1.0
 
+    def _drop_old_marks(self, connection: sa.Connection, gone: dict[str, float]) -> None:
+        """Remove marks of deletions that are over for a minute by both clocks: one of them may have been set ahead."""
+        now, past = time.monotonic(), time.time() - FORGET_GRACE_S
+        self._seen = {each: self._seen.get(each, now) for each in gone.items()}
+        old = [hashed for (hashed, when), seen in self._seen.items() if when < past and now - seen > FORGET_GRACE_S]
+        if old:
+            is_old = forgotten.c.user_hash.in_(old[:DELETED_AT_ONCE]) & (forgotten.c.time < past)
+            connection.execute(sa.delete(forgotten).where(is_old))
+
     def _write(self, batch: list[Answer]) -> None:
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
-            connection.execute(sa.delete(forgotten).where(forgotten.c.time < time.time() - FORGET_GRACE_S))
             gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
             self.meet(gone.items())
+            self._drop_old_marks(connection, gone)
             there = _written_before(connection, batch) if self._is_unsure else set()
             self._is_unsure = True
             rows = [

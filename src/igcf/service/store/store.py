@@ -128,10 +128,8 @@ class Store:
         return deleted
 
     def deletions(self) -> dict[str, float]:
-        """Read the hashes of the users deleted in the last minute, and when they were."""
-        query = sa.select(forgotten.c.user_hash, forgotten.c.time).where(
-            forgotten.c.time > time.time() - FORGET_GRACE_S
-        )
+        """Read the hashes of users deleted lately, and when they were; the audit log removes them after a minute."""
+        query = sa.select(forgotten.c.user_hash, forgotten.c.time)
         rows = self.database.read(lambda connection: connection.execute(query).all())
         return {str(hashed): float(when) for hashed, when in rows}
 
