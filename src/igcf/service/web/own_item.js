@@ -4,6 +4,8 @@ import { api, hasKey, Refused } from "./api.js";
 import { byId } from "./dom.js";
 
 const ITEM = "igcf.own-item";
+const LEARNED_MS = 1500; // servers learn of each other's reactions within a second
+let again = 0;
 
 /** On a server with keys, the catalogue is not the visitor's to change. */
 export function setUpOwnItem() {
@@ -26,8 +28,14 @@ export function setUpOwnItem() {
   });
 }
 
-/** Say where the item stands now; called after every reaction while the lab is open. */
+/** Say where the item stands now, and once more when the last reactions are learned; called after every reaction. */
 export async function tellOwnItem() {
+  window.clearTimeout(again);
+  again = window.setTimeout(tellNow, LEARNED_MS);
+  await tellNow();
+}
+
+async function tellNow() {
   byId("own-item").hidden = hasKey();
   const id = localStorage.getItem(ITEM);
   if (id === null || byId("lab").hidden || hasKey()) return;
