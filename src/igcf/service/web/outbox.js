@@ -8,6 +8,8 @@ const PREFIX = "igcf.out.";
 export class Outbox extends EventTarget {
   /** @type {Promise<void> | null} */
   sending = null;
+  /** The time in the name of the last entry: entries of one millisecond keep their order. */
+  #last = 0;
 
   /**
    * What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other.
@@ -25,7 +27,8 @@ export class Outbox extends EventTarget {
    * @param {Letter} letter
    */
   add(letter) {
-    const name = `${PREFIX}${String(Date.now()).padStart(15, "0")}.${letter.kind === "undo" ? 1 : 0}.${letter.event_id}`;
+    this.#last = Math.max(Date.now(), this.#last + 1);
+    const name = `${PREFIX}${String(this.#last).padStart(15, "0")}.${letter.kind === "undo" ? 1 : 0}.${letter.event_id}`;
     localStorage.setItem(name, JSON.stringify(letter));
     this.tell();
   }
