@@ -11,21 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from igcf.evaluate.reproduce import PAPER_METHODS
+
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-ORDER = (
-    "random",
-    "pop",
-    "pop-satisfied",
-    "mf",
-    "icf-ucb",
-    "icf-ts",
-    "nicf",
-    "pca-gp",
-    "igcf-paper",
-    "igcf-graph",
-    "igcf",
-)
 
 
 def filled(page: str, folder: Path) -> str:
@@ -88,7 +77,7 @@ def merged(before: str, rows: dict[str, list[str]]) -> list[str]:
     cells = {line.split("|")[1].strip(): line for line in before.splitlines()[2:] if line.startswith("|")}
     header = "| " + " | ".join(["method", *rows[""]]) + " |"
     cells.update({name: "| " + " | ".join([name, *values]) + " |" for name, values in rows.items() if name})
-    names = sorted(cells, key=lambda name: ORDER.index(name.split()[0]))
+    names = sorted(cells, key=lambda name: PAPER_METHODS.index(name.split()[0]))
     return [header, "|" + "---|" * (len(rows[""]) + 1), *(cells[name] for name in names)]
 
 
