@@ -205,5 +205,6 @@ def forget(context: ServiceContext, user_id: str) -> int:
     context.users.forget(user_id)
     context.audit.flush()
     deleted = context.store.forget(user_id)
+    context.audit.meet(context.store.deletions().items())
     context.users.forget(user_id)
     return deleted

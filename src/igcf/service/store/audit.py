@@ -1,7 +1,6 @@
 """The audit log: every answer given, written in batches by a thread so that answers do not wait for the disk."""
 
 import logging
-import math
 import threading
 import time
 from collections import Counter
@@ -69,10 +68,10 @@ class AuditLog:
         self._answers: list[Answer] = []
         self._written = 0
         """Answers that have left the list."""
-        self._met: dict[tuple[str, float], int] = dict.fromkeys(store.deletions().items(), 0)
-        """Deletions that have been met, and how many answers had been taken by then: those may be older than it."""
-        self._seen: dict[tuple[str, float], float] = {}
-        """When deletions were first seen here, by the clock that never goes back."""
+        now = time.monotonic()
+        self._met: dict[tuple[str, float], tuple[int, float]] = dict.fromkeys(store.deletions().items(), (0, now))
+        """Deletions that have been met: how many answers had been taken by then, and when, by the clock that never
+        goes back."""
         self._is_unsure = False
         """Whether the last attempt to write may have been committed, though nobody was told."""
         self._lock = threading.Lock()
@@ -108,9 +107,11 @@ class AuditLog:
 
     def meet(self, deletions: Iterable[tuple[str, float]]) -> None:
         """Take note of deleted users (hash, time): what is taken from now on is about those who have come back."""
+        known, now = set(deletions), time.monotonic()
         with self._lock:
             taken = self._written + len(self._answers)
-            self._met = {each: self._met.get(each, taken) for each in deletions}
+            kept = {each: met for each, met in self._met.items() if each in known or now - met[1] < FORGET_GRACE_S}
+            self._met = dict.fromkeys(known, (taken, now)) | kept  # another thread may have read older deletions
 
     def close(self) -> None:
         """Write what is left and stop."""
@@ -135,21 +136,18 @@ class AuditLog:
             if n < DELETED_AT_ONCE:
                 self._delete_from = time.monotonic() + LOOK_FOR_OLD_S
 
-    def _is_of_deleted(self, answer: Answer, place: int, hashed: str, gone: dict[str, float]) -> bool:
-        """Whether an answer was given before its user was deleted.
+    def _is_of_deleted(self, place: int, hashed: str, gone: dict[str, float]) -> bool:
+        """Whether an answer was taken before the deletion of its user was met.
 
-        Clocks may be set back meanwhile: one that was taken after the deletion was met never is, and one that seems to
-        come from the future was taken before they were.
+        Times are not compared: clocks may be set meanwhile, and those of two servers differ. An answer to somebody who
+        comes back before this server has heard of the deletion is therefore left out.
         """
-        if hashed not in gone or place >= self._met.get((hashed, gone[hashed]), math.inf):
-            return False
-        return answer.time <= gone[hashed] or answer.time > time.time() + 1.0
+        return hashed in gone and place < self._met[hashed, gone[hashed]][0]
 
     def _drop_old_marks(self, connection: sa.Connection, gone: dict[str, float]) -> None:
         """Remove marks of deletions that are over for a minute by both clocks: one of them may have been set ahead."""
         now, past = time.monotonic(), time.time() - FORGET_GRACE_S
-        self._seen = {each: self._seen.get(each, now) for each in gone.items()}
-        old = [hashed for (hashed, when), seen in self._seen.items() if when < past and now - seen > FORGET_GRACE_S]
+        old = [each[0] for each in gone.items() if each[1] < past and now - self._met[each][1] > FORGET_GRACE_S]
         if old:
             is_old = forgotten.c.user_hash.in_(old[:DELETED_AT_ONCE]) & (forgotten.c.time < past)
             connection.execute(sa.delete(forgotten).where(is_old))
@@ -169,7 +167,7 @@ class AuditLog:
                 vars(answer) | {"items": to_json(answer.items).decode()}
                 for place, answer in enumerate(batch, start=self._written)
                 if answer.recommendation_id not in there
-                and not self._is_of_deleted(answer, place, hashes[answer.user_id], gone)
+                and not self._is_of_deleted(place, hashes[answer.user_id], gone)
             ]
             if rows:
                 connection.execute(sa.insert(recommendations), rows)
