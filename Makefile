@@ -53,7 +53,7 @@ docs: .venv/.docs
 generated: setup
 	$(BIN)/python -m tools.cli_document > docs/reference/cli.md
 	$(BIN)/python -m tools.http_document > docs/http.md
-	$(BIN)/python -m tools.client_types > clients/js/src/api.d.ts
+	$(BIN)/python -m tools.api_types > clients/js/src/api.d.ts
 
 check: setup check-web
 	$(BIN)/ruff format --check src tests tools
@@ -130,7 +130,7 @@ smoke: dist
 # Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
 results: setup
 	$(BIN)/igcf reproduce --all --out results
-	cp results/tables.md docs/tables.md
+	cp results/tables.md docs/results-tables.md
 
 clean:
 	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist
