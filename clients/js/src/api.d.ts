@@ -1,4 +1,4 @@
-// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from the OpenAPI document.
+// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI.
 
 export interface BatchEntry {
   revision?: number | null;
