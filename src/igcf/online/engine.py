@@ -149,21 +149,26 @@ class ScoringEngine:
 
         After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
         """
-        query = Query(available, k, nu, make_rng)
-        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
-            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
-            z = tuple(each[0] for each in self._z())
-            bounds = self._tighter_bounds or self._prior_moments.variances
-            user = Bounds(self._items, covs, z, bounds, self.means[0])
-            return backend.loops.select_bounded(self._mixture, user, query)
+        query, state = Query(available, k, nu, make_rng), self._state
+        if isinstance(state, Stale):
+            if self._tighter_bounds is not None or self._has_bounds():
+                return self._select_bounded(query)
+            state = self._up_to_date()
         if self._offsets is not None:
             return backend.loops.select_scored(self.means[0], self.variances[0], query)
-        moments = self._up_to_date().first_user
+        moments = state.first_user
         if self.model.is_linear:
             return backend.loops.select_scored(moments.z[0], moments.variances[0], query)
         selection, means = backend.loops.select_tracked(self._mixture, moments, query)
         self._means = means[None]
         return selection
+
+    def _select_bounded(self, query: Query) -> Selection:
+        covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
+        z = tuple(each[0] for each in self._z())
+        bounds = self._tighter_bounds or self._prior_moments.variances
+        user = Bounds(self._items, covs, z, bounds, self.means[0])
+        return backend.loops.select_bounded(self._mixture, user, query)
 
     def belief(self, user: int = 0) -> Belief:
         """Return a copy of the belief about one user."""

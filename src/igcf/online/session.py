@@ -252,7 +252,7 @@ class Session:
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
-        if isinstance(k, bool) or not isinstance(k, WHOLE) or k < 1:
+        if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available, left = self._unseen, self._n_unseen
         mask = catalogue.available(self._recommender.clock())
@@ -265,8 +265,8 @@ class Session:
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
             available = available & chosen
-        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
-        if excluded:
+        if not isinstance(exclude, tuple) or exclude:
+            excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
             available = available.copy()
             available[0, excluded] = False
         if available is not self._unseen:
