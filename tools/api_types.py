@@ -8,9 +8,7 @@ from typing import Any
 
 from tools.http_document import openapi
 
-HEAD = (
-    "// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI."
-)
+HEAD = "// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI."
 SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
