@@ -36,11 +36,26 @@ def setup(app: Sphinx) -> dict[str, Any]:
     from pygments.lexers.special import TextLexer
 
     app.add_lexer("mermaid", TextLexer)
+    app.connect("source-read", titles_for_files)
     app.connect("autodoc-process-docstring", code_in_backticks, priority=300)
     app.connect("autodoc-process-docstring", set_aside, priority=400)  # napoleon comes at 500
     app.connect("autodoc-process-docstring", bring_back, priority=600)
     app.connect("build-finished", write_markdown)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def titles_for_files(app: Sphinx, page: str, source: list[str]) -> None:
+    """Show a link that has the name of a file, such as `data.md`, under the title of its page."""
+    folder = Path(app.env.doc2path(page)).parent
+
+    def titled(link: re.Match[str]) -> str:
+        target = folder / link[1]
+        heading = (
+            re.search(r"^# ([^:\n]+)", target.read_text(encoding="utf-8"), re.MULTILINE) if target.is_file() else None
+        )
+        return link[0] if heading is None else f"[{heading[1].strip()}]({link[1]}"
+
+    source[0] = re.sub(r"\[[\w./-]+\.md\]\(([^)#\s]+\.md)", titled, source[0])
 
 
 _aside: dict[str, list[str]] = {}
