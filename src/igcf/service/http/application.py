@@ -60,7 +60,11 @@ def create_app(context: ServiceContext) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        others = {"the API keys cannot be read again, the old ones stay": read_keys, "cannot look for health": look}
+        others = {
+            "the API keys cannot be read again, the old ones stay": read_keys,
+            "cannot look for health": look,
+            "cannot look at the load": context.load.look,
+        }
         follower = Follower(context, others)
         yield
         await anyio.to_thread.run_sync(follower.close)

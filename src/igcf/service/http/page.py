@@ -63,7 +63,7 @@ def page_routes(folder: Path = WEB, *, has_pictures: bool = False) -> APIRouter:
 def picture_routes(context: ServiceContext, pictures: Pictures) -> APIRouter:
     """`/images/{item}`: the picture of an item; an answer without content where it has none.
 
-    Only what an item of the catalogue names is read. As the page's own files, pictures need no key: a browser sends none.
+    Only what an item of the catalogue names is read. As the page's own files, pictures need no key: browsers send none.
     """
     router = APIRouter(include_in_schema=False)
 
