@@ -4,12 +4,13 @@ import html
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
+from igcf.figures import chart_style
 from igcf.tables import Table
 
 
 def report_page(title: str, conclusion: str, intro: str, parts: Sequence[str]) -> str:
     """Write a page that begins with its conclusion; `parts` are sections as the functions below make them."""
-    style = files("igcf").joinpath("report.css").read_text(encoding="utf-8")
+    style = chart_style() + files("igcf").joinpath("report.css").read_text(encoding="utf-8")
     view = '<meta name=viewport content="width=device-width, initial-scale=1">'
     head = f"<meta charset=utf-8>{view}<title>{html.escape(title)}</title><style>{style}</style>"
     first = f"<h1>{html.escape(conclusion)}</h1><p>{html.escape(intro)}</p>"
@@ -34,13 +35,6 @@ def multiples(charts: Mapping[str, str]) -> str:
         return f"<figure class=multiples><div>{next(iter(charts.values()))}</div></figure>"
     parts = (f"<div><h3>{html.escape(name)}</h3>{chart}</div>" for name, chart in charts.items())
     return f"<figure class=multiples>{''.join(parts)}</figure>"
-
-
-def drawing(svg: str, told: str) -> str:
-    """Write a finished SVG drawing, which moves sideways where the screen is too narrow to read it."""
-    inline = svg[svg.index("<svg") :]
-    label = html.escape(told)
-    return f'<figure class="wide-content drawing" role=region tabindex=0 aria-label="{label}">{inline}</figure>'
 
 
 def html_table(table: Table) -> str:
