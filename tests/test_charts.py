@@ -90,7 +90,7 @@ def test_marked_points_have_whiskers_and_guides_are_dashed_lines_of_their_own() 
     for drawing in drawings(line_chart(lines, "Error", frame)):
         assert len(list(drawing.iter("circle"))) == 2
         kinds = [each.get("class") for each in drawing.iter("path")]
-        assert (kinds.count("whisker"), kinds.count("guide")) == (2, 2)
+        assert (kinds.count("margin"), kinds.count("guide")) == (2, 2)
         width = float((drawing.get("viewBox") or "").split()[2])
         for text in drawing.iter("text"):
             if "value" in (text.get("class") or ""):

@@ -157,7 +157,7 @@ def _curve(line: Line, x: Callable[[float], float], y: Callable[[float], float])
     if line.low and line.has_points:
         for at in kept:
             whisker = f"M{x(line.x[at]):.1f} {y(line.low[at]):.1f}V{y(line.high[at]):.1f}"
-            parts.append(f'<path class="whisker" d="{whisker}"/>')
+            parts.append(f'<path class="margin" d="{whisker}"/>')
     elif line.low:
         upper = [f"{x(line.x[at]):.1f} {y(line.high[at]):.1f}" for at in kept]
         lower = [f"{x(line.x[at]):.1f} {y(line.low[at]):.1f}" for at in reversed(kept)]

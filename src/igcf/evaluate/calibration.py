@@ -195,6 +195,6 @@ def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
     chance = Frame("predicted probability of satisfaction", "observed share", **ends)
     inside = Frame("nominal probability of the interval", "share of counts inside", **ends)
     return {
-        "Chances come true": line_chart(reliability, "Observed by predicted satisfaction", chance),
-        "Intervals hold what they promise": line_chart(coverage, "Share of counts inside by nominal level", inside),
+        "Do chances come true?": line_chart(reliability, "Observed by predicted satisfaction", chance),
+        "Do intervals hold what they promise?": line_chart(coverage, "Share of counts inside by nominal level", inside),
     }
