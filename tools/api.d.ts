@@ -213,6 +213,13 @@ declare namespace Api {
   interface LoadModel {
     folder: string;
   }
+  interface LoadPoint {
+    time: number;
+    requests: number;
+    errors: number;
+    p50_ms: number | null;
+    p99_ms: number | null;
+  }
   interface LoggedReaction {
     item: string;
     value?: number | null;
@@ -413,6 +420,7 @@ declare namespace Api {
     most_liked: Array<LikedItem>;
     drifting_users: Array<DriftingUser>;
     series: Series;
+    load: Array<LoadPoint>;
     generations: Array<Generation>;
     catalogue_changes: Array<CatalogueChange>;
     store: StoreHealth;

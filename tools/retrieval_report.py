@@ -1,16 +1,14 @@
 """Tables and figure of `tools.retrieval`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from igcf.figures import BLUE, GREY, RED, svg
+from igcf.charts import Tone
+from igcf.curves import Frame, Line, line_chart
+from igcf.figures import standalone
 from igcf.tables import markdown_table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-COLOURS = (GREY, BLUE, RED, "#55a868", "#8172b2")
+TONES: tuple[Tone, ...] = ("other", "other", "second", "other", "first")
 
 
 def as_markdown(found: dict[str, Any]) -> str:
@@ -54,29 +52,20 @@ def as_markdown(found: dict[str, Any]) -> str:
 def draw_losses(measured: list[dict[str, Any]], folder: Path) -> Path:
     """Write retrieval.svg: what is lost against what a decision costs, by catalogue and number of reactions."""
     stages = sorted({line["reactions"] for line in measured[0]["lines"]})
-
-    def draw(figure: "Figure") -> None:
-        panels = figure.subplots(len(measured), len(stages), sharey="row", squeeze=False)
-        for row, found in enumerate(measured):
-            for column, stage in enumerate(stages):
-                _panel(panels[row, column], found, stage)
-            panels[row, 0].set_ylabel("score lost, ten items, %")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
-
+    charts = {f"{found['world']}, {stage} reactions": _chart(found, stage) for found in measured for stage in stages}
     path = folder / "retrieval.svg"
-    path.write_text(svg(draw, 9, 2.7 * len(measured) + 0.4), encoding="utf-8")
+    path.write_text(standalone("Score lost against time per decision", charts), encoding="utf-8")
     return path
 
 
-def _panel(axes: "Axes", found: dict[str, Any], stage: int) -> None:
+def _chart(found: dict[str, Any], stage: int) -> str:
     here = sorted((each for each in found["lines"] if each["reactions"] == stage), key=lambda each: each["nprobe"])
-    ways = dict.fromkeys(each["way"] for each in found["lines"])
-    for way, colour in zip(ways, COLOURS, strict=True):
-        lines = [each for each in here if each["way"] == way]
-        losses = [100 * each["list_loss"] for each in lines]
-        axes.plot([each["ms"] for each in lines], losses, "o-", color=colour, ms=4, label=way)
+    lines = []
+    for way, tone in zip(dict.fromkeys(each["way"] for each in found["lines"]), TONES, strict=True):
+        own = [each for each in here if each["way"] == way]
+        losses = [100 * each["list_loss"] for each in own]
+        lines.append(Line(way, [each["ms"] for each in own], losses, tone, has_points=True))
     exact = found["exact_ms"]
-    axes.axvline(exact["warm"], color="black", lw=0.8, ls="--", label="exact, user in memory")
-    axes.axvline(exact["cold"], color="black", lw=0.8, ls=":", label="exact, user from the store")
-    axes.set(xscale="log", title=f"{found['world']}, {stage} reactions", xlabel="ms per decision")
+    marks = ((exact["warm"], "exact, in memory"), (exact["cold"], "exact, from store"))
+    frame = Frame("ms per decision", "score lost, ten items, %", x="log", marks=marks)
+    return line_chart(lines, f"Score lost, {found['world']}, {stage} reactions", frame)
