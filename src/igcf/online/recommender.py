@@ -34,14 +34,9 @@ class Recommender:
         clock: tells the time in seconds since 1970, by which items become available and cease to be.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> stranger = igcf.Recommender(model).session()
         >>> known = igcf.Recommender(model).session(history=[("tea", 0.0)])
         >>> stranger.recommend()[0].item_id, known.recommend()[0].item_id

@@ -35,14 +35,9 @@ class Session:
     """The belief about one user and what was shown to sharpen it.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> session = igcf.Recommender(model).session()
         >>> session.recommend()[0].item_id
         'tea'
