@@ -139,7 +139,10 @@ class ExpertsConfig:
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     linear_dim: int | None = None
-    """Number of components of the linear expert; None: 48 or 24."""
+    """Number of components of the linear expert, those beyond the first 48 shrunk; None: 48 or 24."""
+    wide: bool = False
+    """Let validation users also choose 250 components of the linear expert: more successes in long sessions, for more
+    time per decision and a larger belief to store (docs/results.md)."""
     activity: float | None = None
     """Exponent of the users' weights (successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
     likelihood_temperature: float | None = None
