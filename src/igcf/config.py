@@ -159,8 +159,9 @@ class ExpertsConfig:
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
     activity_offset: bool = True
     """Learn how active a user is, apart from taste, as an unknown of its own."""
-    prior_from_validation: bool = True
-    """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    prior_from_validation: bool | None = None
+    """Re-estimate the prior on validation users, where they are given, by playing them as new users; None: where the
+    prior of one half of them is better for the other half than that of the log."""
     refit: bool = True
     """Learn once more from everybody, validation users included, when all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not met them."""

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions, cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
@@ -267,6 +267,39 @@ def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them()
     assert estimated.prior_cov[0, 0] != ACTIVITY_VARIANCE
 
 
+def log_of_tastes(tastes: IntArray, rng: np.random.Generator) -> Interactions:
+    """Users of taste 1 like the items of odd numbers, those of taste 0 the others."""
+    is_liked = (np.arange(40) % 2)[None, :] == tastes[:, None]
+    users, items = np.nonzero(rng.random(is_liked.shape) < np.where(is_liked, 0.8, 0.1))
+    return Interactions(
+        name="two tastes",
+        user_ids=tuple(f"u{user}" for user in range(len(tastes))),
+        item_ids=tuple(f"i{item}" for item in range(40)),
+        user_idx=users,
+        item_idx=items,
+        values=np.full(len(users), 5.0),
+    )
+
+
+def test_the_prior_of_validation_users_is_taken_where_it_is_better_for_others_of_them() -> None:
+    rng = np.random.default_rng(0)
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=3, logistic_dim=2, linear_dim=2, activity=0.0, likelihood_temperature=1.0,
+        validate_rounds=10, refit=False, calibrated=False, neighbours=False,
+    )  # fmt: skip
+    all_alike, by_turns = np.ones(40, dtype=np.int64), np.arange(40) % 2  # the other half is right, or wrong
+    for share, tastes, is_taken in ((0.1, all_alike, True), (0.5, by_turns, False)):
+        data = log_of_tastes((rng.random(300) < share).astype(np.int64), rng)
+        validation = log_of_tastes(tastes, rng)
+        chosen, same = (
+            fit_experts(data, replace(config, prior_from_validation=each), validation=validation)
+            for each in (None, is_taken)
+        )
+        assert chosen.metadata["chosen"]["prior_from_validation"] is is_taken
+        np.testing.assert_allclose(chosen.prior_mean, same.prior_mean)
+        np.testing.assert_allclose(chosen.prior_cov, same.prior_cov)
+
+
 def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
     """And what they decided about the use of the model is what strangers to them decided."""
     log = synthetic_catalogue(n_users=200, n_items=60, seed=3)
@@ -326,6 +359,7 @@ def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
         "activity": 0.0,
         "likelihood_temperature": 1.0,
         "item_age_correction": False,
+        "prior_from_validation": False,
     }
     assert model.metadata["metrics"]["validation_precision"] is None
 

@@ -34,6 +34,8 @@ class Choice:
     """Divides the evidence of every reaction: above 1 the belief moves more slowly than the likelihood says."""
     item_age_correction: bool = False
     """Whether an item that appeared late is judged by the users since then."""
+    prior_from_validation: bool = False
+    """Whether the prior of new users is that of the validation users."""
 
 
 class Fits:
