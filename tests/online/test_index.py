@@ -208,7 +208,7 @@ class TestFiles:
         folder = self.saved(tmp_path / "m")
         found = load_lists(folder)
         assert found is not None
-        assert isinstance(found.vectors, np.memmap)
+        assert isinstance(found.channels[0].vectors.base, np.memmap)
         past = [("3", 5.0), ("8", 1.0)]
         one, other = (
             opened("experts", igcf.Ucb(0.5), past, index=each).recommend(5) for each in (found, INDEXES["experts"])
@@ -227,9 +227,9 @@ class TestFiles:
 
     def test_damage_is_refused(self, tmp_path: Path) -> None:
         folder = self.saved(tmp_path / "m")
-        path = folder / "index" / "centres.npy"
+        path = folder / "index" / "centres_0.npy"
         path.write_bytes(path.read_bytes()[:-8])
-        with pytest.raises(ModelError, match=r"centres.npy is not the file that was saved.*igcf index"):
+        with pytest.raises(ModelError, match=r"centres_0.npy is not the file that was saved.*igcf index"):
             load_lists(folder)
         path.unlink()
         with pytest.raises(ModelError, match="does not hold a complete index"):
@@ -241,7 +241,7 @@ class TestFiles:
         (folder / "index" / "meta.json").write_text(json.dumps({**meta, "model": "0" * 64}))
         with pytest.raises(ModelError, match="index of another model"):
             load_lists(folder)
-        with pytest.raises(ModelError, match=r"the index has 600 items of 16 numbers, the model 600 of 8"):
+        with pytest.raises(ModelError, match=r"the index has vectors of shapes .*, the model \[\(600, 8\)\]"):
             igcf.Recommender(MODELS["linear"], index=INDEXES["experts"])
 
 

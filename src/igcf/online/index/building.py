@@ -8,7 +8,7 @@ from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model import Model
 from igcf.model.channel import activations, expectation, gradients
-from igcf.online.index.lists import ItemLists
+from igcf.online.index.lists import ChannelLists, ItemLists
 
 LISTS_PER_ROOT = 4.0
 """Lists per square root of the number of items: looking through the centres then takes about as long as the lists."""
@@ -34,7 +34,6 @@ def build_lists(model: Model, *, seed: int = 0) -> ItemLists:
     if not len(rows):
         raise ConfigError("the model has no items but those added to it; an index needs items that were trained")
     channels = [model.channels[number] for number in model.scored]
-    width = sum(channel.vectors.shape[1] for channel in channels)
     n_lists = max(1, min(int(LISTS_PER_ROOT * np.sqrt(len(rows))), len(rows)))
     metric = _metric(model)
 
@@ -57,15 +56,15 @@ def build_lists(model: Model, *, seed: int = 0) -> ItemLists:
     lists = (np.cumsum(is_used) - 1)[lists[order]]
     starts = np.concatenate([[0], np.cumsum(sizes[is_used])]).astype(np.int64)
     rows = rows[order]
-    vectors = np.empty((len(rows), width), dtype=np.float32)
-    lengths = np.empty((len(channels), len(rows)), dtype=np.float32)
+    sample = np.sort(rng.permutation(len(rows))[:SAMPLE])
+    own = tuple(_channel_lists(channel.vectors[rows], starts, lists, sample) for channel in channels)
+    squares = np.empty(len(rows))
     for part in _chunks(len(rows)):
-        vectors[part] = vectors_at(rows[part])
-        for own, channel in zip(lengths, channels, strict=True):
-            own[part] = np.square(channel.vectors[rows[part]]).sum(axis=1)
-    centres = np.add.reduceat(vectors, starts[:-1], axis=0, dtype=np.float64) / np.diff(starts)[:, None]
-    centres = centres.astype(np.float32)
-    return ItemLists(vectors, lengths, rows, starts, centres, *_spreads(vectors, lists, centres, metric, rng))
+        apart = np.concatenate([each.vectors[part] - each.centres[lists[part]] for each in own], axis=1)
+        squares[part] = np.square(apart @ metric).sum(axis=1)
+    typical = max(float(squares.mean()), float(np.finfo(np.float32).tiny))
+    spread = np.sqrt(np.add.reduceat(squares, starts[:-1]) / np.diff(starts) / typical)
+    return ItemLists(own, rows, starts, spread.astype(np.float32))
 
 
 def load_faiss() -> Any:
@@ -97,19 +96,13 @@ def _metric(model: Model) -> Float32Array:
     return _block_diagonal(blocks).astype(np.float32)
 
 
-def _spreads(
-    vectors: Float32Array, lists: IntArray, centres: Float32Array, metric: Float32Array, rng: np.random.Generator
-) -> tuple[Float32Array, FloatArray]:
-    """How far the items of each list lie from its centre, beside all lists, and the covariance of that."""
-    squares = np.empty(len(vectors))
-    for part in _chunks(len(vectors)):
-        squares[part] = np.square((vectors[part] - centres[lists[part]]) @ metric).sum(axis=1)
-    sums = np.bincount(lists, weights=squares, minlength=len(centres))
-    typical = max(float(squares.mean()), np.finfo(np.float32).tiny)
-    spread = np.sqrt(sums / np.bincount(lists, minlength=len(centres)) / typical)
-    sample = np.sort(rng.permutation(len(vectors))[:SAMPLE])
+def _channel_lists(vectors: Float32Array, starts: IntArray, lists: IntArray, sample: IntArray) -> ChannelLists:
+    """One channel's vectors, which are in the order of the lists, and what is typical of each list."""
+    lengths = np.einsum("nd,nd->n", vectors, vectors)
+    sums = np.add.reduceat(vectors, starts[:-1], axis=0, dtype=np.float64)
+    centres = (sums / np.diff(starts)[:, None]).astype(np.float32)
     around = (vectors[sample] - centres[lists[sample]]).astype(np.float64)
-    return spread.astype(np.float32), np.asarray(around.T @ around / len(sample))
+    return ChannelLists(vectors, lengths, centres, np.asarray(around.T @ around / len(sample)))
 
 
 def _block_diagonal(blocks: list[FloatArray]) -> FloatArray:

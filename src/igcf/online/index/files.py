@@ -13,12 +13,13 @@ from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.files import full_checksum
 from igcf.online.index.choice import find_index, is_wanted, logger
-from igcf.online.index.lists import ItemLists
+from igcf.online.index.lists import ChannelLists, ItemLists
 
 FOLDER, META = "index", "meta.json"
 VERSION = 1
-MAPPED = ("vectors", "lengths", "rows")
-SMALL = ("starts", "centres", "spread", "within")
+SHARED = ("rows", "starts", "spread")
+OF_CHANNEL = ("vectors", "lengths", "centres", "within")
+MAPPED = ("rows", "vectors", "lengths")
 NEXT_STEP = "build it again with `igcf index`"
 
 
@@ -28,9 +29,12 @@ def save_lists(lists: ItemLists, model_folder: Path) -> Path:
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{FOLDER}.", dir=model_folder))
         try:
-            for name in (*MAPPED, *SMALL):
-                np.save(part / f"{name}.npy", getattr(lists, name), allow_pickle=False)
-            sums = {name: _sha256(part / f"{name}.npy") for name in (*MAPPED, *SMALL)}
+            arrays = {name: getattr(lists, name) for name in SHARED}
+            for number, own in enumerate(lists.channels):
+                arrays |= {f"{name}_{number}": getattr(own, name) for name in OF_CHANNEL}
+            for name, array in arrays.items():
+                np.save(part / f"{name}.npy", array, allow_pickle=False)
+            sums = {name: _sha256(part / f"{name}.npy") for name in arrays}
             meta = {"version": VERSION, "model": full_checksum(model_folder), "sha256": sums}
             (part / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
             part.chmod(0o755)
@@ -57,15 +61,25 @@ def load_lists(model_folder: Path) -> ItemLists | None:
             raise ModelError(f"{folder} has index format {meta['version']}, this igcf reads {VERSION}; {NEXT_STEP}")
         if meta["model"] != full_checksum(model_folder):
             raise ModelError(f"{folder} is the index of another model; {NEXT_STEP}")
-        arrays = {}
-        for name in (*MAPPED, *SMALL):
-            path = folder / f"{name}.npy"
-            if _sha256(path) != meta["sha256"][name]:
-                raise ModelError(f"{path} is not the file that was saved (truncated or changed); {NEXT_STEP}")
-            arrays[name] = np.load(path, mmap_mode="r" if name in MAPPED else None, allow_pickle=False)
+        sums = meta["sha256"]
+        n_channels = (len(sums) - len(SHARED)) // len(OF_CHANNEL)
+        channels = [
+            ChannelLists(**{name: _read(folder, f"{name}_{number}", sums) for name in OF_CHANNEL})
+            for number in range(n_channels)
+        ]
+        return ItemLists(tuple(channels), **{name: _read(folder, name, sums) for name in SHARED})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder} does not hold a complete index: {error}; {NEXT_STEP}") from error
-    return ItemLists(**arrays)
+
+
+def _read(folder: Path, name: str, sums: dict[str, str]) -> Any:
+    """One array; the large ones are mapped."""
+    path = folder / f"{name}.npy"
+    if _sha256(path) != sums[name]:
+        raise ModelError(f"{path} is not the file that was saved (truncated or changed); {NEXT_STEP}")
+    is_mapped = name.partition("_")[0] in MAPPED
+    array = np.load(path, mmap_mode="r" if is_mapped else None, allow_pickle=False)
+    return array.view(np.ndarray)  # a plain array: slices of a memmap take several times as long to make
 
 
 def index_of_folder(model: Model, folder: Path, index: str) -> ItemLists | None:
