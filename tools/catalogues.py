@@ -4,16 +4,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from igcf.arrays import Float32Array
 from igcf.data.interactions import Interactions
-from igcf.model import Model
+from igcf.model import Model, Reward
 from igcf.online import Belief, Policy, Recommender, prior_belief
+from igcf.training.experts.linear import fit_linear
 
 JITTER = 0.3
 """Standard deviation of the noise on replicated vectors, as a share of each column's own."""
 GROUPS = 1_000
 CHUNK = 50_000
+
+
+def linear_model(log: Interactions, dim: int) -> Model:
+    """Fit a linear model of successes to a log: their means and `dim` - 1 principal components."""
+    reward = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
+    is_success = log.values >= reward.threshold
+    places = log.user_idx[is_success], log.item_idx[is_success]
+    successes = sp.csr_array((np.ones(len(places[0])), places), shape=(log.n_users, log.n_items))
+    expert = fit_linear([successes], dim - 1)
+    mean = np.zeros(dim)
+    mean[0] = 1.0
+    return Model(
+        item_ids=log.item_ids,
+        item_vectors=np.column_stack([expert.means, expert.loadings]),
+        noise_var=np.maximum(expert.residuals, 1e-4),
+        prior_mean=mean,
+        prior_cov=np.diag(1.0 - mean),
+        reward=reward,
+    )
 
 
 def replicated(model: Model, n_items: int, *, seed: int = 0) -> Model:

@@ -16,9 +16,10 @@ from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists, save_lists
 from igcf.tables import markdown_table
-from tools.catalogues import clustered, replayed_beliefs, replicated
+from tools.catalogues import clustered, linear_model, replayed_beliefs, replicated
 
 TOP = 10
+LINEAR_DIM = 64
 STAGES = (10, 100)
 """Numbers of reactions of the users who are asked for, beside new ones."""
 CATALOGUES = {"replicated": replicated, "clustered": clustered}
@@ -86,7 +87,7 @@ def as_markdown(found: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--model", required=True, type=click.Path(path_type=Path), help="Whose items are repeated or imitated.")
+@click.option("--model", type=click.Path(path_type=Path), help="Its items are repeated; default: linear, d = 64.")
 @click.option("--dataset", required=True, help="The log of its users.")
 @click.option("--items", default=1_000_000, show_default=True)
 @click.option("--users", default=10, show_default=True)
@@ -96,7 +97,7 @@ def as_markdown(found: dict[str, Any]) -> str:
     "--save", type=click.Path(path_type=Path), help="Save the catalogues below this folder, with their index."
 )
 def main(
-    model: Path,
+    model: Path | None,
     dataset: str,
     items: int,
     users: int,
@@ -105,7 +106,8 @@ def main(
     save: Path | None,
 ) -> None:
     """Measure what candidates from the index lose and cost."""
-    own, log = Model.load(model), load_dataset(dataset)
+    log = load_dataset(dataset)
+    own = linear_model(log, LINEAR_DIM) if model is None else Model.load(model)
     beliefs = {nu: replayed_beliefs(own, log, Ucb(nu) if nu else Greedy(), STAGES, users) for nu in nus}
     for name in names:
         catalogue = CATALOGUES[name](own, items)
