@@ -16,6 +16,7 @@ from igcf.model.adding import expected_noise
 from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
 from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
 
 WEIGHT = 50.0
 """Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
@@ -252,25 +253,22 @@ class NewItems:
         square = np.einsum("unk,nk->un", expected**2, shares)
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
-    def choose(
-        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
-    ) -> IntArray:
+    def choose(self, engine: ScoringEngine, available: BoolArray, shown: IntArray, may_try: BoolArray) -> IntArray:
         """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k).
 
         What is shown instead of an item that is known enters the balance: the difference of both expectations now, and
         of the reward from its expectation when it comes.
 
         Args:
-            users: means of the users' vectors, (users, d).
-            means: expected rewards of all items, (users, items).
+            engine: the users' state.
             available: what may be shown, (users, items).
             shown: rows of the items that would be shown, best first, (users, k).
             may_try: whose budget allows a trial, (users,).
         """
         result = np.array(shown)
         is_new = self._is_new[result]
-        known = self._next_known(means, available, result)
-        expected = np.take_along_axis(means, result, axis=1)
+        known = self._next_known(engine, available, result)
+        expected = engine.means_at(result)
         with self._lock:
             instead = np.where(is_new, known[:, None], expected)
             scale = self._scale
@@ -278,8 +276,8 @@ class NewItems:
             chosen = np.flatnonzero(may_try & ~is_new[:, -1])
             if not len(chosen) or self.balance <= 0 or not (self.trials < self.exposure.most).any():
                 return result
-            own_means = means[np.ix_(chosen, self.rows)]
-            promise = own_means + self.exposure.optimism * self.uncertainty(users[chosen])
+            own_means = engine.means_at(self.rows)[chosen]
+            promise = own_means + self.exposure.optimism * self.uncertainty(engine.belief_means[chosen])
             promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
             for number, user in enumerate(chosen.tolist()):
                 is_open = self.trials < self.exposure.most
@@ -292,12 +290,12 @@ class NewItems:
                     self.balance -= cost
         return result
 
-    def _next_known(self, means: AnyFloatArray, available: BoolArray, shown: IntArray) -> FloatArray:
+    def _next_known(self, engine: ScoringEngine, available: BoolArray, shown: IntArray) -> FloatArray:
         """The largest expectation among the known items that are available and not shown, (users,)."""
         result = np.zeros(len(shown))
         for user in np.flatnonzero(self._is_new[shown].any(axis=1)).tolist():
             others = available[user].copy()
             others[shown[user]] = False
             others[self.rows] = False
-            result[user] = np.max(means[user], where=others, initial=0.0)
+            result[user] = engine.largest_mean(others, user)
         return result

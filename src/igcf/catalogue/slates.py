@@ -111,12 +111,8 @@ class _Ranking:
         told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
         missing = [row for row in rows if row not in told]
         if missing:
-            means, is_open = self._engine.means[0], self._available[0]
-            stds = np.sqrt(self._engine.variances_at(np.array(missing))).tolist()
-            for row, std in zip(missing, stds, strict=True):
-                mean = means[row]
-                rank = 1 + int(np.count_nonzero((means > mean) & is_open))
-                told[row] = (row, scores[row], float(mean), std, rank)
+            found = self._engine.describe(np.array(missing), [scores[row] for row in missing], self._available[0])
+            told |= {row: (row, scores[row], *own) for row, _, *own in zip(*found, strict=True)}
         return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
 
 

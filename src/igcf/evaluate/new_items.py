@@ -218,7 +218,7 @@ class LiveLearner:
         rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
         if self.is_learning:
             may_try = self._tried + 1 <= items.exposure.share * self._round
-            chosen = items.choose(engine.belief_means, engine.means, available, rows, may_try)
+            chosen = items.choose(engine, available, rows, may_try)
             self._tried += chosen[:, -1] != rows[:, -1]
             rows = chosen
         return rows

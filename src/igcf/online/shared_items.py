@@ -5,8 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.online import backend
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.online.backend import Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
@@ -47,9 +46,7 @@ class SharedItems(Protocol):
         """Return the standard deviation that is due to the items themselves, (rows,); 0 for all other items."""
         ...
 
-    def choose(
-        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
-    ) -> IntArray:
+    def choose(self, engine: ScoringEngine, available: BoolArray, shown: IntArray, may_try: BoolArray) -> IntArray:
         """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k)."""
         ...
 
@@ -74,7 +71,7 @@ class SharedItemsOfSession:
         if row in self.items:
             self.items.observe((self._user, number), row, engine.belief(), value)
         else:
-            self.items.account(float(engine.means[0, row]), value)
+            self.items.account(float(engine.means_at(np.array([row]))[0, 0]), value)
 
     def retract(self, number: int) -> None:
         """Take the session's reaction of this number back."""
@@ -85,16 +82,14 @@ class SharedItemsOfSession:
         rows, ranks = list(selection.rows), list(selection.mean_ranks)
         scores, means, stds = list(selection.scores), list(selection.means), list(selection.stds)
         self._n_shown += len(rows)
-        user = engine.belief_means[:1]
         is_allowed = may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown
-        chosen = self.items.choose(user, engine.means, available, np.array([rows]), np.array([is_allowed]))[0]
+        chosen = self.items.choose(engine, available, np.array([rows]), np.array([is_allowed]))[0]
         if chosen[-1] != rows[-1]:
             self._n_tried += 1
             tried = chosen[-1:]
-            variances = engine.variances_at(tried)
-            own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
+            own = engine.describe(tried, engine.means_at(tried)[0], available[0])
             rows[-1], ranks[-1] = own.rows[0], own.mean_ranks[0]
             scores[-1], means[-1], stds[-1] = own.scores[0], own.means[0], own.stds[0]
-        added = self.items.uncertainty_at(user[0], np.array(rows))
+        added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)
