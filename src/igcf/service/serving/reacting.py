@@ -1,10 +1,10 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
 import math
-import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
+from secrets import token_hex
 
 from igcf.errors import ConfigError, FeedbackError, IgcfError, StoreError
 from igcf.service.context import ServiceContext
@@ -120,7 +120,7 @@ def _failed(error: IgcfError) -> BatchEntry:
 def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
-    event_id = reaction.event_id or uuid.uuid4().hex
+    event_id = reaction.event_id or token_hex(16)
     if reaction.kind == SKIP:
         if reaction.value is not None:
             raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")
@@ -159,21 +159,23 @@ def store_together(
             if reaction.served is served:
                 places[reaction.user_id].append(place)
         events = {user_id: [reactions[place].event for place in mine] for user_id, mine in places.items()}
+        appended: list[Appended] = []
         for user_id, found in context.store.append_all(events, served.model_id, waits=waits).items():
             if isinstance(found, Appended):
                 context.users.publish(served, user_id, found)
-                _count(context, served, found)
+                appended.append(found)
             mine = places[user_id]
             receipts: Sequence[Outcome] = found.receipts if isinstance(found, Appended) else [found] * len(mine)
             for place, receipt in zip(mine, receipts, strict=True):
                 outcomes[place] = receipt
+        _count(context, served, appended)
     return outcomes
 
 
-def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
-    for event in appended.fresh:
-        context.metrics.feedback.labels(_metric_kind(served, event)).inc()
-    known = len(appended.receipts) - len(appended.fresh)
+def _count(context: ServiceContext, served: ServedModel, appended: Sequence[Appended]) -> None:
+    for kind, count in Counter(_metric_kind(served, event) for each in appended for event in each.fresh).items():
+        context.metrics.feedback.labels(kind).inc(count)
+    known = sum(len(each.receipts) - len(each.fresh) for each in appended)
     if known:
         context.metrics.duplicates.inc(known)
 

@@ -70,8 +70,6 @@ EVENTS = (
     )
     .order_by(feedback.c.revision)
 )
-APPEND = sa.insert(feedback)
-ADVANCE = sa.text("UPDATE users SET revision = :revision, updated = :updated WHERE user_id = :user_id")
 DRIFT = sa.text("UPDATE users SET drift = :drift WHERE user_id = :user_id")
 SAVE_BELIEF = sa.text(
     "INSERT INTO beliefs (user_id, model, revision, drift, belief) VALUES (:user_id, :model, :revision, :drift, "

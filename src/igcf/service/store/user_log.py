@@ -24,6 +24,7 @@ from igcf.service.store.records import (
     SavedBelief,
     UserRow,
 )
+from igcf.service.store.rows import advance, insert_rows
 from igcf.service.store.tables import feedback, users
 
 LAST = 2**31 - 1
@@ -71,14 +72,9 @@ def append_events(
     now = time.time()
     appended = {user_id: _sorted_out(found[user_id], events, known[user_id], now) for user_id, events in mine.items()}
     rows = [_row(user_id, model, vars(event)) for user_id, each in appended.items() for event in each.fresh]
-    advanced = [
-        {"user_id": user_id, "revision": each.version[1], "updated": now}
-        for user_id, each in appended.items()
-        if each.fresh
-    ]
     if rows:
-        connection.execute(statements.APPEND, rows)
-        connection.execute(statements.ADVANCE, advanced)
+        insert_rows(connection, feedback, rows)
+        advance(connection, {user_id: each.version[1] for user_id, each in appended.items() if each.fresh}, now)
     unchanged = [user_id for user_id, each in appended.items() if not each.version[1]]
     if unchanged:  # somebody without a reaction has no row
         connection.execute(sa.delete(users).where(users.c.user_id.in_(unchanged)))
@@ -116,8 +112,8 @@ def retract_event(connection: sa.Connection, user_id: str, event_id: str, model:
         return before
     now = time.time()
     row = Event(user.revision + 1, None, None, None, now, retracts=event_id)
-    connection.execute(statements.APPEND, [_row(user_id, model, vars(row))])
-    connection.execute(statements.ADVANCE, {"user_id": user_id, "revision": row.revision, "updated": now})
+    insert_rows(connection, feedback, [_row(user_id, model, vars(row))])
+    advance(connection, {user_id: row.revision}, now)
     connection.execute(statements.DROP_BELIEF, {"user_id": user_id})
     return row.revision
 
