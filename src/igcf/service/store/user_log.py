@@ -3,10 +3,11 @@
 A change first locks the rows of its users, so that nobody else, here or on another server, changes them meanwhile.
 """
 
+import json
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,13 +38,17 @@ def read_user(connection: sa.Connection, user_id: str) -> UserRow | None:
 
 
 def lock_users(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool = True) -> dict[str, UserRow]:
-    """Read the rows of users and keep them from being changed elsewhere.
+    """Read born and revision of users and keep them from being changed elsewhere.
 
     Several users are locked in the order of their names, so that no two changes wait for each other. Without `waits`,
     users who are being changed elsewhere are left out.
     """
-    found = connection.execute(*statements.lock_rows(connection, user_ids, waits=waits))
-    return {row[0]: UserRow(*row) for row in found}
+    found: Iterable[Sequence[Any]]
+    if connection.dialect.name == "sqlite":
+        found = json.loads(connection.exec_driver_sql(statements.LOCK_SQLITE, (json.dumps(user_ids),)).scalar_one())
+    else:
+        found = connection.execute(*statements.lock_rows(user_ids, waits=waits))
+    return {user_id: UserRow(user_id, born, revision) for user_id, born, revision in found}
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
