@@ -1,6 +1,7 @@
 """Rules in terms of the rows of a catalogue: masks, amounts and caps that are computed once."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,24 @@ class CompiledRules:
         if self.is_filter:
             return selection_details(policy, engine, available, k, make_rng=make_rng)
         return select_slate(self, policy, engine, available, k, make_rng=make_rng)
+
+    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
+        """Return which available items, (1, items), may stand in the last place of an answer instead of the one there.
+
+        A pinned item stays, and no cap is exceeded.
+        """
+        if rows[-1] in self.pinned or self.category_cap == 0:
+            return np.zeros_like(available)
+        if not self.has_caps:
+            return available
+        counts = Counter(name for row in rows[:-1] for name, _ in self.limits(row))
+        full = [name for name, most in self.caps.items() if counts[name] >= most]
+        if self.category_cap is not None:
+            full += [name for name in counts if name not in self.caps and counts[name] >= self.category_cap]
+        result = available.copy()
+        for name in full:
+            result[0, self.catalogue.labels.get(name, [])] = False
+        return result
 
     def limits(self, row: int) -> list[tuple[str, int]]:
         """Return the labels of an item that are capped, and their caps."""

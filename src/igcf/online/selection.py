@@ -1,5 +1,6 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -24,9 +25,8 @@ class CompiledAnswerRules(Protocol):
         """Which items pass the filters, (items,); None: all."""
         ...
 
-    @property
-    def is_filter(self) -> bool:
-        """Whether the rules do no more than leave items out."""
+    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
+        """Return which available items may stand in the last place of an answer, in place of the one there."""
         ...
 
     def select(
