@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, Float32Array
 from igcf.catalogue.slates import select_slate
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 EVERY = "*"
 """Name under which `caps` speaks of every category that it does not name."""
-MOST_GROUPS = 16
-"""Different amounts of boost up to which the items of each are ranked by themselves; beyond, all items are scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +31,8 @@ class CompiledRules:
     catalogue: Catalogue
     allowed: BoolArray | None
     """Which items pass the filters, (items,); None: all."""
-    boosts: FloatArray | None
+    boosts: Float32Array | None
     """What is added to the score of each item, (items,); None: nothing to any."""
-    boost_groups: tuple[tuple[float, BoolArray], ...]
-    """The amounts that occur in `boosts`, and the items of each; empty where there are too many."""
     caps: Mapping[str, int]
     """Most items of an answer by label."""
     category_cap: int | None
@@ -44,6 +40,8 @@ class CompiledRules:
     pinned: tuple[int, ...]
     """Rows of the pinned items."""
     diversity: float
+    _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """What `limits` found so far."""
 
     @property
     def is_filter(self) -> bool:
@@ -81,13 +79,15 @@ class CompiledRules:
             result[0, self.catalogue.labels.get(name, [])] = False
         return result
 
-    def limits(self, row: int) -> list[tuple[str, int]]:
+    def limits(self, row: int) -> tuple[tuple[str, int], ...]:
         """Return the labels of an item that are capped, and their caps."""
-        labels = self.catalogue.labels_of(row)
-        found = [(name, self.caps[name]) for name in labels if name in self.caps]
-        if self.category_cap is not None and self.catalogue.categories is not None:
-            others = (name for name in self.catalogue.categories[row] if name not in self.caps)
-            found += [(name, self.category_cap) for name in others]
+        found = self._limits.get(row)
+        if found is None:
+            own = [(name, self.caps[name]) for name in self.catalogue.labels_of(row) if name in self.caps]
+            if self.category_cap is not None and self.catalogue.categories is not None:
+                others = (name for name in self.catalogue.categories[row] if name not in self.caps)
+                own += [(name, self.category_cap) for name in others]
+            found = self._limits[row] = tuple(own)
         return found
 
 
@@ -104,16 +104,13 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
             boosts[catalogue.labels.get(name, [])] += amount
     if boosts is not None and not boosts.any():
         boosts = None
-    amounts = np.unique(boosts).tolist() if boosts is not None else []
-    is_grouped = boosts is not None and len(amounts) <= MOST_GROUPS
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
     return CompiledRules(
         catalogue=catalogue,
         allowed=_mask(rules, catalogue),
-        boosts=boosts,
-        boost_groups=tuple((amount, boosts == amount) for amount in amounts) if is_grouped else (),
+        boosts=None if boosts is None else boosts.astype(np.float32),
         caps=caps,
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),

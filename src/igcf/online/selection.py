@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
@@ -68,13 +68,26 @@ def select_items(
 
 
 def selection_details(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+    policy: Policy,
+    engine: ScoringEngine,
+    available: BoolArray,
+    k: int,
+    *,
+    make_rng: MakeRng,
+    boosts: Float32Array | None = None,
 ) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items."""
+    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items.
+
+    `boosts`, of shape (items,), are added to the scores.
+    """
     nu = _optimism(policy)
     if nu:
-        return engine.select(available[0], nu, k, make_rng=make_rng)
-    rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+        return engine.select(available[0], nu, k, make_rng=make_rng, boosts=boosts)
+    if boosts is None:
+        rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+    else:
+        own = policy_scores(policy, engine, available, make_rng()) + boosts
+        rows, scores = backend.loops.select_users(own, None, available, 0.0, k, make_rng)
     return backend.loops.describe(rows[0], scores[0], engine.variances_at(rows[0]), engine.means[0], available[0])
 
 
