@@ -214,8 +214,9 @@ class Session:
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
         if self._shared is not None:
-            may_try = compiled is None or compiled.is_filter
-            found = self._shared.answer(found, self._engine, available, may_try=may_try)
+            tryable = available if compiled is None else compiled.may_end(found.rows, available)
+            n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
+            found = self._shared.answer(found, self._engine, available, tryable, n_known)
         rows, scores, means, stds, ranks = found
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)

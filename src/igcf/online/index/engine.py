@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
@@ -78,22 +78,36 @@ class IndexedEngine(ScoringEngine):
         return Selection(rows.tolist(), np.asarray(scores).tolist(), own.tolist(), stds.tolist(), ranks)
 
     def select(
-        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, draw: FloatArray | None = None
+        self,
+        available: BoolArray,
+        nu: float,
+        k: int,
+        *,
+        make_rng: MakeRng,
+        boosts: Float32Array | None = None,
+        draw: FloatArray | None = None,
     ) -> Selection:
         """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
 
-        `mean_ranks` are those among the candidates.
+        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores; the index knows
+        nothing of them, so that all available items are candidates then.
         """
-        user = self.belief_means[0]
-        rows = self._candidates(user if draw is None else draw, nu, k, available)
+        user, sought = self.belief_means[0], self.belief_means[0] if draw is None else draw
+        rows = self._candidates(sought, nu, k, available) if boosts is None else np.flatnonzero(available)
         means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
+        scores = means if draw is None else self._means_for(draw, rows)
+        if boosts is not None:
+            scores = scores + boosts[rows]
         if nu:
-            found = backend.loops.select_scored(means, self.variances_at(rows), Query(is_open, k, nu, make_rng))
+            query = Query(is_open, k, nu, make_rng)
+            found = backend.loops.select_scored(scores, self.variances_at(rows), query)
+            if boosts is None:
+                return found._replace(rows=rows[found.rows].tolist())
+            places, best = np.array(found.rows), np.array(found.scores)
         else:
-            scores = means if draw is None else self._means_for(draw, rows)
-            places, best = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
-            variances = self.variances_at(rows[places[0]])
-            found = backend.loops.describe(places[0], best[0], variances, means, is_open)
+            chosen, of_chosen = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
+            places, best = chosen[0], of_chosen[0]
+        found = backend.loops.describe(places, best, self.variances_at(rows[places]), means, is_open)
         return found._replace(rows=rows[found.rows].tolist())
 
     def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
