@@ -212,6 +212,13 @@ export interface LikedItem {
 export interface LoadModel {
   folder: string;
 }
+export interface LoadPoint {
+  time: number;
+  requests: number;
+  errors: number;
+  p50_ms: number | null;
+  p99_ms: number | null;
+}
 export interface LoggedReaction {
   item: string;
   value?: number | null;
@@ -412,6 +419,7 @@ export interface Stats {
   most_liked: Array<LikedItem>;
   drifting_users: Array<DriftingUser>;
   series: Series;
+  load: Array<LoadPoint>;
   generations: Array<Generation>;
   catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;
