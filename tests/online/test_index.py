@@ -151,6 +151,18 @@ def test_a_session_keeps_nothing_per_item() -> None:
     assert sizes == {"belief_means": 11, "belief_covs": 121}
 
 
+def test_sessions_do_not_share_what_they_have_seen() -> None:
+    recommender = igcf.Recommender(MODELS["linear"], igcf.Greedy(), index=INDEXES["linear"])
+    one, other = recommender.session(), recommender.session()
+    best = one.recommend()[0].item_id
+    one.observe(best, 1.0)
+    before = other.available()
+    assert best not in {pick.item_id for pick in one.recommend(20)}
+    assert best == other.recommend()[0].item_id
+    np.testing.assert_array_equal(before, other.available())
+    assert before.sum() == one.available().sum() + 1
+
+
 def test_a_user_without_items_left_is_told_so() -> None:
     with pytest.raises(NoItemsLeftError, match="asked for 1 item"):
         opened("linear", igcf.Greedy(), []).recommend(1, exclude=[str(row) for row in range(N_ITEMS)])

@@ -12,7 +12,7 @@ from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import NO_MOMENTS, ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
-from igcf.online.state import Stale
+from igcf.online.state import AtPrior
 
 
 class IndexedEngine(ScoringEngine):
@@ -31,11 +31,6 @@ class IndexedEngine(ScoringEngine):
 
     def _moments_of_prior(self) -> Moments:
         return NO_MOMENTS
-
-    def _begin(self, n_users: int) -> None:
-        super()._begin(n_users)
-        self._own_beliefs()
-        self._state = Stale()
 
     def fresh(self, n_users: int = 1) -> Self:
         """Return a new engine at the prior that shares everything but the belief with this one."""
@@ -71,7 +66,7 @@ class IndexedEngine(ScoringEngine):
 
     def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
         """Tell what is believed of some items; ranks are those among the candidates of the expected reward."""
-        others = self._candidates(self.belief_means[0], 0.0, len(rows), available)
+        others = self._candidates(None, 0.0, len(rows), available)
         means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
         own, stds = means[: len(rows)], np.sqrt(self.variances_at(rows))
         ranks = [1 + int(np.count_nonzero(means > mean)) for mean in own]
@@ -85,7 +80,7 @@ class IndexedEngine(ScoringEngine):
         `mean_ranks` are those among the candidates.
         """
         user = self.belief_means[0]
-        rows = self._candidates(user if draw is None else draw, nu, k, available)
+        rows = self._candidates(draw, nu, k, available)
         means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
         if nu:
             found = backend.loops.select_scored(means, self.variances_at(rows), Query(is_open, k, nu, make_rng))
@@ -105,16 +100,20 @@ class IndexedEngine(ScoringEngine):
             found[number] = everything[: len(rows)] >= np.partition(everything, -len(rows))[-len(rows)]
         return found
 
+    def tracked_z(self, number: int) -> None:
+        """Return None: nothing is kept up to date."""
+
     def bound_variances(self, bounds: Arrays | None) -> None:
         """Do nothing: few variances are computed anyway, and bounds for all items would have to be kept."""
 
     def prior_items_moved(self, rows: IntArray) -> None:
         """Do nothing: moments of the prior are not kept."""
 
-    def _candidates(self, user: FloatArray, nu: float, k: int, available: BoolArray) -> IntArray:
+    def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
         if self._offsets is not None:
             return np.flatnonzero(available)
-        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available)
+        user, is_prior = (self.belief_means[0], isinstance(self._state, AtPrior)) if draw is None else (draw, False)
+        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available, is_prior=is_prior)
 
     def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
         pairs = zip(self._items, self._spans, strict=True)
