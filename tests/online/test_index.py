@@ -195,7 +195,7 @@ class TestNewItems:
 
     def test_a_new_item_may_be_tried(self) -> None:
         model = genre_model()
-        eager = igcf.Exposure(share=0.5, price=1.0, most=4, optimism=50.0)
+        eager = igcf.Exposure(share=0.5, price=1.0, most=4, known=0, fit=-10.0, doubt=0.0)
         recommender = igcf.Recommender(model, igcf.Greedy(), exposure=eager, index=build_lists(model))
         recommender.add_items([{"id": "funny", "categories": ["comedy"]}])
         shown = [pick.item_id for _ in range(6) for pick in recommender.session().recommend(4)]

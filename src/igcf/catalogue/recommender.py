@@ -5,7 +5,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from igcf.catalogue.new_items import Exposure, NewItems
+from igcf.catalogue.exposure import Exposure
+from igcf.catalogue.new_items import NewItems
 from igcf.item import Item
 from igcf.model import Model
 from igcf.online import recommender as online

@@ -170,26 +170,35 @@ class ScoringEngine:
         means = vectors @ self.belief_means[0, channel.span].astype(vectors.dtype)
         return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
 
-    def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
+    def select(
+        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, boosts: Float32Array | None = None
+    ) -> Selection:
         """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
 
-        After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
+        `boosts`, of shape (items,), are added to that. After a belief was set, few variances are computed: those of
+        the prior bound them, unless the belief is wider.
         """
-        query = Query(available, k, nu, make_rng)
-        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
-            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
-            z = tuple(each[0] for each in self._z())
-            bounds = self._tighter_bounds or self._prior_moments.variances
-            user = Bounds(self._items, covs, z, bounds, self.means[0])
-            return backend.loops.select_bounded(self._mixture, user, query)
-        if self._offsets is not None:
-            return backend.loops.select_scored(self.means[0], self.variances[0], query)
-        moments = self._up_to_date().first_user
+        query, state = Query(available, k, nu, make_rng), self._state
+        if boosts is not None:
+            found = self._select_by(self.means[0] + boosts, query)
+            return self.describe(np.array(found.rows), found.scores, available)
+        if isinstance(state, Stale) or self._offsets is not None:
+            return self._select_by(self.means[0], query)
+        moments = state.first_user
         if self.model.is_linear:
             return backend.loops.select_scored(moments.z[0], moments.variances[0], query)
         selection, means = backend.loops.select_tracked(self._mixture, moments, query)
         self._means = means[None]
         return selection
+
+    def _select_by(self, means: AnyFloatArray, query: Query) -> Selection:
+        """Select by these means, of shape (items,), and the variances of the only user."""
+        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
+            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
+            z = tuple(each[0] for each in self._z())
+            bounds = self._tighter_bounds or self._prior_moments.variances
+            return backend.loops.select_bounded(self._mixture, Bounds(self._items, covs, z, bounds, means), query)
+        return backend.loops.select_scored(means, self.variances[0], query)
 
     def belief(self, user: int = 0) -> Belief:
         """Return a copy of the belief about one user."""

@@ -39,14 +39,9 @@ class Recommender:
             `auto` does so for large catalogues. Or an index: `igcf.online.index.load_lists` reads a stored one.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> stranger = igcf.Recommender(model).session()
         >>> known = igcf.Recommender(model).session(history=[("tea", 0.0)])
         >>> stranger.recommend()[0].item_id, known.recommend()[0].item_id

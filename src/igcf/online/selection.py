@@ -1,10 +1,11 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
@@ -25,9 +26,8 @@ class CompiledAnswerRules(Protocol):
         """Which items pass the filters, (items,); None: all."""
         ...
 
-    @property
-    def is_filter(self) -> bool:
-        """Whether the rules do no more than leave items out."""
+    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
+        """Return which available items may stand in the last place of an answer, in place of the one there."""
         ...
 
     def select(
@@ -69,16 +69,29 @@ def select_items(
 
 
 def selection_details(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+    policy: Policy,
+    engine: ScoringEngine,
+    available: BoolArray,
+    k: int,
+    *,
+    make_rng: MakeRng,
+    boosts: Float32Array | None = None,
 ) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items."""
+    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items.
+
+    `boosts`, of shape (items,), are added to the scores.
+    """
     nu = _optimism(policy)
     if nu:
-        return engine.select(available[0], nu, k, make_rng=make_rng)
+        return engine.select(available[0], nu, k, make_rng=make_rng, boosts=boosts)
     if isinstance(engine, IndexedEngine) and is_searchable(policy):
         draw = policy.draw(engine, make_rng())[0] if isinstance(policy, Thompson) else None
-        return engine.select(available[0], 0.0, k, make_rng=make_rng, draw=draw)
-    rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+        return engine.select(available[0], 0.0, k, make_rng=make_rng, boosts=boosts, draw=draw)
+    if boosts is None:
+        rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+    else:
+        own = policy_scores(policy, engine, available, make_rng()) + boosts
+        rows, scores = backend.loops.select_users(own, None, available, 0.0, k, make_rng)
     return engine.describe(rows[0], scores[0], available[0])
 
 

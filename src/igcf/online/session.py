@@ -36,14 +36,9 @@ class Session:
     """The belief about one user and what was shown to sharpen it.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> session = igcf.Recommender(model).session()
         >>> session.recommend()[0].item_id
         'tea'
@@ -219,8 +214,9 @@ class Session:
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
         if self._shared is not None:
-            may_try = compiled is None or compiled.is_filter
-            found = self._shared.answer(found, self._engine, available, may_try=may_try)
+            tryable = available if compiled is None else compiled.may_end(found.rows, available)
+            n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
+            found = self._shared.answer(found, self._engine, available, tryable, n_known)
         rows, scores, means, stds, ranks = found
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
@@ -249,7 +245,7 @@ class Session:
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
-        if isinstance(k, bool) or not isinstance(k, WHOLE) or k < 1:
+        if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available = unseen = self._unseen.mask()
         left = self._unseen.n_left
@@ -263,8 +259,8 @@ class Session:
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
             available = available & chosen
-        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
-        if excluded:
+        if not isinstance(exclude, tuple) or exclude:
+            excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
             available = available.copy()
             available[0, excluded] = False
         if available is not unseen:

@@ -102,6 +102,8 @@ class ServiceSettings(BaseSettings):
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
+    images: str | None = None
+    """Folder of the pictures that the items' `image` names, shown to everybody; unset: covers are drawn."""
     max_items: int = int(CEILINGS["max_items"])
     """Items in one batch."""
     max_items_body: int = 20_000_000

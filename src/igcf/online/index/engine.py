@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
@@ -73,22 +73,39 @@ class IndexedEngine(ScoringEngine):
         return Selection(rows.tolist(), np.asarray(scores).tolist(), own.tolist(), stds.tolist(), ranks)
 
     def select(
-        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, draw: FloatArray | None = None
+        self,
+        available: BoolArray,
+        nu: float,
+        k: int,
+        *,
+        make_rng: MakeRng,
+        boosts: Float32Array | None = None,
+        draw: FloatArray | None = None,
     ) -> Selection:
         """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
 
-        `mean_ranks` are those among the candidates.
+        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores.
         """
         user = self.belief_means[0]
-        rows = self._candidates(draw, nu, k, available)
+        rows = (
+            self._candidates(draw, nu, k, available)
+            if boosts is None
+            else self._boosted(draw, nu, k, available, boosts)
+        )
         means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
+        scores = means if draw is None else self._means_for(draw, rows)
+        if boosts is not None:
+            scores = scores + boosts[rows]
         if nu:
-            found = backend.loops.select_scored(means, self.variances_at(rows), Query(is_open, k, nu, make_rng))
+            query = Query(is_open, k, nu, make_rng)
+            found = backend.loops.select_scored(scores, self.variances_at(rows), query)
+            if boosts is None:
+                return found._replace(rows=rows[found.rows].tolist())
+            places, best = np.array(found.rows), np.array(found.scores)
         else:
-            scores = means if draw is None else self._means_for(draw, rows)
-            places, best = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
-            variances = self.variances_at(rows[places[0]])
-            found = backend.loops.describe(places[0], best[0], variances, means, is_open)
+            chosen, of_chosen = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
+            places, best = chosen[0], of_chosen[0]
+        found = backend.loops.describe(places, best, self.variances_at(rows[places]), means, is_open)
         return found._replace(rows=rows[found.rows].tolist())
 
     def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
@@ -114,6 +131,14 @@ class IndexedEngine(ScoringEngine):
             return np.flatnonzero(available)
         user, is_prior = (self.belief_means[0], isinstance(self._state, AtPrior)) if draw is None else (draw, False)
         return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available, is_prior=is_prior)
+
+    def _boosted(
+        self, draw: FloatArray | None, nu: float, k: int, available: BoolArray, boosts: Float32Array
+    ) -> IntArray:
+        """Candidates where some items are boosted: those among what is raised, lowered and left alone."""
+        groups = [available & (np.sign(boosts) == sign) for sign in (1, 0, -1)]
+        found = [self._candidates(draw, nu, min(k, n), own) for own in groups if (n := int(np.count_nonzero(own)))]
+        return np.concatenate(found)
 
     def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
         pairs = zip(self._items, self._spans, strict=True)
