@@ -30,7 +30,7 @@ def described(model: Model, rng: np.random.Generator) -> Model:
     """Give items tags, and hide some or let them become available later."""
     model.attributes = Attributes(
         model.n_items,
-        tags=[(LABELS[number],) for number in rng.integers(3, size=model.n_items)],
+        tags=tuple((LABELS[number],) for number in rng.integers(3, size=model.n_items)),
         hidden=rng.random(model.n_items) < 0.2,
         available_from=np.where(rng.random(model.n_items) < 0.2, 1e12, -np.inf),
     )
@@ -81,6 +81,9 @@ def test_no_answer_breaks_a_rule(
     assert len(set(picks)) == len(picks) == k
     attributes = MODELS[name].attributes
     assert attributes is not None
+    assert attributes.hidden is not None
+    assert attributes.available_from is not None
+    assert attributes.tags is not None
     assert not set(picks) & (exclude | {item_id for item_id, _ in past})
     rows = [int(item_id) for item_id in picks]
     assert not attributes.hidden[rows].any()
@@ -280,7 +283,7 @@ class TestChoice:
 
     def test_an_unknown_one_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="index must be one of auto, exact, faiss"):
-            igcf.Recommender(MODELS["linear"], index="annoy")  # type: ignore[arg-type]
+            igcf.Recommender(MODELS["linear"], index="annoy")
 
     def test_policies_that_it_can_answer(self) -> None:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]

@@ -165,4 +165,4 @@ class CandidateSearch:
         """Standard deviations of the expected rewards from variances of z."""
         is_linear = self._mixture.model.is_linear
         own = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
-        return np.sqrt(np.maximum(own, 0.0))
+        return np.asarray(np.sqrt(np.maximum(own, 0.0)))
