@@ -216,7 +216,7 @@ def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
         process.communicate(timeout=30)
 
 
-def wait_until_ready(port: int, seconds: float = 120.0) -> None:
+def wait_until_ready(port: int, seconds: float = 600.0) -> None:
     """Wait for `/readyz`."""
     deadline = time.monotonic() + seconds
     while True:
@@ -348,6 +348,7 @@ def goals(found: list[Phase]) -> str:
 
 
 @click.command()
+@click.option("--model", type=click.Path(path_type=Path), help="Serve it; has items 0 to 3705. Default: a random one.")
 @click.option("--store", help="Database URL; default: a throw-away SQLite file.")
 @click.option("--workers", default=2, show_default=True)
 @click.option("--connections", default=32, show_default=True)
@@ -355,7 +356,8 @@ def goals(found: list[Phase]) -> str:
 @click.option("--users", default=1000, show_default=True, help="Known users in the latency phases.")
 @click.option("--memory-requests", default=100_000, show_default=True, help="0: leave the memory phase out.")
 @click.option("--memory-users", default=10_000, show_default=True)
-def main(
+def main(  # noqa: PLR0913
+    model: Path | None,
     store: str | None,
     workers: int,
     connections: int,
@@ -366,12 +368,14 @@ def main(
 ) -> None:
     """Measure a server of this machine."""
     with tempfile.TemporaryDirectory(prefix="igcf-load-") as temporary:
-        folder = Path(temporary) / "model"
-        random_model().save(folder)
+        folder = Path(temporary) / "model" if model is None else model
+        if model is None:
+            random_model().save(folder)
         click.echo(f"{workers} workers, {connections} connections", err=True)
         with server(folder, store or str(Path(temporary) / "load.db"), workers) as running:
             found = phases(running, connections=connections, seconds=seconds, users=users)
             click.echo(f"{table(found)}\n\n{goals(found)}")
+            click.echo(f"\n{running.resident_mb():.0f} MB resident in {workers} workers")
             if memory_requests:
                 asked = {"requests": memory_requests, "users": memory_users}
                 for n, size in memory(running, connections=connections, **asked):

@@ -22,7 +22,7 @@ def test_an_index_is_stored_with_its_model(tmp_path: Path) -> None:
     assert found is not None
     assert sorted(found.rows.tolist()) == list(range(200))
     result = CliRunner().invoke(cli, ["index", str(tmp_path / "m")])
-    assert "200 items in 56 lists" in result.stderr.replace("\n", " ")
+    assert "200 items in 56 lists" in " ".join(result.stderr.split())
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def described(model: Model, rng: np.random.Generator) -> Model:
     """Give items tags, and hide some or let them become available later."""
     model.attributes = Attributes(
         model.n_items,
-        tags=[(LABELS[number],) for number in rng.integers(3, size=model.n_items)],
+        tags=tuple((LABELS[number],) for number in rng.integers(3, size=model.n_items)),
         hidden=rng.random(model.n_items) < 0.2,
         available_from=np.where(rng.random(model.n_items) < 0.2, 1e12, -np.inf),
     )
@@ -81,6 +81,9 @@ def test_no_answer_breaks_a_rule(
     assert len(set(picks)) == len(picks) == k
     attributes = MODELS[name].attributes
     assert attributes is not None
+    assert attributes.hidden is not None
+    assert attributes.available_from is not None
+    assert attributes.tags is not None
     assert not set(picks) & (exclude | {item_id for item_id, _ in past})
     rows = [int(item_id) for item_id in picks]
     assert not attributes.hidden[rows].any()
@@ -149,6 +152,18 @@ def test_a_session_keeps_nothing_per_item() -> None:
     own = {name: value for name, value in parts.items() if value is not shared.get(name)}
     sizes = {name: value.size for name, value in own.items() if isinstance(value, np.ndarray)}
     assert sizes == {"belief_means": 11, "belief_covs": 121}
+
+
+def test_sessions_do_not_share_what_they_have_seen() -> None:
+    recommender = igcf.Recommender(MODELS["linear"], igcf.Greedy(), index=INDEXES["linear"])
+    one, other = recommender.session(), recommender.session()
+    best = one.recommend()[0].item_id
+    one.observe(best, 1.0)
+    before = other.available()
+    assert best not in {pick.item_id for pick in one.recommend(20)}
+    assert best == other.recommend()[0].item_id
+    np.testing.assert_array_equal(before, other.available())
+    assert before.sum() == one.available().sum() + 1
 
 
 def test_a_user_without_items_left_is_told_so() -> None:
@@ -268,7 +283,7 @@ class TestChoice:
 
     def test_an_unknown_one_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="index must be one of auto, exact, faiss"):
-            igcf.Recommender(MODELS["linear"], index="annoy")  # type: ignore[arg-type]
+            igcf.Recommender(MODELS["linear"], index="annoy")
 
     def test_policies_that_it_can_answer(self) -> None:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]

@@ -108,7 +108,7 @@ class Thompson:
     def draw(engine: ScoringEngine, rng: np.random.Generator) -> FloatArray:
         """Draw a vector of each user from the belief, (users, d)."""
         noise = rng.standard_normal(engine.belief_means.shape)
-        return engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise)
+        return np.asarray(engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise))
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the expected rewards under one draw per user."""

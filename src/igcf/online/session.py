@@ -234,7 +234,8 @@ class Session:
         self._follow()
         catalogue = self._recommender.catalogue
         compiled = None if rules is None else _checked(rules).compiled(catalogue)
-        return self._may_show(catalogue, compiled, k, exclude, candidates)
+        available = self._may_show(catalogue, compiled, k, exclude, candidates)
+        return available if self._engine.keeps_items else available.copy()
 
     def _may_show(
         self,

@@ -70,7 +70,7 @@ def test_a_user_in_memory_counts_as_the_belief_alone(folder: Path) -> None:
 def test_answers_come_from_the_index(open_service: OpenService, folder: Path, policy: str) -> None:
     context = open_service(folder, index="faiss")
     exclude = [f"item-{number}" for number in range(0, 200, 2)]
-    answer = recommend(context, "alice", RecommendAsk(k=5, policy=policy, exclude=exclude))
+    answer = recommend(context, "alice", RecommendAsk.model_validate({"k": 5, "policy": policy, "exclude": exclude}))
     assert len({item.item for item in answer.items}) == 5
     assert not {item.item for item in answer.items} & set(exclude)
     assert all(item.propensity is not None and 0 < item.propensity <= 1 for item in answer.items)
@@ -82,10 +82,8 @@ def test_an_item_that_joins_the_model_can_be_answered_at_once(tmp_path: Path) ->
     trained = ServedModel.from_folder(tmp_path / "genres", ServiceSettings(index="faiss"))
     served = trained.with_items([Item("funny", categories=("comedy",))])
     assert served.recommender.lists is trained.recommender.lists
-    others = [
-        item_id
-        for item_id in served.model.item_ids
-        if served.catalogue.categories[served.model.item_row(item_id)] == ("horror",)
-    ]
+    categories = served.catalogue.categories
+    assert categories is not None
+    others = [item_id for item_id in served.model.item_ids if categories[served.model.item_row(item_id)] == ("horror",)]
     picks = served.recommender.session([("i0", 5.0), ("i2", 5.0)]).recommend(58, exclude=others)
     assert "funny" in {pick.item_id for pick in picks}

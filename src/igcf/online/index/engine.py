@@ -12,7 +12,7 @@ from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import NO_MOMENTS, ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
-from igcf.online.state import Stale
+from igcf.online.state import AtPrior
 
 
 class IndexedEngine(ScoringEngine):
@@ -31,11 +31,6 @@ class IndexedEngine(ScoringEngine):
 
     def _moments_of_prior(self) -> Moments:
         return NO_MOMENTS
-
-    def _begin(self, n_users: int) -> None:
-        super()._begin(n_users)
-        self._own_beliefs()
-        self._state = Stale()
 
     def fresh(self, n_users: int = 1) -> Self:
         """Return a new engine at the prior that shares everything but the belief with this one."""
@@ -71,7 +66,7 @@ class IndexedEngine(ScoringEngine):
 
     def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
         """Tell what is believed of some items; ranks are those among the candidates of the expected reward."""
-        others = self._candidates(self.belief_means[0], 0.0, len(rows), available)
+        others = self._candidates(None, 0.0, len(rows), available)
         means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
         own, stds = means[: len(rows)], np.sqrt(self.variances_at(rows))
         ranks = [1 + int(np.count_nonzero(means > mean)) for mean in own]
@@ -89,11 +84,14 @@ class IndexedEngine(ScoringEngine):
     ) -> Selection:
         """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
 
-        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores; the index knows
-        nothing of them, so that all available items are candidates then.
+        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores.
         """
-        user, sought = self.belief_means[0], self.belief_means[0] if draw is None else draw
-        rows = self._candidates(sought, nu, k, available) if boosts is None else np.flatnonzero(available)
+        user = self.belief_means[0]
+        rows = (
+            self._candidates(draw, nu, k, available)
+            if boosts is None
+            else self._boosted(draw, nu, k, available, boosts)
+        )
         means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
         scores = means if draw is None else self._means_for(draw, rows)
         if boosts is not None:
@@ -119,16 +117,28 @@ class IndexedEngine(ScoringEngine):
             found[number] = everything[: len(rows)] >= np.partition(everything, -len(rows))[-len(rows)]
         return found
 
+    def tracked_z(self, number: int) -> None:
+        """Return None: nothing is kept up to date."""
+
     def bound_variances(self, bounds: Arrays | None) -> None:
         """Do nothing: few variances are computed anyway, and bounds for all items would have to be kept."""
 
     def prior_items_moved(self, rows: IntArray) -> None:
         """Do nothing: moments of the prior are not kept."""
 
-    def _candidates(self, user: FloatArray, nu: float, k: int, available: BoolArray) -> IntArray:
+    def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
         if self._offsets is not None:
             return np.flatnonzero(available)
-        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available)
+        user, is_prior = (self.belief_means[0], isinstance(self._state, AtPrior)) if draw is None else (draw, False)
+        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available, is_prior=is_prior)
+
+    def _boosted(
+        self, draw: FloatArray | None, nu: float, k: int, available: BoolArray, boosts: Float32Array
+    ) -> IntArray:
+        """Candidates where some items are boosted: those among what is raised, lowered and left alone."""
+        groups = [available & (np.sign(boosts) == sign) for sign in (1, 0, -1)]
+        found = [self._candidates(draw, nu, min(k, n), own) for own in groups if (n := int(np.count_nonzero(own)))]
+        return np.concatenate(found)
 
     def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
         pairs = zip(self._items, self._spans, strict=True)

@@ -50,8 +50,9 @@ def save_lists(lists: ItemLists, model_folder: Path) -> Path:
     return target
 
 
-def load_lists(model_folder: Path) -> ItemLists | None:
+def load_lists(model_folder: str | Path) -> ItemLists | None:
     """Map the index of a model, or return None where there is none; refuse what is damaged or of another model."""
+    model_folder = Path(model_folder)
     folder = model_folder / FOLDER
     if not folder.is_dir():
         return None

@@ -24,6 +24,7 @@ FEW = 0.02
 """Share of the items that are available up to which all of those are candidates."""
 TAIL = 3.0
 """Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
+MOST_KEPT = 16
 TINY = np.float32(1e-12)
 
 
@@ -88,27 +89,39 @@ class CandidateSearch:
             for each in lists.channels
         )
         """Mean squared length of each channel's vectors in each list, shape (lists,)."""
+        self._of_new_users: dict[float, tuple[IntArray, AnyFloatArray]] = {}
+        """Rows and rough scores in the first lists for a new user, by nu."""
 
-    def candidates(self, belief: Belief, nu: float, k: int, available: BoolArray) -> IntArray:
+    def candidates(
+        self, belief: Belief, nu: float, k: int, available: BoolArray, *, is_prior: bool = False
+    ) -> IntArray:
         """Return rows of available items, among which the best `k` by mean + nu sqrt(variance) are to be looked for.
 
         `available` has shape (items,). Where it leaves few items, or where the lists hold too few of them, these are
-        all that are available.
+        all that are available. `is_prior`: the belief is that about a new user, for whom the first lists are kept.
         """
         lists, wanted = self.lists, max(CANDIDATES, 4 * k)
         n_asked, enough = LISTS_ASKED, max(wanted, LISTS_ASKED * len(lists.rows) // lists.n_lists // 4)
-        if n_asked < lists.n_lists and np.count_nonzero(available) > max(wanted, self._n_few):
-            users = tuple(belief.mean[span].astype(np.float32) for span in self._spans)
-            worth = self._worth(users, belief, nu)
-            while n_asked < lists.n_lists:
-                asked = np.sort(np.argpartition(-worth, n_asked)[:n_asked])
-                rows, scores = self._scored(users, belief, nu, asked)
-                is_open = available[rows]
-                rows, scores = rows[is_open], scores[is_open]
-                if len(rows) >= enough:
-                    best = np.argpartition(-scores, wanted)[:wanted] if len(rows) > wanted else slice(None)
-                    return np.concatenate([rows[best], self.side[available[self.side]]])
-                n_asked *= 4
+        kept = self._of_new_users.get(nu) if is_prior else None
+        users = tuple(belief.mean[span].astype(np.float32) for span in self._spans)
+        worth: AnyFloatArray | None = None
+        while n_asked < lists.n_lists:
+            if kept is None:
+                worth = self._worth(users, belief, nu) if worth is None else worth
+                found = self._scored(users, belief, nu, np.sort(np.argpartition(-worth, n_asked)[:n_asked]))
+                if is_prior and n_asked == LISTS_ASKED and len(self._of_new_users) < MOST_KEPT:
+                    self._of_new_users[nu] = found
+            else:
+                found, kept = kept, None
+            rows, scores = found
+            is_open = available[rows]
+            rows, scores = rows[is_open], scores[is_open]
+            if len(rows) >= enough:
+                best = np.argpartition(-scores, wanted)[:wanted] if len(rows) > wanted else slice(None)
+                return np.concatenate([rows[best], self.side[available[self.side]]])
+            if n_asked == LISTS_ASKED and np.count_nonzero(available) <= max(wanted, self._n_few):
+                break
+            n_asked *= 4
         return np.flatnonzero(available)
 
     def _worth(self, users: Arrays, belief: Belief, nu: float) -> AnyFloatArray:
@@ -152,4 +165,4 @@ class CandidateSearch:
         """Standard deviations of the expected rewards from variances of z."""
         is_linear = self._mixture.model.is_linear
         own = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
-        return np.sqrt(np.maximum(own, 0.0))
+        return np.asarray(np.sqrt(np.maximum(own, 0.0)))
