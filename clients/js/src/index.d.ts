@@ -58,8 +58,8 @@ export class Client {
   skip(user: string, item: string, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
   history(user: string, reactions: Api.LoggedReaction[]): Promise<Api.HistoryReceipt>;
   undo(user: string, eventId: string): Promise<Api.Retracted>;
-  explain(user: string, item: string): Promise<Api.Explained>;
-  user(user: string): Promise<Api.UserState>;
+  explain(user: string, item: string, options?: { limit?: number }): Promise<Api.Explained>;
+  user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
   forget(user: string): Promise<Api.Forgotten>;
   items(page?: { query?: string; offset?: number; limit?: number }): Promise<Api.CataloguePage>;
   model(): Promise<Api.ModelInfo>;

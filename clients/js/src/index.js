@@ -27,6 +27,10 @@ const MOST_WAITING = 1000;
 
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const part = (text) => encodeURIComponent(text);
+const search = (options) => {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
+};
 
 /** Where waiting reactions are kept: the browser's storage where there is one, otherwise memory. */
 export function defaultStorage() {
@@ -110,14 +114,14 @@ export class Client {
     return this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
   }
 
-  /** Where an expectation comes from. */
-  explain(user, item) {
-    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}`);
+  /** Where an expectation comes from; `limit` is how many reactions are named, those that matter most. */
+  explain(user, item, options = {}) {
+    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}${search(options)}`);
   }
 
-  /** History and belief of a user. */
-  user(user) {
-    return this.#send("GET", `/v1/users/${part(user)}`);
+  /** History, as many of the latest reactions as `limit` says, and belief of a user. */
+  user(user, options = {}) {
+    return this.#send("GET", `/v1/users/${part(user)}${search(options)}`);
   }
 
   /** Delete everything about a user, also what waits here. */
@@ -128,8 +132,7 @@ export class Client {
 
   /** A page of the catalogue. */
   items({ query = "", offset = 0, limit = 50 } = {}) {
-    const search = new URLSearchParams({ query, offset: String(offset), limit: String(limit) });
-    return this.#send("GET", `/v1/items?${search}`);
+    return this.#send("GET", `/v1/items${search({ query, offset, limit })}`);
   }
 
   /** What is served. */
