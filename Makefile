@@ -72,12 +72,15 @@ node_modules/.ready: package.json package-lock.json
 	npm ci --silent --no-audit --no-fund
 	touch $@
 
-# Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing.
+# Tests talk to a real PostgreSQL, a real browser and a real proxy; Debian's packages are installed where missing. Of
+# Prometheus only the tool that checks its configuration is taken out of the package.
 system:
 	@missing=; command -v chromium >/dev/null || missing=1; \
 	PATH=$$PATH:/usr/sbin command -v nginx >/dev/null || missing=1; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=1; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(SERVICE_PACKAGES); fi
+	@command -v promtool >/dev/null || { folder=$$(mktemp -d) && cd $$folder && apt-get update -qq && apt-get download -qq prometheus \
+	&& dpkg-deb -x prometheus_*.deb . && install usr/bin/promtool /usr/local/bin/ && rm -r $$folder; }
 
 # Coverage has a floor (pyproject.toml); processes that tests start are counted too.
 test: setup system

@@ -509,3 +509,17 @@ def posterior(context: ServiceContext, item: str) -> FloatArray:
     items = context.current_model.served.recommender.new_items
     assert items is not None
     return items.posterior(context.current_model.served.model.item_row(item)).vector(0)
+
+
+def test_a_server_is_ready_when_it_has_read_what_was_told_of_new_items(
+    open_service: OpenService, tmp_path: Path
+) -> None:
+    genre_model().save(tmp_path / "genres")
+    first = open_service(tmp_path / "genres")
+    TestClient(create_app(first)).post("/v1/items", json={"items": [{"id": "fresh", "categories": ["Drama"]}]})
+    later = open_service(tmp_path / "genres")
+    client = TestClient(create_app(later))  # without the thread that follows the store
+    assert len(later.current_model.served.model.added) == 1
+    assert client.get("/readyz").json()["problems"] == ["the reactions to new items are not read yet"]
+    later.items_from_log.look(later.current_model.served)
+    assert client.get("/readyz").json()["problems"] == []

@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from igcf.tables import print_fitted
 from tools.torture import results
 from tools.torture.results import Trial
 from tools.torture.scenarios import SCENARIOS, Tools
+from tools.torture.standstill import Standstill
 
 
 def commit() -> str:
@@ -33,20 +35,32 @@ def furthest_behind(out: Path, names: list[str]) -> tuple[str, int] | None:
 
 
 def run_round(tools: Tools, name: str, seed: int, out: Path, run: str) -> int:
-    """Run one round and keep its trials; returns how many failed. What a scenario cannot cope with is a failure too."""
-    failed = 0
+    """Run one round and keep its trials; returns how many failed. What a scenario cannot cope with is a failure too.
+
+    A trial that fails while this process was stopped is no trial: limits of time passed that nobody could keep to. It
+    is told and not counted, and the round ends there.
+    """
+    failed, still = 0, Standstill()
     try:
-        for trial in SCENARIOS[name].run(tools, seed):
-            results.append(out, trial, {"only": name, "seed": seed, "commit": run})
-            failed += bool(trial.problems)
+        for trial in _trials(tools, name, seed):
             for problem in trial.problems[:3]:
                 click.echo(f"{name} --seed {seed}: {problem[:500]}", err=True)
-    except Exception as error:
-        trial = Trial(f"{name}: the scenario itself", "", [f"{type(error).__name__}: {error}"])
-        results.append(out, trial, {"only": name, "seed": seed, "commit": run})
-        click.echo(f"{name} --seed {seed}: {trial.problems[0]}", err=True)
-        failed += 1
+            if trial.problems and still.times:
+                click.echo(f"{name} --seed {seed}: not counted, since this process was stopped meanwhile", err=True)
+                break
+            results.append(out, trial, {"only": name, "seed": seed, "commit": run})
+            failed += bool(trial.problems)
+            still.times = 0
+    finally:
+        still.close()
     return failed
+
+
+def _trials(tools: Tools, name: str, seed: int) -> Iterator[Trial]:
+    try:
+        yield from SCENARIOS[name].run(tools, seed)
+    except Exception as error:
+        yield Trial(f"{name}: the scenario itself", "", [f"{type(error).__name__}: {error}"])
 
 
 @click.command()

@@ -63,8 +63,8 @@ export class Client {
   merge(user: string, visitor: string): Promise<Api.MergeReceipt>;
   recommendMany(users: string[], options?: Partial<Omit<Api.ManyAsk, "users">>): Promise<Api.ManyRecommended>;
   undo(user: string, eventId: string): Promise<Api.Retracted>;
-  explain(user: string, item: string): Promise<Api.Explained>;
-  user(user: string): Promise<Api.UserState>;
+  explain(user: string, item: string, options?: { limit?: number }): Promise<Api.Explained>;
+  user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
   forget(user: string): Promise<Api.Forgotten>;
   items(page?: Api.GetItemsQuery): Promise<Api.CataloguePage>;
   item(item: string): Promise<Api.CatalogueItem>;

@@ -132,14 +132,14 @@ export class Client {
     return this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
   }
 
-  /** Where an expectation comes from. */
-  explain(user, item) {
-    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}`);
+  /** Where an expectation comes from; `limit` is how many reactions are named, those that matter most. */
+  explain(user, item, options = {}) {
+    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}${search(options)}`);
   }
 
-  /** History and belief of a user. */
-  user(user) {
-    return this.#send("GET", `/v1/users/${part(user)}`);
+  /** History, as many of the latest reactions as `limit` says, and belief of a user. */
+  user(user, options = {}) {
+    return this.#send("GET", `/v1/users/${part(user)}${search(options)}`);
   }
 
   /** Delete everything about a user, also what waits here. */

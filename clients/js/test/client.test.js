@@ -20,6 +20,8 @@ test("a new user gets items, reacts, and gets others", real, async () => {
   const next = await client.recommend(user, { k: 3 });
   assert.ok(next.items.every((each) => each.item !== first.item));
   assert.equal((await client.explain(user, first.item)).item, first.item);
+  assert.equal((await client.explain(user, first.item, { limit: 0 })).contributions.length, 0);
+  assert.equal((await client.user(user, { limit: 0 })).history.length, 0);
 });
 
 test("the same event id twice counts once", real, async () => {

@@ -10,6 +10,7 @@ from igcf.catalogue.compiled import CompiledRules, compile_rules
 from igcf.errors import DataError, RuleError
 from igcf.item_parsing import finite, nearest
 from igcf.model.catalogue import Catalogue
+from igcf.plain_files import refuse_other_than_file
 
 _Found = TypeVar("_Found")
 
@@ -116,6 +117,7 @@ class RulesWithin:
 def read_rules(path: Path) -> Rules:
     """Read rules from a JSON file."""
     try:
+        refuse_other_than_file(path)
         given = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RuleError(f"cannot read the rules of {path}: {error}") from error

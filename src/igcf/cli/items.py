@@ -13,6 +13,7 @@ from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import ConfigError, DataError, ModelError, StoreError
 from igcf.item import Item
 from igcf.item_parsing import parse_fields, parse_items
+from igcf.plain_files import refuse_other_than_file
 
 if TYPE_CHECKING:
     from igcf.service.store.items import ItemStore
@@ -164,11 +165,12 @@ def _item_ids(folder: Path, *, must_exist: bool) -> frozenset[str]:
 
 def read_batch(file: Path) -> list[Item]:
     """Read items from JSON, from lines of JSON, or from a table of items."""
-    if file.suffix not in (".json", ".jsonl"):
-        from igcf.data.items import read_items
-
-        return parse_items(read_items(file).items())
     try:
+        refuse_other_than_file(file)
+        if file.suffix not in (".json", ".jsonl"):
+            from igcf.data.items import read_items
+
+            return parse_items(read_items(file).items())
         text = file.read_text(encoding="utf-8")
         given = (
             json.loads(text)

@@ -33,16 +33,21 @@ class ItemTable:
     """One line for people: `items: id = movieId, title = title, categories = genres; separator: comma`."""
 
     def describe(self, log: Interactions) -> Interactions:
-        """Return a log with these descriptions; an item that is not in the table keeps its id as title."""
+        """Return a log with these descriptions; an item that is not in the table keeps its own, or its id as title."""
         known = {each: row for row, each in enumerate(self.ids)}
         if known and not any(item_id in known for item_id in log.item_ids):
             raise DataError(
                 f"no item of the log is in the table of items; the log has {log.item_ids[0]!r}, the table "
                 f"{next(iter(known))!r}: expected the same ids in both"
             )
+        titles, categories = log.titles, log.categories
+        if self.titles:
+            titles = tuple(map(self.titles.get, log.item_ids, titles or log.item_ids))
+        if self.categories:
+            categories = tuple(map(self.categories.get, log.item_ids, categories or ((),) * log.n_items))
         return log.with_catalogue(
-            tuple(self.titles.get(each, each) for each in log.item_ids) if self.titles else log.titles,
-            tuple(self.categories.get(each, ()) for each in log.item_ids) if self.categories else log.categories,
+            titles,
+            categories,
             None if self.attributes.is_empty else self.attributes.taken([known.get(each, -1) for each in log.item_ids]),
         )
 

@@ -14,6 +14,8 @@ from igcf.item import Item
 T = TypeVar("T")
 MOST_COMPILED = 1_000
 """What was computed from a catalogue and is kept with it, at most."""
+COMPILED_BYTES, BYTES_PER_ITEM = 64_000_000, 16
+"""Memory that this may take, about; compiled rules have a number and a few flags per item."""
 
 
 class Catalogue:
@@ -135,7 +137,8 @@ class Catalogue:
         found = self._compiled.get(key)
         if found is None:
             found = compute()
-            while len(self._compiled) >= MOST_COMPILED:
+            most = max(1, min(MOST_COMPILED, COMPILED_BYTES // (BYTES_PER_ITEM * max(1, len(self)))))
+            while len(self._compiled) >= most:
                 self._compiled.pop(next(iter(self._compiled)), None)
             self._compiled[key] = found
         result: T = found

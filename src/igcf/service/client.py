@@ -14,7 +14,7 @@ from igcf.errors import IgcfError
 from igcf.service import client_calls as calls
 from igcf.service.client_calls import Answer
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
-from igcf.service.http import responses
+from igcf.service.http import item_responses, model_responses, responses
 from igcf.service.http.requests import PolicyName
 
 TIMEOUT_S = 30.0
@@ -98,27 +98,27 @@ class Client:
         """Take a reaction back."""
         return self.send(calls.undo_call(user, event_id))
 
-    def user(self, user: str, *, cov: bool = False) -> responses.UserState:
-        """History and belief."""
-        return self.send(calls.user_call(user, cov=cov))
+    def user(self, user: str, *, cov: bool = False, limit: int | None = None) -> responses.UserState:
+        """History, as many of the latest reactions as `limit` says, and belief."""
+        return self.send(calls.user_call(user, cov=cov, limit=limit))
 
     def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
         return self.send(calls.forget_call(user))
 
-    def explain(self, user: str, item: str) -> responses.Explained:
-        """Where an expected reward comes from."""
-        return self.send(calls.explain_call(user, item))
+    def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.Explained:
+        """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
+        return self.send(calls.explain_call(user, item, limit=limit))
 
-    def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
+    def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> item_responses.CataloguePage:
         """A page of the catalogue."""
         return self.send(calls.items_call(query, offset, limit))
 
-    def model(self) -> responses.ModelInfo:
+    def model(self) -> model_responses.ModelInfo:
         """What is served."""
         return self.send(calls.MODEL_CALL)
 
-    def load_model(self, folder: str) -> responses.ModelLoaded:
+    def load_model(self, folder: str) -> model_responses.ModelLoaded:
         """Serve another model (admin)."""
         return self.send(calls.load_model_call(folder))
 
@@ -132,19 +132,19 @@ class Client:
         """Let an anonymous visitor become a user: the visitor's reactions count as the user's, once."""
         return self.send(calls.merge_call(user, visitor))
 
-    def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> responses.ItemsStored:
+    def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> item_responses.ItemsStored:
         """Add items, or describe them anew (admin or catalogue key): all of them or none."""
         return self.send(calls.add_items_call(items, event_id))
 
-    def change_item(self, item: str, **fields: Any) -> responses.ItemChanged:
+    def change_item(self, item: str, **fields: Any) -> item_responses.ItemChanged:
         """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
         return self.send(calls.change_item_call(item, fields))
 
-    def retire_item(self, item: str) -> responses.ItemRetired:
+    def retire_item(self, item: str) -> item_responses.ItemRetired:
         """Retire an item (admin or catalogue key)."""
         return self.send(calls.retire_item_call(item))
 
-    def similar(self, item: str, *, limit: int = 10) -> responses.SimilarItems:
+    def similar(self, item: str, *, limit: int = 10) -> item_responses.SimilarItems:
         """The items that the same people like."""
         return self.send(calls.similar_call(item, limit))
 
@@ -223,27 +223,27 @@ class AsyncClient:
         """Take a reaction back."""
         return await self.send(calls.undo_call(user, event_id))
 
-    async def user(self, user: str, *, cov: bool = False) -> responses.UserState:
-        """History and belief."""
-        return await self.send(calls.user_call(user, cov=cov))
+    async def user(self, user: str, *, cov: bool = False, limit: int | None = None) -> responses.UserState:
+        """History, as many of the latest reactions as `limit` says, and belief."""
+        return await self.send(calls.user_call(user, cov=cov, limit=limit))
 
     async def forget(self, user: str) -> responses.Forgotten:
         """Delete everything about a user."""
         return await self.send(calls.forget_call(user))
 
-    async def explain(self, user: str, item: str) -> responses.Explained:
-        """Where an expected reward comes from."""
-        return await self.send(calls.explain_call(user, item))
+    async def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.Explained:
+        """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
+        return await self.send(calls.explain_call(user, item, limit=limit))
 
-    async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> responses.CataloguePage:
+    async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> item_responses.CataloguePage:
         """A page of the catalogue."""
         return await self.send(calls.items_call(query, offset, limit))
 
-    async def model(self) -> responses.ModelInfo:
+    async def model(self) -> model_responses.ModelInfo:
         """What is served."""
         return await self.send(calls.MODEL_CALL)
 
-    async def load_model(self, folder: str) -> responses.ModelLoaded:
+    async def load_model(self, folder: str) -> model_responses.ModelLoaded:
         """Serve another model (admin)."""
         return await self.send(calls.load_model_call(folder))
 
@@ -257,19 +257,21 @@ class AsyncClient:
         """Let an anonymous visitor become a user: the visitor's reactions count as the user's, once."""
         return await self.send(calls.merge_call(user, visitor))
 
-    async def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> responses.ItemsStored:
+    async def add_items(
+        self, items: Iterable[dict[str, Any]], *, event_id: str | None = None
+    ) -> item_responses.ItemsStored:
         """Add items, or describe them anew (admin or catalogue key): all of them or none."""
         return await self.send(calls.add_items_call(items, event_id))
 
-    async def change_item(self, item: str, **fields: Any) -> responses.ItemChanged:
+    async def change_item(self, item: str, **fields: Any) -> item_responses.ItemChanged:
         """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
         return await self.send(calls.change_item_call(item, fields))
 
-    async def retire_item(self, item: str) -> responses.ItemRetired:
+    async def retire_item(self, item: str) -> item_responses.ItemRetired:
         """Retire an item (admin or catalogue key)."""
         return await self.send(calls.retire_item_call(item))
 
-    async def similar(self, item: str, *, limit: int = 10) -> responses.SimilarItems:
+    async def similar(self, item: str, *, limit: int = 10) -> item_responses.SimilarItems:
         """The items that the same people like."""
         return await self.send(calls.similar_call(item, limit))
 

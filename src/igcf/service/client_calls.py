@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from igcf.service.http import responses
+from igcf.service.http import item_responses, model_responses, responses
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -56,9 +56,9 @@ def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
     return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.Retracted)
 
 
-def user_call(user: str, *, cov: bool = False) -> Call[responses.UserState]:
+def user_call(user: str, *, cov: bool = False, limit: int | None = None) -> Call[responses.UserState]:
     """Read a user."""
-    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov})
+    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov} | _limited(limit))
 
 
 def forget_call(user: str) -> Call[responses.Forgotten]:
@@ -66,22 +66,29 @@ def forget_call(user: str) -> Call[responses.Forgotten]:
     return Call("DELETE", f"/v1/users/{_part(user)}", responses.Forgotten)
 
 
-def explain_call(user: str, item: str) -> Call[responses.Explained]:
+def explain_call(user: str, item: str, *, limit: int | None = None) -> Call[responses.Explained]:
     """Ask why."""
-    return Call("GET", f"/v1/users/{_part(user)}/explanations/{_part(item)}", responses.Explained)
+    path = f"/v1/users/{_part(user)}/explanations/{_part(item)}"
+    return Call("GET", path, responses.Explained, params=_limited(limit))
 
 
-def items_call(query: str, offset: int, limit: int) -> Call[responses.CataloguePage]:
+def _limited(limit: int | None) -> dict[str, Any]:
+    return {} if limit is None else {"limit": limit}
+
+
+def items_call(query: str, offset: int, limit: int) -> Call[item_responses.CataloguePage]:
     """Read the catalogue."""
-    return Call("GET", "/v1/items", responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit})
+    return Call(
+        "GET", "/v1/items", item_responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit}
+    )
 
 
-MODEL_CALL = Call("GET", "/v1/model", responses.ModelInfo)
+MODEL_CALL = Call("GET", "/v1/model", model_responses.ModelInfo)
 
 
-def load_model_call(folder: str) -> Call[responses.ModelLoaded]:
+def load_model_call(folder: str) -> Call[model_responses.ModelLoaded]:
     """Serve another model."""
-    return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder})
+    return Call("POST", "/v1/model", model_responses.ModelLoaded, {"folder": folder})
 
 
 def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.ManyRecommended]:
@@ -95,25 +102,25 @@ def merge_call(user: str, visitor: str) -> Call[responses.MergeReceipt]:
     return Call("POST", f"/v1/users/{_part(user)}/merge", responses.MergeReceipt, {"from": visitor})
 
 
-def add_items_call(items: Iterable[dict[str, Any]], event_id: str | None) -> Call[responses.ItemsStored]:
+def add_items_call(items: Iterable[dict[str, Any]], event_id: str | None) -> Call[item_responses.ItemsStored]:
     """Add items, under a new event id where none is given."""
     body = {"items": [*map(dict, items)], "event_id": event_id or uuid.uuid4().hex}
-    return Call("POST", "/v1/items", responses.ItemsStored, body)
+    return Call("POST", "/v1/items", item_responses.ItemsStored, body)
 
 
-def change_item_call(item: str, fields: dict[str, Any]) -> Call[responses.ItemChanged]:
+def change_item_call(item: str, fields: dict[str, Any]) -> Call[item_responses.ItemChanged]:
     """Change fields of an item."""
-    return Call("PATCH", f"/v1/items/{_part(item)}", responses.ItemChanged, fields)
+    return Call("PATCH", f"/v1/items/{_part(item)}", item_responses.ItemChanged, fields)
 
 
-def retire_item_call(item: str) -> Call[responses.ItemRetired]:
+def retire_item_call(item: str) -> Call[item_responses.ItemRetired]:
     """Retire an item."""
-    return Call("DELETE", f"/v1/items/{_part(item)}", responses.ItemRetired)
+    return Call("DELETE", f"/v1/items/{_part(item)}", item_responses.ItemRetired)
 
 
-def similar_call(item: str, limit: int) -> Call[responses.SimilarItems]:
+def similar_call(item: str, limit: int) -> Call[item_responses.SimilarItems]:
     """Ask for the neighbours of an item."""
-    return Call("GET", f"/v1/items/{_part(item)}/similar", responses.SimilarItems, params={"limit": limit})
+    return Call("GET", f"/v1/items/{_part(item)}/similar", item_responses.SimilarItems, params={"limit": limit})
 
 
 def _part(text: str) -> str:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from igcf.errors import ConfigError
+from igcf.plain_files import refuse_other_than_file
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import PASSWORDS, database_url, printed_url
 
@@ -137,6 +138,7 @@ def _with_password(store: str, file: Path) -> str:
     if not url.drivername.startswith("postgresql"):
         raise ConfigError(f"store_password_file is for a PostgreSQL store, and store is {store}")
     try:
+        refuse_other_than_file(file)
         password = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the password of the store in {file}: {error}") from error

@@ -8,10 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
+from igcf.item import Item
 from igcf.service.store import NewEvent, Store, in_force, interactions_from_store
 from igcf.service.store.audit import Answer, AuditLog, delete_answers
 from igcf.service.store.database import database_url
+from igcf.service.store.items import ItemStore
 from igcf.service.store.migrations import MIGRATIONS, migrate
+from igcf.service.store.records import Appended
 from igcf.service.store.tables import metadata, recommendations
 from tests.service.processes import wait_until
 
@@ -249,6 +252,39 @@ def test_the_log_can_be_learned_from(store_url: str) -> None:
         for u, i, v in zip(data.user_idx, data.item_idx, data.values, strict=True)
     }
     assert found == {("ann", "i1", 1.0), ("bob", "i3", 5.0)}
+    assert data.titles is None
+    store.close()
+
+
+def test_items_are_learned_with_the_descriptions_that_the_store_has(store_url: str) -> None:
+    store = Store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", 3.0))
+    described = Item("i2", title="Second", categories=("Drama",), numbers={"year": 1994.0}, hidden=True)
+    ItemStore(store.database).put([described], is_known=lambda _: True)
+    data = interactions_from_store(store_url)
+    assert data.titles is not None
+    assert data.categories is not None
+    assert data.attributes is not None
+    told = dict(zip(data.item_ids, zip(data.titles, data.categories, strict=True), strict=True))
+    assert told == {"i1": ("i1", ()), "i2": ("Second", ("Drama",))}
+    assert data.attributes.of(data.item_ids.index("i2"))["numbers"] == {"year": 1994.0}
+    assert data.attributes.hidden is None  # the store itself says so, for as long as it is so
+    store.close()
+
+
+def test_names_that_mean_something_elsewhere_are_plain_names_here(store_url: str) -> None:
+    names = ['a"b\\c', "é\U0001f600", "100", "null", "$[0]", "'); DROP TABLE users; --", "a:b,c{}", "\u2028"]
+    store = Store(store_url)
+    for turn in (1, 2):  # the second time everybody is known
+        events = [NewEvent(f"{turn} {name}", name, turn / 3) for name in names]
+        found = store.append_all({name: [event, event] for name, event in zip(names, events, strict=True)}, "m")
+        for name, each in found.items():
+            assert isinstance(each, Appended)
+            assert [(receipt.revision, receipt.duplicate) for receipt in each.receipts] == [(turn, False), (turn, True)]
+            assert store.version(name)[1] == turn
+    again = store.append_all({name: [NewEvent(f"1 {name}", name, 1 / 3)] for name in names}, "m")
+    assert all(isinstance(each, Appended) and not each.fresh for each in again.values())
+    assert [[event.value for event in store.events(name)] for name in names] == [[1 / 3, 2 / 3]] * len(names)
     store.close()
 
 

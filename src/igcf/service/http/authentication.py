@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from igcf.errors import ConfigError
+from igcf.plain_files import refuse_other_than_file
 from igcf.service.errors import AdminRequiredError, KeyRequiredError
 
 log = logging.getLogger("igcf.service")
@@ -27,7 +28,7 @@ class Keys:
     def from_file(cls, path: Path) -> "Keys":
         """Read lines of `client KEY`, `catalogue KEY` or `admin KEY`; empty lines and # are skipped."""
         try:
-            _refuse_other_than_file(path)
+            refuse_other_than_file(path)
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the API keys of {path}: {error}") from error
@@ -104,16 +105,10 @@ class KeyFile:
 
 def _content(path: Path) -> bytes | None:
     try:
-        _refuse_other_than_file(path)
+        refuse_other_than_file(path)
         return path.read_bytes()
     except OSError:
         return None
-
-
-def _refuse_other_than_file(path: Path) -> None:
-    """Refuse to read from a pipe or a device, which might never end."""
-    if path.exists() and not path.is_file():
-        raise OSError("it is no file")
 
 
 def _digest(key: str) -> bytes:

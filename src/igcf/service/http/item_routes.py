@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 
 from igcf.service.context import ServiceContext
-from igcf.service.http import requests, responses
+from igcf.service.http import item_responses, model_responses, requests
 from igcf.service.http.paths import ItemPath, problems
 from igcf.service.http.serialising import as_json
 from igcf.service.serving import catalogue
@@ -25,29 +25,29 @@ def item_routes(context: ServiceContext) -> APIRouter:
         query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
         category: Label = None,
         tag: Label = None,
-        status: responses.ItemStatus | None = None,
+        status: item_responses.ItemStatus | None = None,
         sort: catalogue.Sort = "popular",
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> responses.CataloguePage:
+    ) -> item_responses.CataloguePage:
         """The catalogue in pages: the population's favourites first, or what is liked more than it used to be."""
         return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, offset, limit))
 
     @router.post("/items", responses=problems(403, 409))
     @as_json
-    def post_items(batch: requests.ItemBatch) -> responses.ItemsStored:
+    def post_items(batch: requests.ItemBatch) -> item_responses.ItemsStored:
         """Add items, or describe them anew: all of a batch or nothing; durable when answered."""
         return catalogue.add_items(context, batch)
 
     @router.get("/items/{item:path}/similar", responses=problems(404))
     @as_json
-    def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> responses.SimilarItems:
+    def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> item_responses.SimilarItems:
         """The items that the same people like."""
         return catalogue.similar_items(context, item, limit)
 
     @router.get("/items/{item:path}", responses=problems(404))
     @as_json
-    def get_item(item: ItemPath) -> responses.CatalogueItem:
+    def get_item(item: ItemPath) -> item_responses.CatalogueItem:
         """One item."""
         return catalogue.catalogue_item(context, item)
 
@@ -58,19 +58,19 @@ def item_routes(context: ServiceContext) -> APIRouter:
         fields: Annotated[
             dict[str, Any], Body(json_schema_extra={"properties": CHANGES, "additionalProperties": False})
         ],
-    ) -> responses.ItemChanged:
+    ) -> item_responses.ItemChanged:
         """Change some fields of an item; null takes one back."""
         return catalogue.change_item(context, item, fields)
 
     @router.delete("/items/{item:path}", responses=problems(403, 404))
     @as_json
-    def delete_item(item: ItemPath) -> responses.ItemRetired:
+    def delete_item(item: ItemPath) -> item_responses.ItemRetired:
         """Retire an item: it is in no answer any more; `POST /v1/items` brings it back."""
         return catalogue.retire_item(context, item)
 
     @router.get("/model", responses=problems())
     @as_json
-    def get_model() -> responses.ModelInfo:
+    def get_model() -> model_responses.ModelInfo:
         """What is served."""
         return model_info(context.current_model, context.settings)
 

@@ -156,15 +156,25 @@ class History(Schema):
     reactions: list[LoggedReaction] = Field(max_length=LIMITS.max_list)
 
 
-def _or_problem(value: Any, check: ValidatorFunctionWrapHandler) -> UserFeedback | RequestError:
+def _or_problems(value: Any, check: ValidatorFunctionWrapHandler) -> list[UserFeedback | RequestError]:
+    """Check all entries at once and, where something is wrong with any, one by one."""
     try:
-        found: UserFeedback = check(value)
+        found: list[UserFeedback | RequestError] = check(value)
         return found
+    except ValidationError:
+        if not isinstance(value, list) or len(value) > LIMITS.max_batch:
+            raise
+    return [_or_problem(entry) for entry in value]
+
+
+def _or_problem(entry: Any) -> UserFeedback | RequestError:
+    try:
+        return UserFeedback.model_validate(entry)
     except ValidationError as error:
         return mistake(error.errors())
 
 
-FeedbackList = Annotated[list[Annotated[UserFeedback, WrapValidator(_or_problem)]], Field(max_length=LIMITS.max_batch)]
+FeedbackList = Annotated[list[UserFeedback], Field(max_length=LIMITS.max_batch), WrapValidator(_or_problems)]
 """Entries that do not fit the schema become a `RequestError` in their place."""
 
 

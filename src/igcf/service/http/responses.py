@@ -3,7 +3,7 @@
 A field that was not set is not sent, so that `PolicyUsed(name="greedy")` has no `nu` on the wire.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -230,93 +230,6 @@ class Explained(BaseModel):
     absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
 
 
-ItemStatus = Literal["active", "hidden", "retired", "scheduled", "expired", "waiting"]
-STATUS = (
-    "`active`: may be shown; `hidden`, `retired`: may not; `scheduled`, `expired`: not yet, not any more; "
-    "`waiting`: the model does not know it."
-)
-
-
-class NewItemState(BaseModel):
-    """How far an item is known that the model was not trained with."""
-
-    reactions: int = Field(description="Reactions of all users that it was learned from.")
-    trials: int = Field(description="Times that this process showed it in order to learn.")
-    settled: bool = Field(description="It is learned no further.")
-    expected: float = Field(description="Expected reward over the population.")
-    std: float = Field(description="How unsure that is, for what is unknown of the item.")
-
-
-class CatalogueItem(BaseModel):
-    """One item."""
-
-    item: str
-    title: str | None
-    categories: list[str]
-    tags: list[str]
-    numbers: dict[str, float]
-    text: str | None
-    image: str | None
-    available_from: float | None = Field(description="Seconds since 1970.")
-    available_until: float | None = Field(description="Seconds since 1970.")
-    status: ItemStatus = Field(description=STATUS)
-    popularity_rank: int | None = Field(description="Place in the population's order; null for a waiting item.")
-    x: float | None = Field(description="Place on the map of tastes; null for a waiting item.")
-    y: float | None
-    new: NewItemState | None = Field(
-        default=None, description="For an item that the model was not trained with: how far it is known."
-    )
-    trend: float | None = Field(
-        default=None, description="With `sort=trending`: satisfied reactions of the last days against the time before."
-    )
-    similarity: float | None = Field(
-        default=None, description="To the item asked for, -1 to 1: do the same people like both."
-    )
-
-
-class CataloguePage(BaseModel):
-    """Some items, the population's favourites first."""
-
-    model: str
-    total: int
-    offset: int
-    items: list[CatalogueItem]
-
-
-class SimilarItems(BaseModel):
-    """The items that the same people like, most similar first."""
-
-    model: str
-    item: str
-    items: list[CatalogueItem]
-
-
-class ItemsStored(BaseModel):
-    """What became of a batch of items; it is durable and in force here, on all servers within a second."""
-
-    revision: int = Field(description="Revision of the catalogue that contains the batch.")
-    duplicate: bool = Field(description="A batch of this event id was stored before; nothing was changed.")
-    added: int
-    changed: int
-    returned: int = Field(description="Items that had been retired and are back.")
-    unchanged: int
-
-
-class ItemChanged(BaseModel):
-    """An item after a change."""
-
-    revision: int
-    item: CatalogueItem
-
-
-class ItemRetired(BaseModel):
-    """What became of an item that was to go."""
-
-    item: str
-    revision: int
-    duplicate: bool = Field(description="It had been retired before.")
-
-
 class MergeReceipt(BaseModel):
     """What became of a merge."""
 
@@ -340,46 +253,3 @@ class ManyRecommended(BaseModel):
     """One entry per user, in the order of the request."""
 
     results: list[ManyEntry]
-
-
-class RewardInfo(BaseModel):
-    """How a value becomes a reward."""
-
-    kind: str
-    threshold: float = Field(description="A value of at least this is a success.")
-    low: float
-    high: float
-    implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
-
-
-class ModelInfo(BaseModel):
-    """What is served."""
-
-    model: str
-    items: int
-    dim: int
-    reward: RewardInfo
-    satisfied: str = Field(description="What counts as a success, in words.")
-    kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
-    objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
-    policy: PolicyUsed
-    forgetting: float
-    limits: dict[str, float]
-    metadata: dict[str, Any]
-    generation: int
-
-
-class ModelLoaded(BaseModel):
-    """The model now in service; other workers and servers follow within a second."""
-
-    model: str
-    items: int
-    generation: int
-
-
-class Ready(BaseModel):
-    """Whether this process can answer."""
-
-    status: Literal["ready", "not ready"]
-    model: str
-    problems: list[str]

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from igcf.service.context import ServiceContext
-from igcf.service.http import requests, responses
+from igcf.service.http import model_responses, requests, responses
 from igcf.service.http.dashboard_responses import Stats
 from igcf.service.http.direct import DirectRoute
 from igcf.service.http.paths import EventId, ItemPath, User, problems
@@ -102,7 +102,7 @@ def admin_routes(context: ServiceContext) -> APIRouter:
 
     @router.post("/model", responses=problems(403))
     @as_json
-    def post_model(ask: requests.LoadModel) -> responses.ModelLoaded:
+    def post_model(ask: requests.LoadModel) -> model_responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder)
 

@@ -36,10 +36,13 @@ class ItemsFromLog:
         self._since = -math.inf
         self._deleted: set[tuple[str, float]] = set()
         self._merged: set[tuple[str, str, float]] = set()
+        self.has_read = False
+        """Whether the log was read once; until then answers know new items by their descriptions alone."""
 
     def look(self, served: ServedModel) -> None:
         """Bring the new items of the model in service to what the log says."""
         if not len(served.model.added):
+            self.has_read = True
             return
         started = time.time()
         if self._served is None or self._served.trained is not served.trained:
@@ -55,6 +58,7 @@ class ItemsFromLog:
                 self._revisions[user_id] = revision
         self._teach(served, None if is_new else changed)
         self._served, self._since = served, started - OVERLAP_S
+        self.has_read = True
 
     def _users_with_news(self, served: ServedModel, since: float) -> list[tuple[str, int]]:
         """Find those who reacted to a new item, or took a reaction back, and their newest such row."""

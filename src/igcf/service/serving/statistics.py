@@ -76,6 +76,8 @@ def readiness(context: ServiceContext) -> list[str]:
     except StoreError as error:
         log.error("store failed", extra={"reason": str(error)})
         problems.append(f"the store {asked}")
+    if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
+        problems.append("the reactions to new items are not read yet")
     if context.audit.waiting >= context.settings.audit_queue:
         problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
     context.metrics.ready.set(not problems)

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,8 +17,6 @@ from igcf.service.store.records import NewEvent, Receipt
 
 MOST = 256
 """Reactions in one transaction; the others go into the next."""
-GATHER_S = 0.002
-"""Pause after a commit that several shared: those who were answered may come again, and share the next one too."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,7 @@ class ReactionsTogether:
             self._thread.join(timeout=self._wait_s)
 
     def _run(self, store_all: StoreAll) -> None:
-        n_before = 1
         while True:
-            if n_before > 1:
-                time.sleep(GATHER_S)
             with self._changed:
                 while not self._line:
                     if self._is_closed:
@@ -114,7 +108,6 @@ class ReactionsTogether:
                 places = [self._line.popleft()]
             self._join(places)
             _store(places, partial(store_all, waits=False, joining=partial(self._join, places)))
-            n_before = len(places)
 
     def _join(self, places: list[Place]) -> list[Reaction]:
         """Move those from the line to `places` who have the same model; returns their reactions."""

@@ -1,14 +1,18 @@
 """The store as a log to train on."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import sqlalchemy as sa
 
+from igcf.attributes import Attributes
 from igcf.errors import StoreError
+from igcf.item import Item
 from igcf.service.store.database import database_url
+from igcf.service.store.items import ItemStore
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback
 
@@ -32,6 +36,8 @@ class StoreLog:
     """Seconds since 1970."""
     evidence: tuple[Evidence, ...]
     name: str
+    described: Mapping[str, Item] = field(default_factory=dict)
+    """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
 
     @property
     def sentence(self) -> str:
@@ -39,7 +45,7 @@ class StoreLog:
         n = Counter(self.evidence)
         return (
             f"store: {n['logged']:,} logged reactions and {n['reacted']:,} reactions to shown items are learned from; "
-            f"{n['ignored']:,} shown without a reaction are not"
+            f"{n['ignored']:,} shown without a reaction are not; {len(self.described):,} items are described"
         )
 
     def interactions(self) -> "Interactions":
@@ -51,7 +57,16 @@ class StoreLog:
         if not rows:
             raise StoreError(f"the store {self.name} has no reactions to learn from")
         users, items, values, times = zip(*rows, strict=True)
-        return Interactions.from_arrays(users, items, values, [int(each) for each in times], name="store")
+        log = Interactions.from_arrays(users, items, values, [int(each) for each in times], name="store")
+        if not self.described:
+            return log
+        known = [self.described.get(item_id, Item(item_id)) for item_id in log.item_ids]
+        attributes = Attributes.from_items(known)
+        return log.with_catalogue(
+            tuple(item.title or item.id for item in known),
+            tuple(item.categories for item in known) if any(item.categories for item in known) else None,
+            None if attributes.is_empty else attributes,
+        )
 
 
 def read_store(url: str) -> StoreLog:
@@ -68,6 +83,7 @@ def read_store(url: str) -> StoreLog:
             log.retracts.is_(None), log.evidence != "skip", ~is_retracted
         )
         rows = store.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
+        described = {item.item_id: _lasting(item.described()) for item in ItemStore(store.database).changes()}
     finally:
         store.close()
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
@@ -75,9 +91,14 @@ def read_store(url: str) -> StoreLog:
         "logged" if kind == "logged" else "ignored" if value is None else "reacted"
         for kind, value in zip(kinds, values, strict=True)
     )
-    return StoreLog(users, items, values, times, evidence, store.database.name)
+    return StoreLog(users, items, values, times, evidence, store.database.name, described)
 
 
 def interactions_from_store(url: str) -> "Interactions":
     """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
     return read_store(url).interactions()
+
+
+def _lasting(item: Item) -> Item:
+    """Leave out what may change from hour to hour: the store lays it over any model."""
+    return replace(item, hidden=False, available_from=None, available_until=None, image=None)

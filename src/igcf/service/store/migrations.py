@@ -64,6 +64,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "ALTER TABLE users DROP COLUMN belief",
         "ALTER TABLE users DROP COLUMN belief_model",
     ),
+    (  # what takes nothing back is not in the index of retractions, so that a reaction does not write there
+        """CREATE TABLE feedback_new (
+            user_id TEXT NOT NULL, revision INTEGER NOT NULL, event_id TEXT, item_id TEXT, value DOUBLE PRECISION,
+            time DOUBLE PRECISION NOT NULL, recommendation_id TEXT, model TEXT NOT NULL, retracts TEXT,
+            evidence TEXT NOT NULL DEFAULT 'shown', kind TEXT,
+            PRIMARY KEY (user_id, revision), UNIQUE (user_id, event_id))""",
+        """INSERT INTO feedback_new SELECT user_id, revision, event_id, item_id, value, time, recommendation_id, model,
+            retracts, evidence, kind FROM feedback""",
+        "DROP TABLE feedback",
+        "ALTER TABLE feedback_new RENAME TO feedback",
+        "CREATE UNIQUE INDEX feedback_retractions ON feedback (user_id, retracts) WHERE retracts IS NOT NULL",
+        "CREATE INDEX feedback_by_time ON feedback (time)",
+    ),
 )
 
 

@@ -4,6 +4,7 @@ Where a statement is about many users, SQLite receives them as JSON and PostgreS
 """
 
 import json
+import json.encoder
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,8 +47,7 @@ _LOCK_POSTGRES = sa.text(
 _LOCK_FREE_POSTGRES = sa.text(f"{_LOCK_POSTGRES.text} SKIP LOCKED")
 _KNOWN = "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM "
 _KNOWN_SQLITE = sa.text(
-    _KNOWN + "json_each(:asked) AS asked CROSS JOIN feedback AS f "
-    "ON f.user_id = json_extract(asked.value, '$[0]') AND f.event_id = json_extract(asked.value, '$[1]')"
+    _KNOWN + "json_each(:asked) AS asked CROSS JOIN feedback AS f ON f.user_id = asked.key AND f.event_id = asked.value"
 )
 _KNOWN_POSTGRES = sa.text(
     _KNOWN + "unnest(CAST(:user_ids AS text[]), CAST(:event_ids AS text[])) AS asked (user_id, event_id) "
@@ -90,6 +90,8 @@ _COUNT_POSTGRES = sa.text(
     "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
 )
 
+_text = json.encoder.encode_basestring_ascii
+"""A text as JSON."""
 Asking = tuple[sa.TextClause, dict[str, Any]]
 """A statement and what it is about."""
 
@@ -105,8 +107,9 @@ def lock_rows(user_ids: Sequence[str], *, waits: bool) -> Asking:
 def known_events(connection: sa.Connection, events: Mapping[str, Sequence[NewEvent]]) -> Asking:
     """Read what is stored of some reactions, by user and event id."""
     asked = [(user_id, event.event_id) for user_id, each in events.items() for event in each]
-    if connection.dialect.name == "sqlite":
-        return _KNOWN_SQLITE, {"asked": json.dumps(asked)}
+    if connection.dialect.name == "sqlite":  # an object that may name a user several times: quicker to take apart
+        pairs = ",".join(f"{_text(user_id)}:{_text(event_id)}" for user_id, event_id in asked)
+        return _KNOWN_SQLITE, {"asked": f"{{{pairs}}}"}
     return _KNOWN_POSTGRES, {"user_ids": [pair[0] for pair in asked], "event_ids": [pair[1] for pair in asked]}
 
 

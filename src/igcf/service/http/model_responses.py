@@ -1,0 +1,50 @@
+"""Bodies of answers about the model in service: see `responses`."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from igcf.service.http.page_responses import PolicyUsed
+
+
+class RewardInfo(BaseModel):
+    """How a value becomes a reward."""
+
+    kind: str
+    threshold: float = Field(description="A value of at least this is a success.")
+    low: float
+    high: float
+    implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
+
+
+class ModelInfo(BaseModel):
+    """What is served."""
+
+    model: str
+    items: int
+    dim: int
+    reward: RewardInfo
+    satisfied: str = Field(description="What counts as a success, in words.")
+    kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
+    objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
+    policy: PolicyUsed
+    forgetting: float
+    limits: dict[str, float]
+    metadata: dict[str, Any]
+    generation: int
+
+
+class ModelLoaded(BaseModel):
+    """The model now in service; other workers and servers follow within a second."""
+
+    model: str
+    items: int
+    generation: int
+
+
+class Ready(BaseModel):
+    """Whether this process can answer."""
+
+    status: Literal["ready", "not ready"]
+    model: str
+    problems: list[str]
