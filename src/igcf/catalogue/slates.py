@@ -105,8 +105,11 @@ class _Ranking:
         told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
         missing = [row for row in rows if row not in told]
         if missing:
-            found = self._described(np.array(missing), np.array([scores[row] for row in missing]))
-            told |= {each[0]: each for each in zip(*found, strict=True)}
+            means, is_open = self._engine.means[0], self._available[0]
+            stds = np.sqrt(self._engine.variances_at(np.array(missing))).tolist()
+            for row, std in zip(missing, stds, strict=True):
+                rank = 1 + int(np.count_nonzero((means > means[row]) & is_open))
+                told[row] = (row, scores[row], float(means[row]), std, rank)
         return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
 
     def _described(self, rows: IntArray, scores: AnyFloatArray) -> Selection:
