@@ -43,7 +43,9 @@ def test_every_row_of_the_protocol_is_there_on_the_same_users(results: NewItemsR
     methods = [(row.method, row.reactions) for row in results.rows]
     assert methods[0] == ("frozen", None)
     assert methods[-1] == ("ceiling", None)
-    assert {("content", 0), ("igcf", 5), ("igcf", 20), ("igcf-in-turn", 20), ("no-content", 50), ("pop", 50)} <= set(methods)
+    assert {("content", 0), ("igcf", 5), ("igcf", 20), ("igcf-in-turn", 20), ("no-content", 50), ("pop", 50)} <= set(
+        methods
+    )
     assert len({len(row.all_items) for row in results.rows}) == 1
 
 

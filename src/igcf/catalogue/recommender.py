@@ -64,6 +64,7 @@ class Recommender(online.Recommender):
         """Let sessions see the items as `news` learns them."""
         engine = ScoringEngine(news.model)
         news.on_move = engine.prior_items_moved
+        engine.unsettled = lambda users: (news.rows, news.uncertainty(users))
         self.new_items = self.shared = news
         self.chance_scale, self._engine = ChanceScale(news.model), engine
         self.model = news.model
