@@ -219,3 +219,26 @@ def test_answers_under_rules_try_new_items_and_keep_the_rules() -> None:
     assert "funny" not in shown({"caps": {"*": 1}, "pinned": ["i0"]}), "a comedy is there already"
     assert shown({"pinned": ["i0", "i1"]}) == ["i0", "i1"]
     assert "funny" not in shown({"filter": {"none": ["comedy"]}})
+
+
+def test_a_trial_comes_before_the_items_that_are_kept_in_reserve() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY])
+    plain = recommender.session().recommend(5, candidates=[f"i{n}" for n in range(120)])
+    shown = recommender.session().recommend(5, spare=3)
+    assert [pick.item_id for pick in shown][1] == "funny"
+    assert [pick.item_id for pick in shown][2:] == [pick.item_id for pick in plain][2:]
+    assert [pick.rank for pick in shown] == [1, 2, 3, 4, 5]
+
+
+def test_a_session_apart_neither_teaches_nor_tries() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY])
+    session = recommender.session().apart()
+    assert session.recommend(1)[0].item_id != "funny"
+    session.observe("funny", 5.0)
+    session.undo()
+    session.observe("funny", 5.0)
+    assert recommender.new_items is not None
+    assert recommender.new_items.n_reactions.tolist() == recommender.new_items.trials.tolist() == [0]
+    assert recommender.session().recommend(2)[1].item_id == "funny"
