@@ -11,7 +11,6 @@ from igcf.item import Item
 from igcf.model import Model
 from igcf.online import recommender as online
 from igcf.online.chance import ChanceScale
-from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 
 
@@ -22,7 +21,7 @@ class Recommender(online.Recommender):
         model: what pretraining learned; items that were added to it are learned from what users react to them.
         policy: how items are chosen; by default as the model says.
         exposure: how much new items are tried; by default as `igcf.Exposure` says.
-        **settings: as of `igcf.online.Recommender`: `forgetting`, `seed`, `skip_rounds`, `clock`.
+        **settings: as of `igcf.online.Recommender`: `forgetting`, `seed`, `skip_rounds`, `clock`, `index`.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Recommender(online.Recommender):
 
     def _serve(self, news: NewItems) -> None:
         """Let sessions see the items as `news` learns them."""
-        engine = ScoringEngine(news.model)
+        engine = self._new_engine(news.model)
         news.on_move = engine.prior_items_moved
         engine.unsettled = lambda users: (news.rows, news.uncertainty(users))
         self.new_items = self.shared = news

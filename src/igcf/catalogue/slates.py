@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, covariance_root
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
 from igcf.errors import NoItemsLeftError
 from igcf.model import Model
 from igcf.online import backend
@@ -88,7 +88,7 @@ class _Ranking:
             )
         else:
             rows, scores = backend.loops.select_users(self._scores, None, self._available, 0.0, n, self._make_rng)
-            self._last = self._described(rows[0], scores[0])
+            self._last = self._engine.describe(rows[0], scores[0], self._available[0])
         return self._last.rows, self._last.scores
 
     def scores_of(self, rows: Sequence[int]) -> dict[int, float]:
@@ -105,16 +105,9 @@ class _Ranking:
         told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
         missing = [row for row in rows if row not in told]
         if missing:
-            means, is_open = self._engine.means[0], self._available[0]
-            stds = np.sqrt(self._engine.variances_at(np.array(missing))).tolist()
-            for row, std in zip(missing, stds, strict=True):
-                rank = 1 + int(np.count_nonzero((means > means[row]) & is_open))
-                told[row] = (row, scores[row], float(means[row]), std, rank)
+            found = self._engine.describe(np.array(missing), [scores[row] for row in missing], self._available[0])
+            told |= {each[0]: each for each in zip(*found, strict=True)}
         return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
-
-    def _described(self, rows: IntArray, scores: AnyFloatArray) -> Selection:
-        engine = self._engine
-        return backend.loops.describe(rows, scores, engine.variances_at(rows), engine.means[0], self._available[0])
 
 
 class _Choice:

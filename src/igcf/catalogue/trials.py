@@ -69,7 +69,7 @@ class Trials:
         looked = np.flatnonzero((is_asked & has_open) | is_new.any(axis=1))
         last = np.zeros(len(result))
         last[looked] = self._last_of_horizon(answers, known, looked)
-        expected = np.take_along_axis(answers.means, result, axis=1)
+        expected = answers.engine.means_at(result)
         given_up = float((is_new * last[:, None]).sum())
         self.account.begin(result.size, float((expected * ~is_new).sum()), given_up)
         asked = np.flatnonzero(is_asked)
@@ -90,23 +90,23 @@ class Trials:
 
     def _worth(self, answers: Answers, known: Known, asked: IntArray) -> FloatArray:
         """How much it is worth that a user tries an item, (asked, new items); minus infinity: not at all."""
-        expected = class_expectations(self._model, known.class_vectors, answers.users[asked])
+        expected = class_expectations(self._model, known.class_vectors, answers.engine.belief_means[asked])
         possible = np.where(known.shares >= self.exposure.doubt, expected, -np.inf)
         best = possible.argmax(axis=2)
         hope = np.take_along_axis(possible, best[..., None], axis=2)[..., 0]
         bar = np.take_along_axis(self._bars, best.T, axis=1).T
-        pairs = np.ix_(asked, known.rows)
-        may_show = answers.tryable[pairs]
-        is_worth = may_show & (hope >= bar) & (hope >= answers.means[pairs] + LEAST_GAIN)
+        may_show = answers.tryable[np.ix_(asked, known.rows)]
+        is_worth = may_show & (hope >= bar) & (hope >= answers.engine.means_at(known.rows)[asked] + LEAST_GAIN)
         is_worth &= known.is_unsettled[known.rows]
         return np.where(is_worth, hope - self.exposure.turn * known.n_reactions, -np.inf)
 
     def _last_of_horizon(self, answers: Answers, known: Known, users: IntArray) -> FloatArray:
         """What the last item of each user's horizon is expected to bring, of the known ones, (users,)."""
-        step = -(-answers.means.shape[1] // SAMPLE)
-        some = np.arange(0, answers.means.shape[1], step)
+        n_items = answers.available.shape[1]
+        step = -(-n_items // SAMPLE)
+        some = np.arange(0, n_items, step)
         is_known = answers.available[np.ix_(users, some)] & ~known.is_unsettled[some]
-        means = np.where(is_known, answers.means[np.ix_(users, some)], 0.0)
+        means = np.where(is_known, answers.engine.means_at(some)[users], 0.0)
         place = min(max(1, round(self.exposure.horizon / step)), len(some))
         return np.maximum(np.partition(means, -place, axis=1)[:, -place], 0.0).astype(np.float64)
 

@@ -87,7 +87,7 @@ class LiveLearner:
         if self.is_learning:
             n_known = self._round - k
             may_try = np.array([items.may_try(int(n), self._round, n_known) for n in self._tried])
-            chosen = items.choose(Answers(engine.belief_means, engine.means, available, rows, may_try, available))
+            chosen = items.choose(Answers(engine, available, rows, may_try, available))
             self._tried += chosen[:, -1] != rows[:, -1]
             rows = chosen
         return rows

@@ -6,8 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.online import backend
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.online.backend import Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
@@ -17,10 +16,8 @@ from igcf.online.engine import ScoringEngine
 class Answers:
     """Answers to some users as they would be without trials."""
 
-    users: FloatArray
-    """Means of the users' vectors, (users, d)."""
-    means: AnyFloatArray
-    """Expected rewards of all items, (users, items)."""
+    engine: ScoringEngine
+    """The users' state."""
     available: BoolArray
     """What may be shown, (users, items)."""
     shown: IntArray
@@ -94,7 +91,7 @@ class SharedItemsOfSession:
         if row in self.items:
             self.items.observe((self._user, number), row, engine.belief(), value)
         else:
-            self.items.account(float(engine.means[0, row]), value)
+            self.items.account(float(engine.means_at(np.array([row]))[0, 0]), value)
 
     def retract(self, number: int) -> None:
         """Take the session's reaction of this number back."""
@@ -118,21 +115,18 @@ class SharedItemsOfSession:
         available, tryable = masks
         rows, ranks = list(selection.rows), list(selection.mean_ranks)
         scores, means, stds = list(selection.scores), list(selection.means), list(selection.stds)
-        user = engine.belief_means[:1]
         shown = rows[: len(rows) - spare]
         self._n_shown += len(shown)
         may_try = np.array([self.items.may_try(self._n_tried, self._n_shown, n_known)])
-        answers = Answers(user, engine.means, available, np.array([shown]), may_try, tryable)
+        answers = Answers(engine, available, np.array([shown]), may_try, tryable)
         chosen = answers.shown[0] if self.is_apart else self.items.choose(answers)[0]
         if chosen[-1] != shown[-1]:
             self._n_tried += 1
             last, tried = len(shown) - 1, chosen[-1:]
-            variances = engine.variances_at(tried)
-            own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
-            pairs = zip((rows, scores, means, stds, ranks), own, strict=True)
+            own = engine.describe(tried, engine.means_at(tried)[0], available[0])
             place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
-            for column, (value,) in pairs:
+            for column, (value,) in zip((rows, scores, means, stds, ranks), own, strict=True):
                 column[place], column[last] = column[last], value
-        added = self.items.uncertainty_at(user[0], np.array(rows))
+        added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)
