@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -125,8 +125,9 @@ class SharedItemsOfSession:
             last, tried = len(shown) - 1, chosen[-1:]
             own = engine.describe(tried, engine.means_at(tried)[0], available[0])
             place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
-            for column, (value,) in zip((rows, scores, means, stds, ranks), own, strict=True):
-                column[place], column[last] = column[last], value
+            columns: tuple[list[Any], ...] = (rows, scores, means, stds, ranks)
+            for column, found in zip(columns, own, strict=True):
+                column[place], column[last] = column[last], found[0]
         added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)
