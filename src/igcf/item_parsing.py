@@ -1,5 +1,6 @@
 """Descriptions of items from outside, checked: one sentence for the first thing that is wrong."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -12,6 +13,9 @@ FIELDS = tuple(each.name for each in fields(Item))
 LONGEST_ID, LONGEST_TITLE, LONGEST_TEXT, LONGEST_LABEL = 256, 1_000, 20_000, 200
 MOST_LABELS, MOST_NUMBERS = 100, 100
 LARGEST_NUMBER = 1e15
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+"""Signs that are no plain text: control characters but line ends and tabs, and halves of characters."""
 
 
 def parse_items(given: Iterable[Item | Mapping[str, Any]]) -> list[Item]:
@@ -96,7 +100,7 @@ def _text(value: Any, what: str, longest: int) -> str:
         raise DataError(f"{what} is {_short(value)}; expected text")
     if len(value) > longest:
         raise DataError(f"{what} has {len(value):,} characters; at most {longest:,} are allowed")
-    if any((ord(sign) < 32 and sign not in "\n\t") or 0xD800 <= ord(sign) < 0xE000 for sign in value):
+    if CONTROL.search(value):
         raise DataError(f"{what} has control characters; expected plain text")
     return value
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from igcf.catalogue.new_items import Exposure, NewItems
+from igcf.catalogue import Exposure, NewItems
 from igcf.catalogue.posterior import ItemLearning, Told, z_variance
 from igcf.errors import ModelError
 from igcf.item import Item

@@ -178,3 +178,67 @@ def test_exposure_refuses_nonsense() -> None:
         igcf.Exposure(share=1.5)
     with pytest.raises(ConfigError, match="negative"):
         igcf.Exposure(known=-1)
+
+
+def test_policies_may_count_what_is_unknown_of_new_items() -> None:
+    """Optimism adds it to the score of a new item, and to that of no other; sampling draws it."""
+
+    def scores(policy: igcf.Ucb | igcf.Thompson, item_id: str) -> list[float]:
+        recommender = igcf.Recommender(genre_model(), policy, exposure=NEVER)
+        recommender.add_items([COMEDY])
+        return [recommender.session().recommend(1, candidates=[item_id])[0].score for _ in range(100)]
+
+    for item_id, grows in (("funny", True), ("i0", False)):
+        plain, counted = (scores(igcf.Ucb(1.0, item_uncertainty=each), item_id) for each in (False, True))
+        assert (counted[0] > plain[0] + 1e-3) == grows
+        plain, counted = (scores(igcf.Thompson(item_uncertainty=each), item_id) for each in (False, True))
+        assert (np.std(counted) != np.std(plain)) == grows
+
+
+def test_a_user_who_is_not_known_or_does_not_fit_is_asked_to_try_nothing() -> None:
+    exposure = igcf.Exposure(share=1.0, price=1.0, known=4, fit=0.5, doubt=0.0)
+    for liked, n_known, is_asked in ((0, 4, True), (0, 3, False), (1, 4, False)):
+        recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
+        recommender.add_items([COMEDY])
+        session = recommender.session()
+        for number in range(n_known):
+            session.observe(f"i{2 * number + liked}", 5.0)
+        assert (session.recommend(1)[0].item_id == "funny") == is_asked, (liked, n_known)
+
+
+def test_answers_under_rules_try_new_items_and_keep_the_rules() -> None:
+    def shown(rules: dict[str, Any]) -> list[str]:
+        recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+        recommender.add_items([COMEDY])
+        return [pick.item_id for pick in recommender.session().recommend(2, rules=igcf.Rules.parse(rules))]
+
+    assert shown({"boost": {"horror": 5.0}})[-1] == "funny"
+    assert shown({"pinned": ["i5"]}) == ["i5", "funny"]
+    assert shown({"diversity": 1.0})[-1] == "funny"
+    assert shown({"caps": {"*": 1}, "pinned": ["i1"]}) == ["i1", "funny"]
+    assert "funny" not in shown({"caps": {"*": 1}, "pinned": ["i0"]}), "a comedy is there already"
+    assert shown({"pinned": ["i0", "i1"]}) == ["i0", "i1"]
+    assert "funny" not in shown({"filter": {"none": ["comedy"]}})
+
+
+def test_a_trial_comes_before_the_items_that_are_kept_in_reserve() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY])
+    plain = recommender.session().recommend(5, candidates=[f"i{n}" for n in range(120)])
+    shown = recommender.session().recommend(5, spare=3)
+    assert [pick.item_id for pick in shown][1] == "funny"
+    assert [pick.item_id for pick in shown][2:] == [pick.item_id for pick in plain][2:]
+    assert [pick.rank for pick in shown] == [1, 2, 3, 4, 5]
+
+
+def test_a_session_apart_neither_teaches_nor_tries() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
+    recommender.add_items([COMEDY])
+    session = recommender.session().apart()
+    assert session.recommend(1)[0].item_id != "funny"
+    session.observe("funny", 5.0)
+    session.undo()
+    session.observe("funny", 5.0)
+    assert recommender.new_items is not None
+    assert recommender.new_items.n_reactions.tolist() == recommender.new_items.trials.tolist() == [0]
+    assert recommender.session().recommend(2)[1].item_id == "funny"

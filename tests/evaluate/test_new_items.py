@@ -1,6 +1,7 @@
 """The protocol new-items on a small log."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,9 @@ def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
 @pytest.fixture(scope="module")
 def results() -> NewItemsResults:
     data = two_tastes()
+    setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20)
     exposure = Exposure(share=0.3, price=0.5, most=20, known=2, fit=-1.0)
-    setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20, exposure=exposure)
-    return new_items(data, setup, seed=0)
+    return new_items(data, replace(setup, exposure=exposure), seed=0)
 
 
 def test_every_row_of_the_protocol_is_there_on_the_same_users(results: NewItemsResults) -> None:

@@ -33,3 +33,25 @@ def test_an_item_of_ones_own_is_added_tried_out_and_judged(serve: Serve, visit: 
     assert "4 of 4" in row
     assert " ± " in row
     assert "times" in row
+
+
+def test_an_item_of_ones_own_is_shown_to_those_whom_it_fits(serve: Serve, visit: Visit) -> None:
+    """Others liked it, which pays for trials; the visitor likes comedies and nothing else."""
+    server = serve(genre_model())
+    visitor = visit(server).lab()
+    visitor.page.fill("#own-item-name", "My own comedy")
+    visitor.page.fill("#own-item-categories", "comedy")
+    visitor.page.click("#own-item-form button")
+    visitor.page.wait_for_function("() => document.querySelector('#own-item-said').textContent.includes('0 reactions')")
+    own = visitor.page.evaluate("localStorage.getItem('igcf.own-item')")
+    for n in range(3):
+        server.call("POST", f"/v1/users/other-{n}/feedback", {"item": own, "value": 5})
+    seen: list[str] = []
+    while own not in seen and len(seen) < 30:
+        seen.append(visitor.item)
+        if len(seen) == 13:  # the page tells of the visitor's taste after 12 reactions
+            visitor.page.get_by_role("button", name="Keep going").click()
+        if visitor.item != own:
+            visitor.press("ArrowRight" if int(visitor.item[1:]) % 2 == 0 else "ArrowLeft")
+    assert own in seen
+    assert server.call("GET", f"/v1/items/{own}")["new"]["trials"] >= 1

@@ -21,7 +21,7 @@ class Exposure:
     paid for by this and by what new items bring. At 1 trials are not counted."""
     most: int = 50
     """Largest number of trials of an item: it is judged then."""
-    known: int = 20
+    known: int = 10
     """Number of reactions of a user before they are asked to try anything: what they say then tells more."""
     fit: float = 0.4
     """How much more than of the population the user must be expected to like the item if it is a good one, in standard

@@ -34,7 +34,11 @@ class Recommender(online.Recommender):
         self.new_items: NewItems | None = None
         """What is known of the items that were added; None: there are none."""
         if len(model.added) and model.content is not None:
-            self._serve(NewItems(model, self._exposure))
+            self._serve(self._learned_items(model))
+
+    def _learned_items(self, model: Model) -> NewItems:
+        """Return what is known of the items that were added to a model before anybody reacted."""
+        return NewItems(model, self._exposure)
 
     def add_items(self, items: Iterable[Item | Mapping[str, Any]]) -> None:
         """Add items to the catalogue: open sessions may show them from their next answer on; all are added or none.
@@ -45,7 +49,7 @@ class Recommender(online.Recommender):
             model = self._given.with_items(items)
             if model is self._given:
                 return
-            news = NewItems(model, self._exposure) if self.new_items is None else self.new_items.joined(model)
+            news = self._learned_items(model) if self.new_items is None else self.new_items.joined(model)
             new = [model.catalogue.item(row) for row in range(self._given.n_items, model.n_items)]
             catalogue = self.catalogue.appended(new)  # as it is described now, which may differ from the model's
             self._given = model
@@ -63,6 +67,7 @@ class Recommender(online.Recommender):
         """Let sessions see the items as `news` learns them."""
         engine = self._new_engine(news.model)
         news.on_move = engine.prior_items_moved
+        engine.unsettled = lambda users: (news.rows, news.uncertainty(users))
         self.new_items = self.shared = news
         self.chance_scale, self._engine = ChanceScale(news.model), engine
         self.model = news.model

@@ -108,7 +108,7 @@ class Trials:
         is_known = answers.available[np.ix_(users, some)] & ~known.is_unsettled[some]
         means = np.where(is_known, answers.engine.means_at(some)[users], 0.0)
         place = min(max(1, round(self.exposure.horizon / step)), len(some))
-        return np.maximum(np.partition(means, -place, axis=1)[:, -place], 0.0).astype(np.float64)
+        return np.asarray(np.maximum(np.partition(means, -place, axis=1)[:, -place], 0.0), dtype=np.float64)
 
 
 def _population_level(model: Model, class_vectors: Sequence[AnyFloatArray], fit: float) -> FloatArray:

@@ -138,7 +138,6 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     import numpy as np
 
     from igcf.baselines import METHODS
-    from igcf.catalogue import Exposure
     from igcf.data import load_dataset, success_in
     from igcf.evaluate import setup_for
     from igcf.evaluate.protocols import thinned
@@ -163,7 +162,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         if protocol == "observed":
             evaluate_observed(data, None if methods == DEFAULT_METHODS else names, choices, common)
         else:
-            choices |= {"n_users": users, "share": share, "part": new, "exposure": Exposure(price=price)}
+            choices |= {"n_users": users, "share": share, "part": new, "price": price}
             evaluate_new_items(data, choices, common)
         return
     setup = setup_for(

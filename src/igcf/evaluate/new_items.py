@@ -95,15 +95,15 @@ def new_items_setup(  # noqa: PLR0913  (each may change one choice of the protoc
     n_users: int | None = None,
     share: float = 0.2,
     part: Part = "lot",
-    exposure: Exposure | None = None,
+    price: float = 0.01,
 ) -> NewItemsSetup:
-    """Return the experiment on this log."""
+    """Return the experiment on this log; users are asked to try something in the second half of their rounds."""
     if part == "newest" and data.timestamps is None:
         raise ConfigError(f"{data.name} has no timestamps; the newest items need them, draw items by lot")
     cold = setup_for(data, "cold-start", rounds=rounds, satisfied=satisfied, split=split, n_users=n_users)
     most = data.n_users // 8
     cold = replace(cold, n_users=min(cold.n_users, most), n_validation=min(cold.n_validation, most))
-    return NewItemsSetup(cold, share, part, exposure or Exposure())
+    return NewItemsSetup(cold, share, part, Exposure(price=price, known=cold.sessions[0].rounds // 2))
 
 
 def new_items(

@@ -1,6 +1,6 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -57,6 +57,8 @@ class ScoringEngine:
     ) -> None:
         self.model = model
         self.tracks_variances = tracks_variances
+        self.unsettled: Callable[[FloatArray], tuple[IntArray, AnyFloatArray]] | None = None
+        """Gives the rows of items that are still learned and, for users' means (users, d), what is unknown of them."""
         self.prior = Belief(model.prior_mean, model.prior_cov)
         channels = [model.channels[number] for number in model.scored]
         self._items: Arrays = tuple(np.ascontiguousarray(channel.vectors, dtype=dtype) for channel in channels)
@@ -96,7 +98,7 @@ class ScoringEngine:
         other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
         other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
         other._blocks, other._prior_moments = self._blocks, self._prior_moments
-        other._monotone = self._monotone
+        other._monotone, other.unsettled = self._monotone, self.unsettled
         other._begin(n_users)
         return other
 
@@ -383,13 +385,21 @@ class ScoringEngine:
                 array.setflags(write=False)
         self._drop_sums()
 
-    def item_uncertainty(self) -> FloatArray:
-        """Return what the items' own variances s_i add to the variance of a score, (users, items).
+    def item_uncertainty(self, draws: FloatArray | None = None) -> FloatArray:
+        """Return what is unknown of the items themselves adds to the variance of a score, (users, items).
 
-        For independent e_i ~ N(x_i, diag s_i) and user ~ N(m, S) it is m' diag(s_i) m + trace(diag(s_i) S).
+        For independent e_i ~ N(x_i, diag s_i) and user ~ N(m, S) it is m' diag(s_i) m + trace(diag(s_i) S); items that
+        are learned while users are met say it themselves. `draws`, (users, d), stand for users without doubt.
         """
-        second_moment = self.belief_means**2 + np.einsum("bdd->bd", self.belief_covs)
-        return np.asarray(second_moment @ self.model.item_variances.T)
+        users = self.belief_means if draws is None else draws
+        second_moment = users**2
+        if draws is None:
+            second_moment = second_moment + np.einsum("bdd->bd", self.belief_covs)
+        result = np.asarray(second_moment @ self.model.item_variances.T)
+        if self.unsettled is not None:
+            rows, stds = self.unsettled(users)
+            result[:, rows] += stds**2
+        return result
 
     def _up_to_date(self) -> AtPrior | Tracked:
         """The state with the moments of all items, which are computed where they are stale."""

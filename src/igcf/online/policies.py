@@ -117,7 +117,7 @@ class Thompson:
         if engine.offsets is not None:
             scores += engine.offsets
         if self.item_uncertainty:
-            scores += np.sqrt(draw**2 @ engine.model.item_variances.T) * rng.standard_normal(scores.shape)
+            scores += np.sqrt(engine.item_uncertainty(draw)) * rng.standard_normal(scores.shape)
         return scores
 
 

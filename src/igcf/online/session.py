@@ -100,6 +100,12 @@ class Session:
             learned = belief_from_history(model, rows, self._values, self._forgetting, start)
             engine.set_belief(learned, is_within_prior=start is None or None, offset=engine.offset_of())
 
+    def apart(self) -> "Session":
+        """Return this session, from now on without a part in what all learn of new items and try of them."""
+        if self._shared is not None:
+            self._shared.is_apart = True
+        return self
+
     def _follow(self) -> None:
         """Take over what other sessions learned of new items, and items that were added since."""
         recommender = self._recommender
@@ -114,7 +120,9 @@ class Session:
             if self._record is not None:
                 self._record = self._record._replace(later=np.union1d(self._record.later, self.model.added))
             if recommender.shared is not None:
+                is_apart = self._shared is not None and self._shared.is_apart
                 self._shared = SharedItemsOfSession(recommender.shared, self._user)
+                self._shared.is_apart = is_apart
         if self._shared is not None:
             self._shared.follow(self._engine)
 
@@ -197,6 +205,7 @@ class Session:
         candidates: Iterable[str] | None = None,
         policy: Policy | None = None,
         rules: AnswerRules | None = None,
+        spare: int = 0,
     ) -> list[Recommendation]:
         """Return the `k` best items that may be shown and that this user has not reacted to, best first.
 
@@ -206,6 +215,7 @@ class Session:
             candidates: choose among these only.
             policy: used instead of the recommender's own, for this call.
             rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
+            spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
         """
         self._follow()
         catalogue = self._recommender.catalogue  # once: the whole answer comes from one state of the items
@@ -214,9 +224,12 @@ class Session:
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
         if self._shared is not None:
-            tryable = available if compiled is None else compiled.may_end(found.rows, available)
+            spare = min(spare, k - 1)
+            last = k - spare - 1
+            others = [*found.rows[:last], *found.rows[last + 1 :], found.rows[last]]
+            tryable = available if compiled is None else compiled.may_end(others, available)
             n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
-            found = self._shared.answer(found, self._engine, available, tryable, n_known)
+            found = self._shared.answer(found, self._engine, (available, tryable), n_known=n_known, spare=spare)
         rows, scores, means, stds, ranks = found
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)

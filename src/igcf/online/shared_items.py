@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class SharedItemsOfSession:
         self.items, self._user = items, user
         self._version = items.version
         self._n_shown = self._n_tried = 0
+        self.is_apart = False
+        """Whether the session only follows the items: it tells nothing of reactions and tries nothing."""
 
     def follow(self, engine: ScoringEngine) -> None:
         """Bring the engine to where the items are now."""
@@ -84,6 +86,8 @@ class SharedItemsOfSession:
 
     def observe(self, number: int, row: int, engine: ScoringEngine, value: float) -> None:
         """Tell of the session's reaction of this number, before the engine learns from it."""
+        if self.is_apart:
+            return
         if row in self.items:
             self.items.observe((self._user, number), row, engine.belief(), value)
         else:
@@ -91,23 +95,39 @@ class SharedItemsOfSession:
 
     def retract(self, number: int) -> None:
         """Take the session's reaction of this number back."""
-        self.items.retract([(self._user, number)])
+        if not self.is_apart:
+            self.items.retract([(self._user, number)])
 
     def answer(
-        self, selection: Selection, engine: ScoringEngine, available: BoolArray, tryable: BoolArray, n_known: int
+        self,
+        selection: Selection,
+        engine: ScoringEngine,
+        masks: tuple[BoolArray, BoolArray],
+        *,
+        n_known: int,
+        spare: int,
     ) -> Selection:
-        """Return what is shown: the selection, whose last item may give way to a trial of what is `tryable`."""
+        """Return what is shown: the selection, whose last item but `spare` may give way to a trial.
+
+        `masks` tell what is available and what of it may be tried, (1, items) each; `n_known` is the number of
+        reactions that are known of the user.
+        """
+        available, tryable = masks
         rows, ranks = list(selection.rows), list(selection.mean_ranks)
         scores, means, stds = list(selection.scores), list(selection.means), list(selection.stds)
-        self._n_shown += len(rows)
+        shown = rows[: len(rows) - spare]
+        self._n_shown += len(shown)
         may_try = np.array([self.items.may_try(self._n_tried, self._n_shown, n_known)])
-        chosen = self.items.choose(Answers(engine, available, np.array([rows]), may_try, tryable))[0]
-        if chosen[-1] != rows[-1]:
+        answers = Answers(engine, available, np.array([shown]), may_try, tryable)
+        chosen = answers.shown[0] if self.is_apart else self.items.choose(answers)[0]
+        if chosen[-1] != shown[-1]:
             self._n_tried += 1
-            tried = chosen[-1:]
+            last, tried = len(shown) - 1, chosen[-1:]
             own = engine.describe(tried, engine.means_at(tried)[0], available[0])
-            rows[-1], ranks[-1] = own.rows[0], own.mean_ranks[0]
-            scores[-1], means[-1], stds[-1] = own.scores[0], own.means[0], own.stds[0]
+            place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
+            columns: tuple[list[Any], ...] = (rows, scores, means, stds, ranks)
+            for column, found in zip(columns, own, strict=True):
+                column[place], column[last] = column[last], found[0]
         added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)

@@ -9,6 +9,9 @@ from igcf.online.backend.types import ABOVE_ROUNDING, Bounds, MakeRng, Mixture, 
 LEAST = float(np.finfo(np.float32).min)
 """Any score is at least this; what is not available has less."""
 
+FEW = 3
+"""Items whose ranks are counted one by one, which needs no sorting of what is above them."""
+
 
 def select_users(
     means: AnyFloatArray, variances: AnyFloatArray | None, available: BoolArray, nu: float, k: int, make_rng: MakeRng
@@ -97,6 +100,9 @@ def describe(
 ) -> Selection:
     """Tell what is believed of the items at `rows`, whose scores and variances are given; the rest is (items,)."""
     own = means[rows]
-    above = np.sort(means[available & (means > own.min())])
-    ranks = len(above) + 1 - above.searchsorted(own, side="right")
+    if len(rows) <= FEW:
+        ranks = np.array([1 + np.count_nonzero((means > mean) & available) for mean in own], dtype=np.int64)
+    else:
+        above = np.sort(means[available & (means > own.min())])
+        ranks = len(above) + 1 - above.searchsorted(own, side="right")
     return Selection(rows.tolist(), scores.tolist(), own.tolist(), np.sqrt(variances).tolist(), ranks.tolist())

@@ -46,5 +46,6 @@ class ServedRecommender(Recommender):
 
     def __init__(self, model: Model, policy: Policy, *, forgetting: float, lists: ItemLists | None) -> None:
         super().__init__(model, policy, forgetting=forgetting, index="exact" if lists is None else lists)
-        if self.new_items is not None:
-            self._serve(ItemsOfLog(model, self._exposure))
+
+    def _learned_items(self, model: Model) -> ItemsOfLog:
+        return ItemsOfLog(model, self._exposure)

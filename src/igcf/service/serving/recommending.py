@@ -116,7 +116,7 @@ Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, AnswerRules | None]
 def pick_items(session: Session, most: int, k: int, wanted: Wanted) -> list[Recommendation]:
     """Choose up to `most` items, at least `k`: caps may leave fewer for the reserve than there are items."""
     try:
-        return session.recommend(most, *wanted)
+        return session.recommend(most, *wanted, spare=most - k)
     except NoItemsLeftError:
         if most == k:
             raise

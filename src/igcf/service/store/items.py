@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -197,11 +197,17 @@ def _stored(row: Any) -> StoredItem:
 
 def _fields(item: Item) -> dict[str, Any]:
     """Return all fields of an item but its id, as JSON has them."""
-    return {name: value for name, value in _plain(asdict(item)).items() if name != "id"}
+    return {name: value for name, value in _plain(vars(item)).items() if name != "id"}
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    return {name: _as_json(value) for name, value in fields.items()}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _digest(described: Mapping[str, Any]) -> str:

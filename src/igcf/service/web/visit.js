@@ -122,7 +122,8 @@ export class Visit extends EventTarget {
     this.card = null;
     this.#tell("reacted", { card, evidence, isHit: hit });
     const isLast = slate.length === 0;
-    const foreseen = evidence !== "skip" && this.settings.slate === 1 && this.ahead?.item === card.item ? this.ahead[hit ? "hit" : "miss"] : null;
+    const hasTrial = slate.some((each) => each.reason === "learn" && !this.#isUsed(each)); // which a foreseen card came before
+    const foreseen = evidence !== "skip" && !hasTrial && this.settings.slate === 1 && this.ahead?.item === card.item ? this.ahead[hit ? "hit" : "miss"] : null;
     if (foreseen && !this.#isUsed(foreseen)) this.card = foreseen;
     this.next();
     await this.#follow(isLast || foreseen !== null);
