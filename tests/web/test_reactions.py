@@ -89,9 +89,9 @@ def test_a_skip_is_put_aside_and_teaches_nothing(visit: Visit, server: Server) -
     ],
 )
 def test_the_reactions_offered_fit_the_log(
-    visit: Visit, serve: Serve, reward: Reward, n_buttons: int, given: list[float | None]
+    visit: Visit, serve_here: Serve, reward: Reward, n_buttons: int, given: list[float | None]
 ) -> None:
-    server = serve(model_of(reward))
+    server = serve_here(model_of(reward))
     visitor = visit(server)
     assert visitor.page.locator("#stars button").count() == n_buttons
     visitor.press("ArrowRight")

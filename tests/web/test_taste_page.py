@@ -109,7 +109,7 @@ def test_the_map_names_its_regions_and_can_be_read_by_keyboard(visit: Visit) -> 
     assert re.search(r"\d+ of \d+ items may still be your favourite", visitor.text("#map-tip"))
     assert visitor.text("#facts").startswith("4 reactions"), "the arrows belong to the map there"
     page.click("#replay")
-    page.wait_for_timeout(200)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def test_a_visitor_stands_among_the_regions_nearest_to_what_they_like(visit: Visit) -> None:
