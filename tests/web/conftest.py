@@ -133,6 +133,11 @@ class Server:
     def history(self, user: str) -> list[tuple[str, float | None]]:
         return [(event["item"], event["value"]) for event in self.call("GET", f"/v1/users/{user}")["history"]]
 
+    def bets(self, user: str) -> list[dict[str, Any]]:
+        """The ten items expected to please most, in the order of the page: the likeliest first."""
+        top = self.call("GET", f"/v1/users/{user}/beliefs?top=10")["top"]
+        return sorted(top, key=lambda bet: -bet["chance"])
+
     def rows_about(self, user: str) -> list[str]:
         """The tables of the store that mention a user anywhere."""
         with sqlite3.connect(self.store) as store:

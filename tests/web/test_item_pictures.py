@@ -57,7 +57,7 @@ def test_the_taste_card_shows_them_too(visit: Visit, server: Server) -> None:
         " let red = 0; for (let i = 0; i < data.length; i += 4)"
         " red += data[i] === 200 && data[i + 1] === 20 && data[i + 2] === 30; return red; }"
     )
-    tops = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=4")["top"]
+    tops = server.bets(visitor.user)[:4]
     named = {item["item"]: item["image"] for item in server.call("GET", "/v1/items?limit=400")["items"]}
     pictures = sum(named[item["item"]] == "red.png" for item in tops)
     assert (colours > 30_000 * pictures) if pictures else colours == 0

@@ -68,7 +68,7 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#finale[open] canvas[data-painted='12']")
     visitor.settled()
-    picks = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=10")["top"]
+    picks = server.bets(visitor.user)
     shown = page.locator("#finale-picks li span").all_text_contents()
     assert shown == [re.sub(r" \(\d{4}\)$", "", each["title"]) for each in picks]
     hits = sum(value == 5.0 for _, value in server.history(visitor.user))

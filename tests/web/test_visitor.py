@@ -39,7 +39,7 @@ def test_a_newcomer_reacts_to_twelve_cards_and_sees_the_belief_change(visit: Vis
     assert len(history) == 11
     assert hits >= 4, "it should have found the taste"
     assert f"{hits} hits" in visitor.text("#facts")
-    bets = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=7")["top"]
+    bets = server.bets(visitor.user)[:7]
     shown = visitor.page.locator("#bets .name").all_text_contents()
     assert shown == [re.sub(r" \(\d{4}\)$", "", bet["title"]) for bet in bets]
 
