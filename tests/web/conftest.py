@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,11 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from igcf.baselines.pca import principal_components
 from igcf.data import synthetic_catalogue
 from igcf.model import Model, Reward
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
+from igcf.service.server import bound_socket
+from igcf.service.settings import ServiceSettings
 
 CHROMIUM = "/usr/bin/chromium"
 ARGS = (
@@ -29,6 +34,8 @@ ARGS = (
     "--no-first-run"
 )
 STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
+PATIENCE_MS = 60_000
+"""How long a test waits for what must happen: long, since only a failure ever waits so long."""
 ADMIN_KEY, CLIENT_KEY = "admin-key-for-tests-0", "client-key-for-tests-0"
 
 
@@ -126,6 +133,11 @@ class Server:
     def history(self, user: str) -> list[tuple[str, float | None]]:
         return [(event["item"], event["value"]) for event in self.call("GET", f"/v1/users/{user}")["history"]]
 
+    def bets(self, user: str) -> list[dict[str, Any]]:
+        """The ten items expected to please most, in the order of the page: the likeliest first."""
+        top = self.call("GET", f"/v1/users/{user}/beliefs?top=10")["top"]
+        return sorted(top, key=lambda bet: -bet["chance"])
+
     def rows_about(self, user: str) -> list[str]:
         """The tables of the store that mention a user anywhere."""
         with sqlite3.connect(self.store) as store:
@@ -135,7 +147,49 @@ class Server:
         return [table for table, row in rows if any(user in str(cell) for cell in row)]
 
 
+@dataclass
+class NearServer(Server):
+    """The same application in a thread of this process: there at once, for models that one test needs."""
+
+    app: "uvicorn.Server | None" = None
+    thread: threading.Thread | None = None
+
+    def start(self) -> "NearServer":
+        context = ServiceContext.open(self.folder, ServiceSettings(store=str(self.store)))
+        bound = bound_socket("127.0.0.1", self.port)
+        self.port = bound.getsockname()[1]
+        self.app = uvicorn.Server(uvicorn.Config(create_app(context), log_level="error"))
+        self.thread = threading.Thread(target=self.app.run, kwargs={"sockets": [bound]}, daemon=True)
+        self.thread.start()
+        return self
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.app is not None and self.thread is not None:
+            self.app.should_exit = True
+            self.thread.join(20)
+            self.app = self.thread = None
+
+
 Serve = Callable[..., Server]
+IDLE = """() => window.unanswered === 0"""
+COUNT_UNANSWERED = """
+window.unanswered = 0;
+const fetchAsBefore = window.fetch;
+window.fetch = async (...asked) => {
+  window.unanswered += 1;
+  const done = () => setTimeout(() => { window.unanswered -= 1; });  // after whatever follows from the answer
+  try {
+    const answer = await fetchAsBefore(...asked);
+    const content = await answer.text();
+    answer.text = async () => content;  // it is there: what follows from it comes before `done`
+    answer.json = async () => JSON.parse(content);
+    return answer;
+  } finally {
+    done();
+  }
+};
+"""
+"""Counts what the page has asked and is not answered yet, so that tests wait for that and for no clock."""
 READY = """() => !document.querySelector("#like").disabled
     && (document.querySelector("#start").hidden || document.querySelector("#start-grid button"))"""
 """The first card can be reacted to, and the first screen, where there is one, knows its items."""
@@ -166,6 +220,22 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
 
 
 @pytest.fixture(scope="session")
+def serve_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Starts servers within this process, which is quicker; they cannot be killed."""
+    servers: list[Server] = []
+
+    def starter(model: Model) -> Server:
+        home = tmp_path_factory.mktemp("server")
+        model.save(home / "model")
+        servers.append(NearServer(home / "model", home / "store.db").start())
+        return servers[-1]
+
+    yield starter
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
 def server(serve: Serve) -> Server:
     """One for all, since every test brings its own user."""
     return serve(film_model())
@@ -179,7 +249,6 @@ class Visitor:
     server: Server
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-    in_flight: set[Request] = field(default_factory=set)
 
     @property
     def context(self) -> BrowserContext:
@@ -230,11 +299,7 @@ class Visitor:
 
     def settled(self) -> "Visitor":
         """Wait until nothing is asked of the server any more: the panels then show the newest reaction."""
-        calm, deadline = 0, time.monotonic() + 15
-        while calm < 4:
-            self.page.wait_for_timeout(15)
-            calm = 0 if self.in_flight else calm + 1
-            assert time.monotonic() < deadline, f"the page never comes to rest: {self.in_flight}"
+        self.page.wait_for_function(IDLE)
         return self
 
     def text(self, selector: str) -> str:
@@ -255,7 +320,8 @@ def visit(browser: Browser, server: Server) -> Iterator[Visit]:
 
     def opener(at: Server = server, *, path: str | None = "/", **options: Any) -> Visitor:
         context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | options))
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
+        context.add_init_script(COUNT_UNANSWERED)
         visitor = Visitor(context.new_page(), at)
         watch(visitor)
         visitors.append(visitor)
@@ -275,6 +341,3 @@ def watch(visitor: Visitor) -> None:
     visitor.page.on("console", lambda message: heard(message.type, message.text))
     visitor.page.on("pageerror", lambda error: heard("error", str(error)))
     visitor.page.on("request", lambda request: visitor.requests.append(request.url))
-    visitor.page.on("request", lambda request: visitor.in_flight.add(request))
-    visitor.page.on("requestfinished", lambda request: visitor.in_flight.discard(request))
-    visitor.page.on("requestfailed", lambda request: visitor.in_flight.discard(request))

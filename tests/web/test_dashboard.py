@@ -10,9 +10,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(serve: Serve) -> Server:
+def server(serve_here: Serve) -> Server:
     """One of its own, so that the figures are known."""
-    return serve(film_model())
+    return serve_here(film_model())
 
 
 @pytest.fixture(scope="module")

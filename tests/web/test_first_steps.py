@@ -174,3 +174,24 @@ def test_the_page_says_what_was_learned_and_nothing_while_nothing_is_known(visit
     said = visitor.text("#learned")
     assert said == (told["sentence"] or "Not enough yet to say anything about you.")
     assert visitor.page.locator("#learned[aria-live=polite]").count() == 1
+
+
+def test_the_cards_do_not_wait_for_the_choice_and_a_late_refusal_does_not_end_it(visit: Visit) -> None:
+    visitor = visit(path=None)
+    held: list[Route] = []
+    visitor.page.route("**/v1/start*", lambda route: held.append(route))
+    visitor.page.goto(visitor.server.url)
+    visitor.page.wait_for_selector("#start:visible")
+    visitor.page.click("#start-cards")
+    visitor.page.wait_for_selector("#like:enabled")
+    visitor.lab().page.click("#new-visitor")
+    visitor.page.wait_for_selector("#start:visible")
+    while len(held) < 2:
+        visitor.page.wait_for_timeout(5)  # the second question is on its way to here
+    held[1].continue_()
+    visitor.page.wait_for_selector("#start-grid button")
+    held[0].fulfill(status=401, json={"error": "AuthenticationError", "message": "no key"})
+    visitor.settled()
+    assert visitor.page.locator("#start-grid button").count() == 12
+    assert visitor.page.locator("#start").is_visible()
+    visitor.errors.clear()  # the browser itself notes the 401

@@ -9,8 +9,8 @@ from tests.web.test_access import violations
 pytestmark = pytest.mark.slow
 
 
-def test_an_item_of_ones_own_is_added_tried_out_and_judged(serve: Serve, visit: Visit) -> None:
-    server = serve(genre_model())
+def test_an_item_of_ones_own_is_added_tried_out_and_judged(serve_here: Serve, visit: Visit) -> None:
+    server = serve_here(genre_model())
     visitor = visit(server).lab()
     visitor.page.fill("#own-item-name", "<b>My film</b>")
     visitor.page.fill("#own-item-categories", "comedy, comedy")

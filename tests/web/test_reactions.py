@@ -35,7 +35,7 @@ def test_the_number_shown_is_the_chance_with_its_interval_in_words(visit: Visit,
     for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight"):
         visitor.press(key)
     visitor.settled()
-    bets = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=7")["top"]
+    bets = server.bets(visitor.user)[:7]
     shown = [percents(text) for text in visitor.page.locator("#bets .value").all_text_contents()]
     assert shown == [[round(100 * bet["chance"])] for bet in bets]
     assert all(0 <= bet["low"] <= bet["chance"] <= bet["high"] <= 1 for bet in bets)
@@ -89,9 +89,9 @@ def test_a_skip_is_put_aside_and_teaches_nothing(visit: Visit, server: Server) -
     ],
 )
 def test_the_reactions_offered_fit_the_log(
-    visit: Visit, serve: Serve, reward: Reward, n_buttons: int, given: list[float | None]
+    visit: Visit, serve_here: Serve, reward: Reward, n_buttons: int, given: list[float | None]
 ) -> None:
-    server = serve(model_of(reward))
+    server = serve_here(model_of(reward))
     visitor = visit(server)
     assert visitor.page.locator("#stars button").count() == n_buttons
     visitor.press("ArrowRight")

@@ -91,7 +91,7 @@ def test_several_data_sets_stand_side_by_side(visit: Visit, pages: dict[str, str
     assert tops[0] == tops[1]
 
 
-def test_picture_of_the_report(visit: Visit, pages: dict[str, str], album: Path) -> None:
+def test_picture_of_the_report(album: Path, visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit(path=None, viewport={"width": 1280, "height": 1000})
     visitor.page.goto(pages["report"])
     keep(visitor, album, "report.png")

@@ -68,7 +68,7 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#finale[open] canvas[data-painted='12']")
     visitor.settled()
-    picks = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=10")["top"]
+    picks = server.bets(visitor.user)
     shown = page.locator("#finale-picks li span").all_text_contents()
     assert shown == [re.sub(r" \(\d{4}\)$", "", each["title"]) for each in picks]
     hits = sum(value == 5.0 for _, value in server.history(visitor.user))
@@ -109,7 +109,7 @@ def test_the_map_names_its_regions_and_can_be_read_by_keyboard(visit: Visit) -> 
     assert re.search(r"\d+ of \d+ items may still be your favourite", visitor.text("#map-tip"))
     assert visitor.text("#facts").startswith("4 reactions"), "the arrows belong to the map there"
     page.click("#replay")
-    page.wait_for_timeout(200)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def test_a_visitor_stands_among_the_regions_nearest_to_what_they_like(visit: Visit) -> None:

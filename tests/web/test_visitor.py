@@ -39,7 +39,7 @@ def test_a_newcomer_reacts_to_twelve_cards_and_sees_the_belief_change(visit: Vis
     assert len(history) == 11
     assert hits >= 4, "it should have found the taste"
     assert f"{hits} hits" in visitor.text("#facts")
-    bets = server.call("GET", f"/v1/users/{visitor.user}/beliefs?top=7")["top"]
+    bets = server.bets(visitor.user)[:7]
     shown = visitor.page.locator("#bets .name").all_text_contents()
     assert shown == [re.sub(r" \(\d{4}\)$", "", bet["title"]) for bet in bets]
 
@@ -244,16 +244,17 @@ def test_on_a_phone_a_swipe_is_a_reaction_and_nothing_sticks_out(visit: Visit, s
 
 
 def test_the_next_card_does_not_wait_for_a_slow_server(visit: Visit) -> None:
-    visitor = visit()
-
-    def late(route: Route) -> None:
-        visitor.page.wait_for_timeout(1500)
-        route.continue_()
-
-    visitor.page.route("**/recommendations", late)
+    visitor = visit().settled()
+    held: list[Route] = []
+    visitor.page.route("**/recommendations", lambda route: held.append(route))
     visitor.press("ArrowRight")
-    assert "recommendations" not in visitor.page.evaluate("performance.getEntriesByType('resource').at(-1).name")
+    visitor.press("ArrowLeft")
+    while not held:
+        visitor.page.wait_for_timeout(5)  # the request is on its way to here
+    for route in held:
+        route.continue_()
     visitor.page.unroute_all(behavior="wait")
+    visitor.settled()
 
 
 def test_the_first_card_waits_for_nothing_but_itself(visit: Visit) -> None:
@@ -323,8 +324,8 @@ def test_a_known_user_is_loaded_and_a_new_visitor_starts_from_nothing(visit: Vis
     assert len(server.history("known")) == 4
 
 
-def test_titles_with_markup_are_shown_as_text_and_the_catalogue_ends(visit: Visit, serve: Serve) -> None:
-    server = serve(hostile_model())
+def test_titles_with_markup_are_shown_as_text_and_the_catalogue_ends(visit: Visit, serve_here: Serve) -> None:
+    server = serve_here(hostile_model())
     items = [item["item"] for item in server.call("GET", "/v1/items?limit=30")["items"]]
     for item in items[3:]:
         server.call(
@@ -355,8 +356,8 @@ def test_titles_with_markup_are_shown_as_text_and_the_catalogue_ends(visit: Visi
         assert visitor.page.locator("main :is(img, u, script), main h2 b, .name b, th b").count() == 0
 
 
-def test_another_model_is_met_without_a_reload(visit: Visit, serve: Serve) -> None:
-    server = serve(film_model())
+def test_another_model_is_met_without_a_reload(visit: Visit, serve_here: Serve) -> None:
+    server = serve_here(film_model())
     visitor = visit(server)
     visitor.press("ArrowRight")
     visitor.settled()

@@ -68,6 +68,14 @@ def test_the_opposite_reactions_say_the_opposite() -> None:
     assert taste.sentence.startswith("You like science fiction, less so crime")
 
 
+def test_more_that_is_said_does_not_make_the_main_part_less_sure() -> None:
+    """What is liked less is added while it is likely enough; how sure the sentence sounds is about what is liked."""
+    model = two_sided_model(NAMED)
+    taste = taste_of(model, *learned(model, {f"i{row}": 5.0 if row < 4 else 1.0 for row in (0, 4, 1, 5, 2, 6, 3)}))
+    assert taste.sentence == "You like crime, less so science fiction."
+    assert taste.confidence == "sure"
+
+
 def test_a_category_that_pleases_now_and_then_is_not_named() -> None:
     model = two_sided_model([["Crime"], ["Crime"], ["Drama"], ["Drama"], ["War"], ["War"], ["War"], ["Drama"]])
     taste = taste_of(model, *learned(model, {"i0": 5.0, "i1": 1.0, "i4": 5.0, "i5": 1.0}))

@@ -76,16 +76,17 @@ def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]
 
 
 def _standings(evidence: Evidence) -> tuple[dict[int, Standing], float]:
-    """Choose what is named, by number; also returns the probability that all of it is right."""
+    """Choose what is named, by number; also returns how likely the main part is right: what is liked, or else less."""
     liked = [(p, n, "liked") for n, p in enumerate(evidence.liked) if evidence.hits[n] >= FEWEST_REACTIONS]
     less = [(p, n, "less") for n, p in enumerate(evidence.less) if evidence.misses[n] >= FEWEST_REACTIONS]
     named: dict[int, Standing] = {}
-    together = 1.0
+    together = main_part = 1.0
     for probability, number, standing in (*sorted(liked)[::-1][:MOST_NAMED], *sorted(less)[::-1][:MOST_NAMED]):
         if together * probability >= RIGHT:
             together *= float(probability)
+            main_part = together if standing == "liked" or "liked" not in named.values() else main_part
             named[number] = standing  # type: ignore[assignment]
-    return named, together
+    return named, main_part
 
 
 def _told(every: list[CategoryTaste], probability: float) -> Taste:
@@ -103,7 +104,7 @@ def _told(every: list[CategoryTaste], probability: float) -> Taste:
         sentence = f"{verb} {_listed(less)} less than other things"
     tried = [each for each in every if each.standing == "unsure" and each.hits and each.misses]
     if tried:
-        doubt = min(tried, key=lambda each: abs(each.lift))
+        doubt = max(tried, key=lambda each: each.hits + each.misses - abs(each.lift))  # often tried, and still open
         sentence += f"; not sure yet about {_word(doubt.category)}"
     return Taste(sentence + ".", confidence, every)
 

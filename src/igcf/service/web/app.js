@@ -56,21 +56,22 @@ function setStarting(isOn) {
   byId("desk").hidden = isOn;
 }
 
+let startTurn = 0;
+
 async function showStart() {
-  expectStart();
+  const turn = ++startTurn;
+  /** @param {Api.StartingItem[]} picks */
+  const done = (picks) => {
+    setStarting(false);
+    visit.begin(picks);
+    byId("stage").focus({ preventScroll: true });
+  };
+  expectStart(() => done([]));
   setStarting(true);
-  try {
-    const { items } = await api.start(12);
-    if (!isStarting) return;
-    if (items.length < 6) return setStarting(false); // hardly a choice
-    setUpStart(items, (picks) => {
-      setStarting(false);
-      visit.begin(picks);
-      byId("stage").focus({ preventScroll: true });
-    });
-  } catch {
-    setStarting(false); // the cards need no choice
-  }
+  const items = await api.start(12).then((answer) => answer.items, () => []);
+  if (!isStarting || turn !== startTurn) return; // left meanwhile, or asked anew
+  if (items.length < 6) return setStarting(false); // hardly a choice, or none: the cards need no choice
+  setUpStart(items, done);
 }
 
 // Messages.

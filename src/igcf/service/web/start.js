@@ -7,7 +7,7 @@ import { titleAndYear } from "./values.js";
 const FEWEST = 3;
 
 /**
- * Show the items; `done` is called once with those that were picked, none where the visitor wants cards at once.
+ * Show the items; `done` is called once with those that were picked.
  * @param {Api.StartingItem[]} items
  * @param {(picks: Api.StartingItem[]) => void} done
  */
@@ -35,10 +35,14 @@ export function setUpStart(items, done) {
   }));
   tell();
   go.onclick = () => done(items.filter((item) => picked.has(item.item)));
-  byId("start-cards").onclick = () => done([]);
 }
 
-/** Room for the tiles until they are known, so that nothing jumps. */
-export function expectStart() {
+/**
+ * Room for the tiles until they are known, so that nothing jumps; whoever wants cards need not wait for them.
+ * @param {() => void} toCards
+ */
+export function expectStart(toCards) {
+  byId("start-cards").onclick = toCards;
+  byId("start-go").disabled = true;
   byId("start-grid").replaceChildren(...Array.from({ length: 12 }, () => el("li", { class: "soon", "aria-hidden": "true" })));
 }

@@ -306,6 +306,7 @@ export class Visit extends EventTarget {
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
       if (look !== this.look || user !== this.user) return;
       if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
+      beliefs.top.sort((a, b) => b.chance - a.chance); // the list says how likely each is, and reads in that order
       Object.assign(this, { beliefs, why });
       this.#tell("view");
       await this.#lookAhead();
