@@ -11,7 +11,6 @@ import numpy as np
 
 from igcf.errors import ModelError
 from igcf.model import Model
-from igcf.model.files import full_checksum
 from igcf.online.index.choice import find_index, is_wanted, logger
 from igcf.online.index.lists import ChannelLists, ItemLists
 
@@ -25,6 +24,8 @@ NEXT_STEP = "build it again with `igcf index`"
 
 def save_lists(lists: ItemLists, model_folder: Path) -> Path:
     """Write the index into the folder of its model, whole or not at all, in place of any that is there."""
+    from igcf.model.files import full_checksum  # loads polars, which the client of the service does without
+
     target = model_folder / FOLDER
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{FOLDER}.", dir=model_folder))
@@ -52,6 +53,8 @@ def save_lists(lists: ItemLists, model_folder: Path) -> Path:
 
 def load_lists(model_folder: str | Path) -> ItemLists | None:
     """Map the index of a model, or return None where there is none; refuse what is damaged or of another model."""
+    from igcf.model.files import full_checksum
+
     model_folder = Path(model_folder)
     folder = model_folder / FOLDER
     if not folder.is_dir():
