@@ -289,6 +289,15 @@ class TestChoice:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]
         assert not is_searchable(igcf.Ucb(0.5, item_uncertainty=True))
 
+    def test_a_policy_that_it_cannot_answer_is_named(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING, "igcf.index"):
+            igcf.Recommender(MODELS["linear"], igcf.Ucb(0.5), index=INDEXES["linear"])
+            assert caplog.messages == []
+            igcf.Recommender(MODELS["linear"], InfoUcb(), index=INDEXES["linear"])
+        assert caplog.messages == [
+            "InfoUcb(delta=0.05, item_uncertainty=False) scores all 600 items: an index cannot be asked for it"
+        ]
+
 
 def replaced(model: Model) -> Model:
     """Return the model without attributes, as a folder holds it."""

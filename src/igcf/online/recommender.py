@@ -13,10 +13,11 @@ from igcf.online.belief import Belief
 from igcf.online.chance import ChanceScale
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief
-from igcf.online.index.choice import IndexChoice, find_index
+from igcf.online.index.choice import IndexChoice, find_index, logger
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.index.lists import ItemLists
 from igcf.online.policies import Policy, named_policy
+from igcf.online.selection import is_searchable
 from igcf.online.session import Session
 from igcf.online.shared_items import SharedItems
 
@@ -75,6 +76,8 @@ class Recommender:
         """Items that all sessions learn together; None: there are none."""
         self.lists = find_index(model, index)
         """The index that candidates come from; None: all items are scored."""
+        if self.lists is not None and not is_searchable(self.policy):
+            logger.warning("%s scores all %d items: an index cannot be asked for it", self.policy, model.n_items)
         self._engine = self._new_engine(model)
         self._seed = seed
         self._opened = count()

@@ -18,6 +18,8 @@ from igcf.online.belief import Belief
 
 LISTS_ASKED = 32
 """Lists that are looked into at first; then four times as many, as long as too few of their items are available."""
+REFINED = 16
+"""Times as many lists are judged by their own variances as are looked into."""
 CANDIDATES = 400
 """Items that are scored exactly: the best of these lists by expected reward and the deviation typical of a list."""
 FEW = 0.02
@@ -108,7 +110,7 @@ class CandidateSearch:
         while n_asked < lists.n_lists:
             if kept is None:
                 worth = self._worth(users, belief, nu) if worth is None else worth
-                found = self._scored(users, belief, nu, np.sort(np.argpartition(-worth, n_asked)[:n_asked]))
+                found = self._scored(users, belief, nu, self._best_lists(worth, users, belief, nu, n_asked))
                 if is_prior and n_asked == LISTS_ASKED and len(self._of_new_users) < MOST_KEPT:
                     self._of_new_users[nu] = found
             else:
@@ -124,16 +126,45 @@ class CandidateSearch:
             n_asked *= 4
         return np.flatnonzero(available)
 
-    def _worth(self, users: Arrays, belief: Belief, nu: float) -> AnyFloatArray:
-        """What the best item of each list may be expected to score, shape (lists,)."""
+    def _best_lists(self, worth: AnyFloatArray, users: Arrays, belief: Belief, nu: float, n: int) -> IntArray:
+        """The `n` lists of most worth, in order; with nu they are chosen among more by their own variances."""
+        if nu and REFINED * n < len(worth):
+            some = np.argpartition(-worth, REFINED * n)[: REFINED * n]
+            variances = tuple(self._variances_in(place, belief, some) for place in range(len(users)))
+            own = self._worth(users, belief, nu, some, variances)
+            return np.sort(some[np.argpartition(-own, n)[:n]])
+        return np.sort(np.argpartition(-worth, n)[:n])
+
+    def _worth(
+        self,
+        users: Arrays,
+        belief: Belief,
+        nu: float,
+        some: IntArray | slice = slice(None),
+        variances: Arrays | None = None,
+    ) -> AnyFloatArray:
+        """What the best item of each list may be expected to score, shape (lists,).
+
+        `variances` are the mean ones of z in `some` lists; without them they are taken from the lengths of vectors.
+        """
         z, tails, unknown = [], [], []
-        for own, user, span, lengths in zip(self.lists.channels, users, self._spans, self._lengths, strict=True):
-            z.append(backend.loops.multiply(own.centres, user))
-            tails.append(self._tails * np.float32(user @ own.within @ user))
-            typical = nu**2 * float(np.trace(belief.cov[span, span])) / len(user)
-            unknown.append(np.float32(typical) * lengths)
+        for place, (own, user, span) in enumerate(zip(self.lists.channels, users, self._spans, strict=True)):
+            z.append(backend.loops.multiply(own.centres[some], user))
+            typical = float(np.trace(belief.cov[span, span])) / len(user)
+            along = float(user @ own.within @ user) + nu**2 * typical * float(np.trace(own.within)) / len(user)
+            tails.append(self._tails[some] * np.float32(along))
+            mean = np.float32(typical) * self._lengths[place][some] if variances is None else variances[place]
+            unknown.append(np.float32(nu**2) * mean)
         worth = self._expected(tuple(z)) + self._deviations(tuple(z), tuple(tails))
         return worth + self._deviations(tuple(z), tuple(unknown)) if nu else worth
+
+    def _variances_in(self, place: int, belief: Belief, some: IntArray) -> Float32Array:
+        """Mean variance of a channel's z over the items of some lists."""
+        own, span = self.lists.channels[place], self._spans[place]
+        cov, centres = belief.cov[span, span], own.centres[some]
+        found: Float32Array = np.einsum("nd,nd->n", centres @ cov.astype(np.float32), centres)
+        found += np.square(self.lists.spread[some]) * np.float32((cov * own.within).sum())
+        return found
 
     def _scored(self, users: Arrays, belief: Belief, nu: float, asked: IntArray) -> tuple[IntArray, AnyFloatArray]:
         """Rows of all items of some lists and, roughly, their scores."""
@@ -149,12 +180,10 @@ class CandidateSearch:
         if not nu:
             return rows, self._expected(z)
         sizes, variances = np.diff(lists.starts)[asked], []
-        for own, span, typical in zip(lists.channels, self._spans, self._lengths, strict=True):
-            cov, centres = belief.cov[span, span], own.centres[asked]
-            of_lists = np.einsum("nd,nd->n", centres @ cov.astype(np.float32), centres)
-            of_lists += np.square(lists.spread[asked]) * np.float32((cov * own.within).sum())
+        for place, own in enumerate(lists.channels):
+            relative = np.float32(nu**2) * self._variances_in(place, belief, asked) / self._lengths[place][asked]
             lengths = np.concatenate([own.lengths[part] for part in parts])
-            variances.append(lengths * np.repeat(np.float32(nu**2) * of_lists / typical[asked], sizes))
+            variances.append(lengths * np.repeat(relative, sizes))
         return rows, self._expected(z) + self._deviations(z, tuple(variances))
 
     def _expected(self, z: Arrays) -> AnyFloatArray:
