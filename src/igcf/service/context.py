@@ -88,6 +88,7 @@ class ServiceContext:
 
     def close(self) -> None:
         """Write what is queued, close the connections."""
+        self.reactions.close()
         with suppress(StoreError):  # a cache: without it the next server reads more of the log
             self.users.save()
         self.audit.close()

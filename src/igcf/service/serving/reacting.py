@@ -1,18 +1,18 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
 import math
-import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
+from secrets import token_hex
 
-from igcf.errors import ConfigError, FeedbackError, IgcfError, StoreError
+from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.together import Outcome, Reaction
+from igcf.service.serving.together import Joining, Outcome, Reaction, received
 from igcf.service.store.importing import logged_event_id
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt
 
@@ -105,7 +105,7 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
 
 def _entry(outcome: Outcome | None) -> BatchEntry:
     try:
-        receipt = _receipt(outcome)
+        receipt = received(outcome)
         refuse_conflict(receipt)
     except IgcfError as error:
         return _failed(error)
@@ -120,7 +120,7 @@ def _failed(error: IgcfError) -> BatchEntry:
 def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
-    event_id = reaction.event_id or uuid.uuid4().hex
+    event_id = reaction.event_id or token_hex(16)
     if reaction.kind == SKIP:
         if reaction.value is not None:
             raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")
@@ -141,47 +141,51 @@ def store_reactions(
 ) -> list[Receipt]:
     """Store checked reactions of one user in one transaction."""
     found = store_together(context, [Reaction(served, user_id, event) for event in events])
-    return [_receipt(each) for each in found]
+    return [received(each) for each in found]
 
 
 def store_together(
-    context: ServiceContext, reactions: Sequence[Reaction], *, waits: bool = True
+    context: ServiceContext, reactions: Sequence[Reaction], *, waits: bool = True, joining: Joining | None = None
 ) -> list[Outcome | None]:
-    """Store checked reactions in one transaction (one per model, while another takes over); what became of each.
+    """Store checked reactions of one model in one transaction, with those that join them; what became of each.
 
     The log is all that is written. Sessions in memory hear of what is committed, and learn it when they are asked.
     Without `waits`, None stands for reactions of users whom another server is changing at that moment.
     """
-    outcomes: list[Outcome | None] = [None] * len(reactions)
-    for served in {reaction.served for reaction in reactions}:
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, reaction in enumerate(reactions):
-            if reaction.served is served:
-                places[reaction.user_id].append(place)
-        events = {user_id: [reactions[place].event for place in mine] for user_id, mine in places.items()}
-        for user_id, found in context.store.append_all(events, served.model_id, waits=waits).items():
-            if isinstance(found, Appended):
-                context.users.publish(served, user_id, found)
-                _count(context, served, found)
-            mine = places[user_id]
-            receipts: Sequence[Outcome] = found.receipts if isinstance(found, Appended) else [found] * len(mine)
-            for place, receipt in zip(mine, receipts, strict=True):
-                outcomes[place] = receipt
+    if not reactions:
+        return []
+    served, n = reactions[0].served, 0  # reactions so far
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    additions: dict[str, list[NewEvent]] = {}
+
+    def add(more: Sequence[Reaction]) -> None:
+        nonlocal n
+        for reaction in more:
+            places[reaction.user_id].append(n)
+            additions.setdefault(reaction.user_id, []).append(reaction.event)
+            n += 1
+
+    add(reactions)
+    begun = None if joining is None else lambda: add(joining())
+    found = context.store.append_all(additions, served.model_id, waits=waits, begun=begun)
+    outcomes: list[Outcome | None] = [None] * n
+    for user_id, each in found.items():
+        if isinstance(each, Appended):
+            context.users.publish(served, user_id, each)
+        mine = places[user_id]
+        receipts: Sequence[Outcome] = each.receipts if isinstance(each, Appended) else [each] * len(mine)
+        for place, receipt in zip(mine, receipts, strict=True):
+            outcomes[place] = receipt
+    _count(context, served, [each for each in found.values() if isinstance(each, Appended)])
     return outcomes
 
 
-def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
-    for event in appended.fresh:
-        context.metrics.feedback.labels(_metric_kind(served, event)).inc()
-    known = len(appended.receipts) - len(appended.fresh)
+def _count(context: ServiceContext, served: ServedModel, appended: Sequence[Appended]) -> None:
+    for kind, count in Counter(_metric_kind(served, event) for each in appended for event in each.fresh).items():
+        context.metrics.feedback.labels(kind).inc(count)
+    known = sum(len(each.receipts) - len(each.fresh) for each in appended)
     if known:
         context.metrics.duplicates.inc(known)
-
-
-def _receipt(outcome: Outcome | None) -> Receipt:
-    if isinstance(outcome, Receipt):
-        return outcome
-    raise outcome or StoreError("other servers were changing this user all the time")
 
 
 def _metric_kind(served: ServedModel, event: Event) -> str:

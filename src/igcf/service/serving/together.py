@@ -1,13 +1,16 @@
 """Reactions that arrive at the same time, stored together: one commit serves all that wait for one."""
 
 import asyncio
+import threading
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
+from typing import Protocol
 
-from igcf.errors import IgcfError
+from igcf.errors import IgcfError, StoreError
 from igcf.service.errors import OverloadedError
 from igcf.service.http.lanes import in_lane
 from igcf.service.serving.served_model import ServedModel
@@ -15,6 +18,8 @@ from igcf.service.store.records import NewEvent, Receipt
 
 MOST = 256
 """Reactions in one transaction; the others go into the next."""
+GATHER_S = 0.002
+"""Pause after a commit that several shared: those who were answered may come again, and share the next one too."""
 
 
 @dataclass(frozen=True)
@@ -27,101 +32,139 @@ class Reaction:
 
 
 Outcome = Receipt | IgcfError
+Joining = Callable[[], list[Reaction]]
+"""Called when the turn to write has come; returns those that have arrived since."""
 
 
 class StoreAll(Protocol):
-    """Stores reactions durably and tells what became of each; None, without `waits`, of those that have to wait."""
+    """Stores reactions of one model durably, with those that join them, and tells what became of each.
 
-    def __call__(self, reactions: Sequence[Reaction], *, waits: bool) -> list[Outcome | None]: ...  # noqa: D102
+    None, without `waits`, stands for those that have to wait for another server.
+    """
+
+    def __call__(  # noqa: D102
+        self, reactions: Sequence[Reaction], *, waits: bool, joining: Joining | None = None
+    ) -> list[Outcome | None]: ...
 
 
-if TYPE_CHECKING:
-    Place = tuple[Reaction, asyncio.Future[Receipt]]
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A reaction in the line, and who waits for it."""
+
+    reaction: Reaction
+    loop: asyncio.AbstractEventLoop
+    answer: "asyncio.Future[Receipt | None]"
 
 
-@dataclass
-class Line:
-    """The reactions that wait in one event loop."""
-
-    waiting: list["Place"] = field(default_factory=list)
-    storing: asyncio.Task[None] | None = None
-    apart: set[asyncio.Task[None]] = field(default_factory=set)
-    """Reactions of users whom another server is changing: the others do not wait for them."""
+Telling = tuple["asyncio.Future[Receipt | None]", Outcome | BaseException | None]
 
 
 class ReactionsTogether:
-    """While some reactions are being committed, further ones line up for the next commit; none waits for more to come.
+    """A line of reactions, and the thread that stores all that have arrived when its turn to write has come.
 
-    A reaction is acknowledged when the commit that holds it has succeeded, and not before.
+    While some are being committed, further ones line up for the next commit; none waits for more to come. A reaction is
+    acknowledged when the commit that holds it has succeeded, and not before.
     """
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s = wait_s
-        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
+        self._line: deque[Place] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     async def store(self, reaction: Reaction, store_all: StoreAll) -> Receipt:
         """Have a reaction stored; refuses when its turn does not come in time."""
         loop = asyncio.get_running_loop()
-        line = self._lines.setdefault(loop, Line())
-        future: asyncio.Future[Receipt] = loop.create_future()
-        place = reaction, future
-        line.waiting.append(place)
-        if line.storing is None:
-            line.storing = asyncio.create_task(_store_all(line, store_all))
-        too_late = loop.call_later(self._wait_s, partial(_give_up, line, place, self._wait_s))
+        place = Place(reaction, loop, loop.create_future())
+        with self._changed:
+            self._line.append(place)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, args=(store_all,), name="igcf-reactions", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        too_late = loop.call_later(self._wait_s, self._give_up, place)
         try:
-            return await future
+            receipt = await place.answer
         finally:
             too_late.cancel()
+        if receipt is not None:
+            return receipt
+        (outcome,) = await in_lane(partial(store_all, [reaction], waits=True))  # the others do not wait for this user
+        return received(outcome)
+
+    def close(self) -> None:
+        """Store what is in the line, and stop."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=self._wait_s)
+
+    def _run(self, store_all: StoreAll) -> None:
+        n_before = 1
+        while True:
+            if n_before > 1:
+                time.sleep(GATHER_S)
+            with self._changed:
+                while not self._line:
+                    if self._is_closed:
+                        return
+                    self._changed.wait()
+                places = [self._line.popleft()]
+            self._join(places)
+            _store(places, partial(store_all, waits=False, joining=partial(self._join, places)))
+            n_before = len(places)
+
+    def _join(self, places: list[Place]) -> list[Reaction]:
+        """Move those from the line to `places` who have the same model; returns their reactions."""
+        joined: list[Place] = []
+        with self._changed:
+            while self._line and len(places) + len(joined) < MOST:
+                if self._line[0].reaction.served is not places[0].reaction.served:
+                    break
+                joined.append(self._line.popleft())
+        places += joined
+        return [place.reaction for place in joined]
+
+    def _give_up(self, place: Place) -> None:
+        """Refuse a reaction that has not had its turn; one that has is stored or not, and told so."""
+        with self._changed:
+            is_waiting = place in self._line
+            if is_waiting:
+                self._line.remove(place)
+        if is_waiting:
+            error = OverloadedError(f"no turn to write came within {self._wait_s:g} s; try again")
+            _tell([(place.answer, error)])
 
 
-async def _store_all(line: Line, store_all: StoreAll) -> None:
-    try:
-        while line.waiting:
-            await asyncio.sleep(0)  # those that have arrived already come along
-            taken, line.waiting = line.waiting[:MOST], line.waiting[MOST:]
-            busy = await _store(taken, partial(store_all, waits=False))
-            if busy:
-                task = asyncio.create_task(_store_apart(busy, store_all))
-                line.apart.add(task)
-                task.add_done_callback(line.apart.discard)
-    finally:
-        line.storing = None
-
-
-async def _store_apart(places: Sequence["Place"], store_all: StoreAll) -> None:
-    await _store(places, partial(store_all, waits=True))
-
-
-async def _store(
-    places: Sequence["Place"], store_all: Callable[[list[Reaction]], list[Outcome | None]]
-) -> list["Place"]:
-    """Store some reactions and tell those who wait; returns those of whom nothing can be told yet."""
-    try:
-        outcomes = await in_lane(partial(store_all, [reaction for reaction, _ in places]))
-    except BaseException as error:
-        for _, answer in places:
-            _tell(answer, error)
-        if not isinstance(error, Exception):
-            raise
-        return []
-    for (_, answer), outcome in zip(places, outcomes, strict=True):
-        if outcome is not None:
-            _tell(answer, outcome)
-    return [place for place, outcome in zip(places, outcomes, strict=True) if outcome is None]
-
-
-def _tell(answer: asyncio.Future[Receipt], outcome: Outcome | BaseException) -> None:
-    if answer.done():  # the client went away
-        return
+def received(outcome: Outcome | None) -> Receipt:
+    """Return the receipt of a reaction; raises what kept it from being stored."""
     if isinstance(outcome, Receipt):
-        answer.set_result(outcome)
-    else:
-        answer.set_exception(outcome)
+        return outcome
+    raise outcome or StoreError("other servers were changing this user all the time")
 
 
-def _give_up(line: Line, place: "Place", wait_s: float) -> None:
-    """Refuse a reaction that has not had its turn; one that has is stored or not, and told so."""
-    if place in line.waiting:
-        line.waiting.remove(place)
-        place[1].set_exception(OverloadedError(f"no turn to write came within {wait_s:g} s; try again"))
+def _store(places: list[Place], store_all: Callable[[list[Reaction]], list[Outcome | None]]) -> None:
+    """Store some reactions, and tell everybody who waits for one of them."""
+    outcomes: Sequence[Outcome | BaseException | None]
+    try:
+        outcomes = store_all([place.reaction for place in places])
+    except BaseException as error:  # the thread goes on; those who wait hear of it
+        outcomes = [error] * len(places)
+    told: defaultdict[asyncio.AbstractEventLoop, list[Telling]] = defaultdict(list)
+    for place, outcome in zip(places, outcomes, strict=True):
+        told[place.loop].append((place.answer, outcome))
+    for loop, tellings in told.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_tell, tellings)
+
+
+def _tell(tellings: list[Telling]) -> None:
+    for answer, outcome in tellings:
+        if answer.done():  # the client went away
+            continue
+        if isinstance(outcome, BaseException):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)

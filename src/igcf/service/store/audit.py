@@ -15,6 +15,7 @@ from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
 from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
+from igcf.service.store.rows import insert_rows
 from igcf.service.store.statements import count_shown
 from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
 from igcf.service.store.tables import forgotten, recommendations
@@ -153,7 +154,10 @@ class AuditLog:
             connection.execute(sa.delete(forgotten).where(is_old))
 
     def _write(self, batch: list[Answer]) -> None:
+        # All that can be done before the transaction: others wait for it.
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
+        rows = [vars(answer) | {"items": to_json(answer.items).decode()} for answer in batch]
+        all_counts = _counts(batch)
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
@@ -163,15 +167,14 @@ class AuditLog:
             self._drop_old_marks(connection, gone)
             there = _written_before(connection, batch) if self._is_unsure else set()
             self._is_unsure = True
-            rows = [
-                vars(answer) | {"items": to_json(answer.items).decode()}
-                for place, answer in enumerate(batch, start=self._written)
-                if answer.recommendation_id not in there
-                and not self._is_of_deleted(place, hashes[answer.user_id], gone)
+            new = [
+                row
+                for place, row in enumerate(rows, start=self._written)
+                if row["recommendation_id"] not in there
+                and not self._is_of_deleted(place, hashes[row["user_id"]], gone)
             ]
-            if rows:
-                connection.execute(sa.insert(recommendations), rows)
-            counts = _counts(answer for answer in batch if answer.recommendation_id not in there)
+            insert_rows(connection, recommendations, new)
+            counts = all_counts if not there else _counts(each for each in batch if each.recommendation_id not in there)
             if counts:
                 connection.execute(*count_shown(connection, counts))
 

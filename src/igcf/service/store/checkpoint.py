@@ -1,11 +1,49 @@
-"""Emptying SQLite's write-ahead log, which holds deleted content until then, without keeping anybody waiting."""
+"""SQLite's write-ahead log: copied to the file and, after deletions, emptied, without keeping anybody waiting."""
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 AGAIN_S = 0.2
 """Pause after an attempt that met a reader or a writer."""
+COPY_EVERY_S = 0.5
+LONGEST_LOG = 8_000
+"""Pages of the log at which a commit copies what is left, so that the log begins anew; 32 MB."""
+
+
+class Copier:
+    """A thread that copies what was committed from the log to the file, so that commits need not do it.
+
+    Without it, one commit in a few dozen would wait until a thousand pages all over the file are written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._written = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="igcf-copy", daemon=True)
+        self._thread.start()
+
+    def tell(self) -> None:
+        """Say that something was committed."""
+        if not self._written.is_set():
+            self._written.set()
+
+    def close(self) -> None:
+        """Stop copying; SQLite itself does it when the last connection is closed."""
+        self._stop.set()
+        self._written.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._written.wait()
+            if self._stop.wait(COPY_EVERY_S):
+                return
+            self._written.clear()
+            with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 class Checkpointer:
@@ -52,8 +90,13 @@ class Checkpointer:
     def _is_emptied(self) -> bool:
         try:
             # Without a timeout: an attempt that waited would keep writers from their turn meanwhile.
-            with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
+            with closing(_connected(self._path)) as connection:
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error:
             return False
         return not busy
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    """Open a connection that does not wait for others; a file that is gone is not made anew."""
+    return sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)

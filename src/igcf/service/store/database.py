@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from igcf.errors import StoreError
-from igcf.service.store.checkpoint import Checkpointer
+from igcf.service.store.checkpoint import LONGEST_LOG, Checkpointer, Copier
 from igcf.service.store.migrations import migrate
 from igcf.service.store.watchdog import Watchdog
 
@@ -107,6 +107,7 @@ class Database:
         self._quick_lock = threading.Lock()
         self._watchdog = Watchdog() if self.is_postgres and wait_s is not None else None
         self.checkpointer = None if self._file is None else Checkpointer(str(self._file))
+        self._copier: Copier | None = None
         # Writers of one process line up here: SQLite's own waiting is by polling and unfair.
         self._writer: threading.Lock | None = None if self.is_postgres else threading.Lock()
         options: dict[str, Any] = {"pool_size": connections, "max_overflow": 2, "pool_timeout": self._wait_s}
@@ -130,6 +131,8 @@ class Database:
             self.write(migrate)
             self._identity = self._found_identity()
             self._has_wal = self._wal_exists()
+            if self._file is not None and wait_s is not None:
+                self._copier = Copier(str(self._file))
         except BaseException:
             self.close()
             raise
@@ -159,7 +162,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
-        for helper in (self._watchdog, self.checkpointer):
+        for helper in (self._watchdog, self.checkpointer, self._copier):
             if helper is not None:
                 helper.close()
         self.engine.dispose()
@@ -188,6 +191,8 @@ class Database:
             self.events.committed(time.perf_counter() - started)
             self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
             self._last_write = time.monotonic()
+            if self._copier is not None:
+                self._copier.tell()
             return result
 
     def _begin_sqlite(self, connection: sa.Connection, wait_s: float) -> None:
@@ -279,7 +284,13 @@ class Database:
     def _prepare_sqlite(self, connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
         busy = f"busy_timeout={int(self._wait_s * 1000)}"
-        for pragma in ("synchronous=FULL", "secure_delete=ON", busy):
+        for pragma in (
+            "synchronous=FULL",
+            "secure_delete=ON",
+            f"wal_autocheckpoint={LONGEST_LOG}",
+            "cache_size=-8192",
+            busy,
+        ):
             connection.execute(f"PRAGMA {pragma}")
         self._use_wal(connection)
 

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, NewEvent
-from igcf.service.store.statements import ADVANCE, CREATE, DROP_BELIEF
+from igcf.service.store.rows import advance
+from igcf.service.store.statements import CREATE, DROP_BELIEF
 from igcf.service.store.tables import feedback, users
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def _import(connection: sa.Connection, logs: Sequence[UserLog], model: str) -> i
     now = time.time()
     found = _lock_users(connection, sorted(log.user_id for log in logs), now)
     known = _known_events(connection, [user_id for user_id, revision in found.items() if revision])
-    rows, advanced, unchanged = [], [], []
+    rows, unchanged = [], []
+    advanced: dict[str, int] = {}
     for log in logs:
         seen, revision = known.get(log.user_id, set()), found[log.user_id]
         for event in log.events:
@@ -156,13 +158,13 @@ def _import(connection: sa.Connection, logs: Sequence[UserLog], model: str) -> i
                 }
             )
         if revision > found[log.user_id]:
-            advanced.append({"user_id": log.user_id, "revision": revision, "updated": now})
+            advanced[log.user_id] = revision
         elif not revision:
             unchanged.append(log.user_id)
     if rows:
         connection.execute(sa.insert(feedback), rows)
-        connection.execute(ADVANCE, advanced)
-        connection.execute(DROP_BELIEF, [{"user_id": row["user_id"]} for row in advanced])
+        advance(connection, advanced, now)
+        connection.execute(DROP_BELIEF, [{"user_id": user_id} for user_id in advanced])
     if unchanged:  # somebody without a reaction has no row
         connection.execute(sa.delete(users).where(users.c.user_id.in_(unchanged)))
     return len(rows)

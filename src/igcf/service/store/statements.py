@@ -36,11 +36,12 @@ CREATE = sa.text(
     "INSERT INTO users (user_id, born, revision, drift, updated) "
     "VALUES (:user_id, :born, 0, :drift, :updated) ON CONFLICT DO NOTHING"
 )
-_LOCK_SQLITE = sa.text(  # one writer at a time anyway
-    "SELECT user_id, born, revision, drift FROM users WHERE user_id IN (SELECT value FROM json_each(:user_ids))"
+LOCK_SQLITE = (  # one writer at a time anyway; all rows in one, see `rows`
+    "SELECT json_group_array(json_array(user_id, born, revision)) FROM users "
+    "WHERE user_id IN (SELECT value FROM json_each(?))"
 )
 _LOCK_POSTGRES = sa.text(
-    "SELECT user_id, born, revision, drift FROM users WHERE user_id = ANY(:user_ids) ORDER BY user_id FOR UPDATE"
+    "SELECT user_id, born, revision FROM users WHERE user_id = ANY(:user_ids) ORDER BY user_id FOR UPDATE"
 )
 _LOCK_FREE_POSTGRES = sa.text(f"{_LOCK_POSTGRES.text} SKIP LOCKED")
 _KNOWN = "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM "
@@ -70,8 +71,6 @@ EVENTS = (
     )
     .order_by(feedback.c.revision)
 )
-APPEND = sa.insert(feedback)
-ADVANCE = sa.text("UPDATE users SET revision = :revision, updated = :updated WHERE user_id = :user_id")
 DRIFT = sa.text("UPDATE users SET drift = :drift WHERE user_id = :user_id")
 SAVE_BELIEF = sa.text(
     "INSERT INTO beliefs (user_id, model, revision, drift, belief) VALUES (:user_id, :model, :revision, :drift, "
@@ -95,13 +94,11 @@ Asking = tuple[sa.TextClause, dict[str, Any]]
 """A statement and what it is about."""
 
 
-def lock_rows(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool) -> Asking:
-    """Read the rows of users and keep them from being changed, in the order of their names.
+def lock_rows(user_ids: Sequence[str], *, waits: bool) -> Asking:
+    """Read the rows of users and keep them from being changed, in the order of their names (PostgreSQL).
 
     Without `waits`, rows that are being changed elsewhere are left out.
     """
-    if connection.dialect.name == "sqlite":
-        return _LOCK_SQLITE, {"user_ids": json.dumps(user_ids)}
     return _LOCK_POSTGRES if waits else _LOCK_FREE_POSTGRES, {"user_ids": list(user_ids)}
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import sqlalchemy as sa
@@ -70,22 +70,39 @@ class Store:
         return found
 
     def append_all(
-        self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool = True
+        self,
+        additions: Mapping[str, Sequence[NewEvent]],
+        model: str,
+        *,
+        waits: bool = True,
+        begun: Callable[[], None] | None = None,
     ) -> dict[str, Appended | StoreError]:
         """Add reactions of many users in one transaction; what became of them, by user.
+
+        `begun` is called when the turn to write has come, and may put further ones into `additions`.
 
         Users whom another server is changing at that moment are in one more transaction, or, without `waits`, left out.
         What the database refuses is looked for in ever smaller parts, so that it does not spoil the others.
         """
-        found = self._append(additions, model, waits=False)
+        found = self._append(additions, model, waits=False, begun=begun)
         busy = {user_id: events for user_id, events in additions.items() if user_id not in found}
         return found | self._append(busy, model, waits=True) if busy and waits else found
 
     def _append(
-        self, additions: Mapping[str, Sequence[NewEvent]], model: str, *, waits: bool
+        self,
+        additions: Mapping[str, Sequence[NewEvent]],
+        model: str,
+        *,
+        waits: bool,
+        begun: Callable[[], None] | None = None,
     ) -> dict[str, Appended | StoreError]:
+        def work(connection: sa.Connection) -> dict[str, Appended]:
+            if begun is not None:
+                begun()
+            return append_events(connection, additions, model, waits=waits)
+
         try:
-            return dict(self.database.write(lambda each: append_events(each, additions, model, waits=waits)))
+            return dict(self.database.write(work))
         except RefusedError as error:
             if len(additions) == 1:
                 return dict.fromkeys(additions, StoreError(str(error)))

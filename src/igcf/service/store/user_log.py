@@ -3,10 +3,11 @@
 A change first locks the rows of its users, so that nobody else, here or on another server, changes them meanwhile.
 """
 
+import json
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,7 @@ from igcf.service.store.records import (
     SavedBelief,
     UserRow,
 )
+from igcf.service.store.rows import advance, insert_rows
 from igcf.service.store.tables import feedback, users
 
 LAST = 2**31 - 1
@@ -36,13 +38,17 @@ def read_user(connection: sa.Connection, user_id: str) -> UserRow | None:
 
 
 def lock_users(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool = True) -> dict[str, UserRow]:
-    """Read the rows of users and keep them from being changed elsewhere.
+    """Read born and revision of users and keep them from being changed elsewhere.
 
     Several users are locked in the order of their names, so that no two changes wait for each other. Without `waits`,
     users who are being changed elsewhere are left out.
     """
-    found = connection.execute(*statements.lock_rows(connection, user_ids, waits=waits))
-    return {row[0]: UserRow(*row) for row in found}
+    found: Iterable[Sequence[Any]]
+    if connection.dialect.name == "sqlite":
+        found = json.loads(connection.exec_driver_sql(statements.LOCK_SQLITE, (json.dumps(user_ids),)).scalar_one())
+    else:
+        found = connection.execute(*statements.lock_rows(user_ids, waits=waits))
+    return {user_id: UserRow(user_id, born, revision) for user_id, born, revision in found}
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
@@ -71,14 +77,9 @@ def append_events(
     now = time.time()
     appended = {user_id: _sorted_out(found[user_id], events, known[user_id], now) for user_id, events in mine.items()}
     rows = [_row(user_id, model, vars(event)) for user_id, each in appended.items() for event in each.fresh]
-    advanced = [
-        {"user_id": user_id, "revision": each.version[1], "updated": now}
-        for user_id, each in appended.items()
-        if each.fresh
-    ]
     if rows:
-        connection.execute(statements.APPEND, rows)
-        connection.execute(statements.ADVANCE, advanced)
+        insert_rows(connection, feedback, rows)
+        advance(connection, {user_id: each.version[1] for user_id, each in appended.items() if each.fresh}, now)
     unchanged = [user_id for user_id, each in appended.items() if not each.version[1]]
     if unchanged:  # somebody without a reaction has no row
         connection.execute(sa.delete(users).where(users.c.user_id.in_(unchanged)))
@@ -116,8 +117,8 @@ def retract_event(connection: sa.Connection, user_id: str, event_id: str, model:
         return before
     now = time.time()
     row = Event(user.revision + 1, None, None, None, now, retracts=event_id)
-    connection.execute(statements.APPEND, [_row(user_id, model, vars(row))])
-    connection.execute(statements.ADVANCE, {"user_id": user_id, "revision": row.revision, "updated": now})
+    insert_rows(connection, feedback, [_row(user_id, model, vars(row))])
+    advance(connection, {user_id: row.revision}, now)
     connection.execute(statements.DROP_BELIEF, {"user_id": user_id})
     return row.revision
 
