@@ -56,10 +56,13 @@ class Axis:
 
     def __call__(self, value: float) -> float:
         """Return the place of a value, 0 at the lower end and 1 at the upper; never outside."""
-        bent = {"linear": float, "log": lambda v: log10(max(v, self.low)), "signed": lambda v: asinh(v / NEAR)}
-        place = bent[self.kind]
-        start, end = place(self.low), place(self.high)
-        return min(max((place(value) - start) / ((end - start) or 1.0), 0.0), 1.0)
+        start, end = self._bent(self.low), self._bent(self.high)
+        return min(max((self._bent(value) - start) / ((end - start) or 1.0), 0.0), 1.0)
+
+    def _bent(self, value: float) -> float:
+        if self.kind == "log":
+            return log10(max(value, self.low))
+        return asinh(value / NEAR) if self.kind == "signed" else value
 
     def ticks(self, n_most: int) -> list[float]:
         """Return round values within the axis."""
@@ -144,8 +147,8 @@ def _lines(lines: Sequence[Line], width: int, frame: Frame) -> tuple[float, list
         end = f"M{x(line.x[-1]):.1f} {y(line.y[-1]):.1f}L{right + 10:.1f} {labels[number]:.1f}"
         parts.append(f'<path class="leader" d="{end}"/>')
         for row, words in enumerate(names[number]):
-            place = f'x="{right + 13:.1f}" y="{labels[number] + 4 + row * (LINE - 2):.1f}"'
-            parts.append(f'<text class="value {line.tone}" {place}>{escape(words)}</text>')
+            at = f'x="{right + 13:.1f}" y="{labels[number] + 4 + row * (LINE - 2):.1f}"'
+            parts.append(f'<text class="value {line.tone}" {at}>{escape(words)}</text>')
     return height, parts
 
 

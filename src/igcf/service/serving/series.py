@@ -18,6 +18,8 @@ LATEST = 2_000
 FAVOURITES = 20
 """Number of the population's favourites whose chances stand for what popularity alone would reach."""
 LISTED = 8
+LEARNS = '%"reason":"learn"%'
+"""Part of the items of an answer, as the audit log keeps them; stores of before have a space after the colon."""
 
 
 def series(connection: sa.Connection, served: ServedModel) -> Series:
@@ -43,7 +45,8 @@ def series(connection: sa.Connection, served: ServedModel) -> Series:
             point.reactions += 1
             point.hits += value is not None and value >= threshold
     answers = recommendations.c
-    is_learning = sa.case((answers["items"].like('%"reason": "learn"%'), 1), else_=0)
+    has_learned = sa.or_(answers["items"].like(LEARNS), answers["items"].like(LEARNS.replace(":", ": ")))
+    is_learning = sa.case((has_learned, 1), else_=0)
     asked = sa.select(answers.time, is_learning).where(answers.time > start).order_by(answers.time.desc())
     for moment, learns in connection.execute(asked.limit(10 * LATEST)):
         point = place(moment)

@@ -105,7 +105,7 @@ function draw(stats) {
     tile("Exploration", percent(stats.exploration_share), "of the items shown"),
     tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
 
-  drawSeries(stats.series, stats.load);
+  drawSeries(stats.series, stats.load, stats.uptime_s);
 
   const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
   byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
@@ -192,14 +192,16 @@ const ago = (time) => `${duration(Math.max(0, Date.now() / 1000 - time))} ago`;
 /**
  * @param {Api.Series} series
  * @param {Api.LoadPoint[]} load
+ * @param {number} uptime
  */
-function drawSeries(series, load) {
+function drawSeries(series, load, uptime) {
   const { points, popular_hit_rate: popular } = series;
   /** @type {(part: number | undefined, whole: number | undefined) => number | null} */
   const share = (part, whole) => (whole ? (part ?? 0) / whole : null);
   const sum = (/** @type {(point: Api.SeriesPoint) => number | undefined} */ of) => points.reduce((all, point) => all + (of(point) ?? 0), 0);
   const from = `${duration(series.span_s)} ago`;
-  const loadFrom = `${duration(Math.max(1, Date.now() / 1000 - load[0].time))} ago`;
+  const steps = load.length > 1 ? load[load.length - 1].time - 2 * load[0].time + load[1].time : uptime; // with the first step, which ends at its time
+  const loadFrom = `${duration(Math.max(1, Math.min(steps, uptime)))} ago`;
   const newest = load.findLast((each) => each.p50_ms !== null);
   byId("series-span").textContent = `the last ${duration(series.span_s)}, in steps of ${duration(series.step_s)}`;
   byId("series").replaceChildren(
