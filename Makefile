@@ -53,7 +53,7 @@ docs: .venv/.docs
 generated: setup
 	$(BIN)/python -m tools.cli_document > docs/reference/cli.md
 	$(BIN)/python -m tools.http_document > docs/http.md
-	$(BIN)/python -m tools.client_types > clients/js/src/api.d.ts
+	$(BIN)/python -m tools.api_types > clients/js/src/api.d.ts
 
 check: setup check-web
 	$(BIN)/ruff format --check src tests tools
@@ -108,16 +108,24 @@ sanitize: setup
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 # Source archive, a wheel for this platform (abi3: Python 3.11 and every later one) and a pure one for all others.
-# On Linux auditwheel says which systems the first one runs on. `make smoke`: wheels prove themselves in empty environments.
-dist: setup
-	$(INSTALL) --group release
+# On Linux auditwheel says which systems a wheel runs on, and zig compiles it for ARM and for musl (Alpine) too.
+# `make smoke`: the wheels that fit this machine prove themselves in empty environments.
+dist: .venv/.release
 	rm -rf dist build/lib* build/bdist* build/temp*
 	$(BIN)/python -m build
 	rm -rf build/lib* build/bdist* build/temp*
 	IGCF_PURE=1 $(BIN)/python -m build --wheel
 	if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH="$(CURDIR)/$(BIN):$$PATH" \
 		$(BIN)/auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
+	if [ "$$(uname -s)" = Linux ]; then $(BIN)/python -m tools.cross_wheels dist; fi
 	$(BIN)/twine check --strict dist/*
+
+.venv/.release: pyproject.toml constraints.txt
+	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --group release
+	touch $@
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
@@ -125,7 +133,7 @@ smoke: dist
 # Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
 results: setup
 	$(BIN)/igcf reproduce --all --out results
-	cp results/tables.md docs/tables.md
+	cp results/tables.md docs/results-tables.md
 
 clean:
 	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist

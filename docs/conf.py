@@ -40,8 +40,7 @@ nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-# docs/tables.md is there only where `make results` has run
-suppress_warnings = ["misc.highlighting_failure", "config.cache", "toc.empty_glob"]
+suppress_warnings = ["misc.highlighting_failure", "config.cache"]
 
 # Python reference: types stand in the signature, docstrings are those of the code.
 autodoc_typehints = "signature"

@@ -4,7 +4,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from igcf.charts import LINE, Bar, Line, apart, bar_chart, line_chart, ticks
+from igcf.charts import LINE, Bar, apart, bar_chart, ticks
+from igcf.curves import Axis, Frame, Line, line_chart, tick_text
+from igcf.figures import standalone
 from igcf.tables import with_margin
 
 
@@ -31,7 +33,7 @@ def test_no_bar_text_or_label_leaves_the_drawing() -> None:
 
 def test_lines_are_named_at_their_ends_and_names_never_overlap() -> None:
     lines = [Line(f"method {n}", [1, 2, 3], [1.0, 2.0, 3.0 + n / 100], low=[0, 1, 2], high=[2, 3, 4]) for n in range(9)]
-    for drawing in drawings(line_chart(lines, "Hits", "round")):
+    for drawing in drawings(line_chart(lines, "Hits", Frame("round"))):
         named = [text for text in drawing.iter("text") if "value" in (text.get("class") or "")]
         assert {text.text for text in named} == {f"method {n}" for n in range(9)}
         heights = sorted(float(text.get("y", 0)) for text in named)
@@ -55,3 +57,52 @@ def test_a_number_has_as_many_digits_as_its_margin_allows() -> None:
     assert with_margin(17.0321, 1.4321) == "17.0 ± 1.4"
     assert with_margin(0.31234, 0.0123) == "0.312 ± 0.012"
     assert with_margin(3.0, 0.0) == "3.00 ± 0.00"
+
+
+def test_charts_side_by_side_share_their_scale_and_a_logarithmic_one_begins_where_it_is_told() -> None:
+    def length(value: float, **scale: float) -> float:
+        wide = drawings(bar_chart([Bar("a", value, "1")], "x", **scale))[0]
+        return float(next(wide.iter("rect")).get("width", 0))
+
+    assert length(5.0, largest=10.0) == pytest.approx(length(10.0, largest=10.0) / 2, abs=0.2)
+    steps = [length(10.0**power, largest=100.0, log_from=0.01) for power in (-2, 0, 2)]
+    assert steps[0] == 0
+    assert steps[1] == pytest.approx(steps[2] / 2, abs=0.2)
+
+
+def test_axes_map_their_ends_and_have_round_ticks() -> None:
+    log = Axis(1.0, 1000.0, "log")
+    assert [log(value) for value in (0.5, 1.0, 10.0, 1000.0)] == pytest.approx([0, 0, 1 / 3, 1])
+    assert log.ticks(6) == pytest.approx([1, 10, 100, 1000])
+    assert Axis(2.0, 9.0, "log").ticks(6) == pytest.approx([2, 5])
+    signed = Axis(-5.0, 100.0, "signed")
+    assert signed(-5.0) == 0
+    assert signed.ticks(5) == [-5, 0, 5, 20, 80]
+    assert [tick_text(value) for value in (0.05, 30.0, 1000.0, 2.5e6)] == ["0.05", "30", "1k", "2.5M"]
+
+
+def test_marked_points_have_whiskers_and_guides_are_dashed_lines_of_their_own() -> None:
+    lines = [
+        Line("measured", [1, 10], [2.0, 3.0], "first", low=[1.0, 2.0], high=[3.0, 4.0], has_points=True),
+        Line("a bound of many words", [1, 10], [5.0, 9.0], "guide"),
+    ]
+    frame = Frame("users", "error", x="log", y="log", marks=((3.0, "here"),))
+    for drawing in drawings(line_chart(lines, "Error", frame)):
+        assert len(list(drawing.iter("circle"))) == 2
+        kinds = [each.get("class") for each in drawing.iter("path")]
+        assert (kinds.count("margin"), kinds.count("guide")) == (2, 2)
+        width = float((drawing.get("viewBox") or "").split()[2])
+        for text in drawing.iter("text"):
+            if "value" in (text.get("class") or ""):
+                assert float(text.get("x", 0)) + 6.5 * len(text.text or "") <= width + 1
+        assert {"here", "error", "users"} <= {text.text for text in drawing.iter("text")}
+
+
+def test_charts_in_a_file_of_their_own_bring_their_style_and_all_of_their_texts() -> None:
+    chart = bar_chart([Bar("<ours>", 3.0, "3.0", "first")], "Hits")
+    for named in ({"": chart}, {"one": chart, "two & three": chart, "four": chart}):
+        drawn = ElementTree.fromstring(standalone("Hits & misses", named))
+        texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts.count("<ours>") == len(named)
+        assert {name for name in named if name} <= set(texts)
+        assert "light-dark(" in standalone("x", named)

@@ -1,14 +1,17 @@
 """What the README and the pages for users show is run as it stands, against the embedded catalogue."""
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import igcf
+from igcf.cli.main import cli
 from igcf.data import load_dataset as load
 from igcf.data import synthetic_catalogue
 from tests.pages import FOR_USERS, ROOT, blocks, demo_model, pages_with_code, run_line, write_logs
@@ -62,6 +65,33 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
             for line in block.text.replace("\\\n", " ").splitlines():
                 if line.strip() and not line.startswith("#"):
                     run_line(line, url)
+
+
+def test_every_command_that_a_page_shows_exists_with_its_options() -> None:
+    """Also those that are not run: servers that never end, clusters, hours of experiments."""
+    wrong = []
+    for page in [*EVERY_PAGE, *ROOT.glob("clients/*/README.md")]:
+        parts = re.split(r"^```.*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for line in "".join(parts[1::2]).replace("\\\n", " ").splitlines():
+            found = re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*igcf( .*)", line)
+            if found and (mistake := unknown_in(shlex.split(found[1], comments=True))):
+                wrong.append(f"{page.relative_to(ROOT)}: {line.strip()}: {mistake}")
+    assert wrong == []
+
+
+def unknown_in(words: list[str]) -> str | None:
+    """Return the first word of a command line that is no command or option of igcf."""
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words:
+        if words[0].startswith("-"):
+            return None
+        name, *words = words
+        if (found := command.get_command(click.Context(command), name)) is None:
+            return name
+        command = found
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    options = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+    return next((option for option in options if option not in {*known, "--help", "-h"}), None)
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -139,7 +139,10 @@ class ExpertsConfig:
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     linear_dim: int | None = None
-    """Number of components of the linear expert; None: 48 or 24."""
+    """Number of components of the linear expert, those beyond the first 48 shrunk; None: 48 or 24."""
+    wide: bool = False
+    """Let validation users also choose 250 components of the linear expert: more successes in long sessions, for more
+    time per decision and a larger belief to store (docs/results.md)."""
     activity: float | None = None
     """Exponent of the users' weights (successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
     likelihood_temperature: float | None = None
@@ -156,8 +159,9 @@ class ExpertsConfig:
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
     activity_offset: bool = True
     """Learn how active a user is, apart from taste, as an unknown of its own."""
-    prior_from_validation: bool = True
-    """Re-estimate the prior on validation users, where they are given, by playing them as new users."""
+    prior_from_validation: bool | None = None
+    """Re-estimate the prior on validation users, where they are given, by playing them as new users; None: where the
+    prior of one half of them is better for the other half than that of the log."""
     refit: bool = True
     """Learn once more from everybody, validation users included, when all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not met them."""

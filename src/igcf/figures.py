@@ -1,56 +1,53 @@
-"""What all figures share: one look, SVG that changes only when the numbers do, in a folder that can be written to."""
+"""Charts in files of their own: an SVG that carries its style, light or dark as the reader prefers."""
 
-import io
 import os
-from collections.abc import Callable
-from importlib.util import find_spec
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from igcf.errors import ConfigError
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-BLUE, RED, GREY = "#4878a8", "#c44e52", "#999999"
-"""Colours of a fact, of a warning, and of what is only there for comparison."""
-STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "igcf",  # the same drawing gets the same ids
-    "svg.fonttype": "none",  # no outlines of letters: small files
-    "font.size": 9,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e2dcd0",
-    "legend.frameon": False,
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "#211c30"),
-}
-IN_THE_DARK = {"#211c30": "#f3effc", "#000000": "#f3effc", "#e2dcd0": "#37324b"}
-"""Colours that change where the reader prefers dark pages: letters and axes, lines in black, the grid."""
+GAP, HEADING = 30, 24
+"""Space between charts, and above each for its name."""
+COLUMNS = 2
+DRAWING = re.compile(r'<svg class="chart (\w+)" viewBox="0 0 (\d+) (\d+)" role="img" aria-label="([^"]*)">(.*?)</svg>')
+"""One drawing of a chart as `igcf.charts.both_sizes` writes it: kind, width, height, what is read aloud, content."""
 
 
-def svg(draw: "Callable[[Figure], None]", width: float, height: float) -> str:
-    """Return the SVG text of a figure of this size in inches, filled by `draw`; matplotlib is imported here only."""
-    import matplotlib
-    from matplotlib.figure import Figure
+def chart_style() -> str:
+    """Return the style sheet of all charts."""
+    return files("igcf").joinpath("charts.css").read_text(encoding="utf-8")
 
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
-    rules = "".join(
-        f'[style*="{kind}: {light}"] {{ {kind}: {dark} !important }} '
-        for light, dark in IN_THE_DARK.items()
-        for kind in ("stroke", "fill")
+
+def standalone(title: str, charts: Mapping[str, str]) -> str:
+    """Put charts into one SVG file, two beside each other; a single one is as wide as the page."""
+    size = "wide" if len(charts) == 1 else "narrow"
+    placed, top, widest = [], 0.0, 0.0
+    named = list(charts.items())
+    for start in range(0, len(named), COLUMNS):
+        left, tallest = 0.0, 0.0
+        for name, chart in named[start : start + COLUMNS]:
+            width, height, told, inner = {kind: rest for kind, *rest in DRAWING.findall(chart)}[size]
+            head = HEADING if name else 0
+            heading = f'<text class="name" x="0" y="14">{escape(name)}</text>' if name else ""
+            place = f'transform="translate({left:.0f} {top + head:.0f})"'
+            placed.append(
+                f'<g {place} aria-label="{told}"><g transform="translate(0 -{head})">{heading}</g>{inner}</g>'
+            )
+            left, tallest = left + float(width) + GAP, max(tallest, float(height) + head)
+            widest = max(widest, left - GAP)
+        top += tallest + GAP
+    box = f'viewBox="-8 -8 {widest + 16:.0f} {top - GAP + 16:.0f}" width="{widest + 16:.0f}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" {box} role="img"><title>{escape(title)}</title>'
+        f"<style>{chart_style()}</style>{''.join(placed)}</svg>\n"
     )
-    style = f"<style>@media screen and (prefers-color-scheme: dark) {{ {rules}}}</style>"
-    return text.getvalue().replace("<defs>", f"{style}<defs>", 1)
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder, or say why there will be no figures; ask before a long computation, not after."""
-    if find_spec("matplotlib") is None:
-        raise ConfigError("figures need matplotlib; install it with `pip install igcf[train]`")
+    """Make the folder, or say why nothing can be written there; ask before a long computation, not after."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

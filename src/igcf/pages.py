@@ -4,12 +4,13 @@ import html
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
+from igcf.figures import chart_style
 from igcf.tables import Table
 
 
 def report_page(title: str, conclusion: str, intro: str, parts: Sequence[str]) -> str:
     """Write a page that begins with its conclusion; `parts` are sections as the functions below make them."""
-    style = files("igcf").joinpath("report.css").read_text(encoding="utf-8")
+    style = chart_style() + files("igcf").joinpath("report.css").read_text(encoding="utf-8")
     view = '<meta name=viewport content="width=device-width, initial-scale=1">'
     head = f"<meta charset=utf-8>{view}<title>{html.escape(title)}</title><style>{style}</style>"
     first = f"<h1>{html.escape(conclusion)}</h1><p>{html.escape(intro)}</p>"
@@ -36,13 +37,6 @@ def multiples(charts: Mapping[str, str]) -> str:
     return f"<figure class=multiples>{''.join(parts)}</figure>"
 
 
-def drawing(svg: str, told: str) -> str:
-    """Write a finished SVG drawing, which moves sideways where the screen is too narrow to read it."""
-    inline = svg[svg.index("<svg") :]
-    label = html.escape(told)
-    return f'<figure class="wide-content drawing" role=region tabindex=0 aria-label="{label}">{inline}</figure>'
-
-
 def html_table(table: Table) -> str:
     """Write a table, which moves sideways where it is wider than the page."""
     head = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in table.header)
@@ -60,6 +54,12 @@ def html_table(table: Table) -> str:
         f'<div class=wide-content role=region tabindex=0 aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def links(targets: Mapping[str, str]) -> str:
+    """Write a list of links by name; a target is a path beside the page."""
+    parts = (f'<li><a href="{html.escape(path)}">{html.escape(name)}</a></li>' for name, path in targets.items())
+    return f"<ul class=links>{''.join(parts)}</ul>"
 
 
 def preformatted(text: str) -> str:

@@ -100,6 +100,25 @@ def test_a_rate_at_which_training_diverges_gives_way_to_a_smaller_one() -> None:
     assert shown.rows.shape == (10, 3, 1)
 
 
+def test_the_paper_s_model_can_be_learned_by_adam_in_one_batch_and_count_how_uncertain_items_are() -> None:
+    method = method_named("igcf-paper")
+    settings = method.settings(
+        {"dim": 4, "layers": 1, "optimiser": "adam", "learning_rate": 0.05, "batch_size": None, "epochs": 20}
+    )
+    model = method.fit(task(), settings, np.random.default_rng(0))
+    assert model.metadata["settings"]["optimiser"] == "adam"
+    plain, uncertain = (
+        replay(
+            method.play(model, {**settings, "item_uncertainty": each}),
+            complete_truth(),
+            rounds=6,
+            rng=np.random.default_rng(0),
+        ).rows
+        for each in (False, True)
+    )
+    assert not np.array_equal(plain, uncertain)
+
+
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
     with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, estimate, forgetting, nu"):
         method_named("icf-ucb").settings({"lambda": 3})

@@ -1,7 +1,10 @@
 import json
+import re
 from pathlib import Path
 
+from igcf.bench.plots import growth_charts, ratio_charts
 from igcf.bench.tables import as_text
+from igcf.figures import standalone
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -15,6 +18,10 @@ def test_every_number_of_the_page_was_measured() -> None:
     assert [line for line in lines if line not in page] == []
 
 
-def test_the_figure_of_the_page_exists_and_is_small() -> None:
-    assert "figures/bench.svg" in (DOCS / "bench.md").read_text(encoding="utf-8")
-    assert (DOCS / "figures" / "bench.svg").stat().st_size < 300_000
+def test_the_figures_of_the_page_exist_and_are_those_of_the_numbers() -> None:
+    document = json.loads((DOCS / "figures" / "bench.json").read_text(encoding="utf-8"))
+    for name, charts in (("bench.svg", ratio_charts(document)), ("bench-growth.svg", growth_charts(document))):
+        assert f"figures/{name}" in (DOCS / "bench.md").read_text(encoding="utf-8")
+        drawn = (DOCS / "figures" / name).read_text(encoding="utf-8")
+        assert len(drawn) < 60_000
+        assert drawn == standalone(re.findall("<title>(.*)</title>", drawn)[0], charts)

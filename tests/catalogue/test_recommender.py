@@ -11,7 +11,7 @@ from tests.model.test_adding import genre_model
 
 COMEDY = {"id": "funny", "categories": ["comedy"]}
 HORROR = {"id": "scary", "categories": ["horror"]}
-EAGER = igcf.Exposure(share=0.5, price=1.0, most=4, optimism=50.0)
+EAGER = igcf.Exposure(share=0.5, price=1.0, most=4, known=0, fit=-10.0, doubt=0.0)
 NEVER = igcf.Exposure(share=0.0)
 
 
@@ -118,7 +118,7 @@ def test_new_items_are_tried_within_their_budget() -> None:
 
 
 def test_without_a_share_nothing_is_tried() -> None:
-    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=igcf.Exposure(share=0.0, optimism=50.0))
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=igcf.Exposure(share=0.0, known=0, fit=-10.0))
     recommender.add_items([COMEDY])
     recommender.session().recommend(5)
     assert recommender.new_items is not None
@@ -127,7 +127,7 @@ def test_without_a_share_nothing_is_tried() -> None:
 
 def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
     """The balance holds 1 % of what the others promise; every trial that fails takes what was given up for it."""
-    exposure = igcf.Exposure(share=1.0, price=0.01, most=1_000, optimism=50.0)
+    exposure = igcf.Exposure(share=1.0, price=0.01, most=1_000, known=0, fit=-10.0, doubt=0.0)
     recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
     recommender.add_items([COMEDY, HORROR])
     session, n_shown = recommender.session(), 60
@@ -177,4 +177,4 @@ def test_exposure_refuses_nonsense() -> None:
     with pytest.raises(ConfigError, match="share"):
         igcf.Exposure(share=1.5)
     with pytest.raises(ConfigError, match="negative"):
-        igcf.Exposure(optimism=-1.0)
+        igcf.Exposure(known=-1)

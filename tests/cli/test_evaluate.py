@@ -229,6 +229,10 @@ def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
     assert "pop, seed 0 finished" in first.output
     page = (tmp_path / "tables.md").read_text()
     assert "igcf evaluate --dataset synthetic --protocol cold-start --methods pop --thin 0.9" in page
+    overview = (tmp_path / "report.html").read_text()
+    assert "<h1>pop won 1 of 1 experiments" in overview
+    assert 'href="cold-start-synthetic-thin-0.9/report.html"' in overview
+    assert (tmp_path / "cold-start-synthetic-thin-0.9" / "report.html").exists()
     again = run(*command)
     assert "pop, seed 0 kept" in again.output
 

@@ -23,12 +23,18 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the shop's site with the client beside it, as its README says; yields the address."""
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lay out the shop's site with the client beside it, as its README says."""
     folder = tmp_path_factory.mktemp("shop") / "site"
     shutil.copytree(ROOT / "examples" / "shop" / "site", folder)
     shutil.copytree(ROOT / "clients" / "js" / "src", folder / "igcf")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as files:
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shop(site: Path) -> Iterator[str]:
+    """Serve the shop's site; yields the address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as files:
         threading.Thread(target=files.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{files.server_port}"
         files.shutdown()

@@ -8,18 +8,12 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from igcf.catalogue.new_items import Exposure
+from igcf.catalogue import Exposure
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.evaluate.new_items import (
-    NewItemsResults,
-    hidden_items,
-    new_items,
-    new_items_setup,
-    new_items_tables,
-    without_items,
-)
+from igcf.evaluate.hidden_items import hidden_items, without_items
+from igcf.evaluate.new_items import NewItemsResults, new_items, new_items_setup, new_items_tables
 
 
 def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
@@ -39,7 +33,7 @@ def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
 @pytest.fixture(scope="module")
 def results() -> NewItemsResults:
     data = two_tastes()
-    exposure = Exposure(share=0.3, price=0.5, most=20, optimism=2.0)
+    exposure = Exposure(share=0.3, price=0.5, most=20, known=2, fit=-1.0)
     setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20, exposure=exposure)
     return new_items(data, setup, seed=0)
 
@@ -48,7 +42,9 @@ def test_every_row_of_the_protocol_is_there_on_the_same_users(results: NewItemsR
     methods = [(row.method, row.reactions) for row in results.rows]
     assert methods[0] == ("frozen", None)
     assert methods[-1] == ("ceiling", None)
-    assert {("content", 0), ("igcf", 5), ("igcf", 20), ("no-content", 50), ("pop", 50)} <= set(methods)
+    assert {("content", 0), ("igcf", 5), ("igcf", 20), ("igcf-in-turn", 20), ("no-content", 50), ("pop", 50)} <= set(
+        methods
+    )
     assert len({len(row.all_items) for row in results.rows}) == 1
 
 

@@ -4,7 +4,10 @@ from importlib.resources import files
 import pytest
 
 from igcf.baselines import METHODS
+from igcf.data import synthetic_catalogue
 from igcf.errors import ConfigError
+from igcf.evaluate import setup_for
+from igcf.evaluate.experiment import jobs_of
 from igcf.evaluate.tuned_settings import parse_changes, tuned_settings
 
 
@@ -12,8 +15,8 @@ def test_settings_kept_as_data_belong_to_known_methods_and_name_their_command() 
     for file in files("igcf.evaluate").joinpath("settings").iterdir():
         for methods in json.loads(file.read_text()).values():
             for name, entry in methods.items():
-                METHODS[name].settings(entry["settings"])
-                assert entry["command"].startswith("igcf evaluate ")
+                METHODS[name.partition(" ")[0]].settings(entry["settings"])
+                assert entry["command"].startswith(("igcf evaluate ", "python tools/paper_search.py "))
 
 
 def test_a_log_that_nobody_tuned_takes_the_defaults() -> None:
@@ -29,6 +32,16 @@ def test_a_protocol_adds_its_own_settings_to_those_of_cold_start(monkeypatch: py
     expected = {**METHODS["pca-gp"].settings(), "dim": 12, "noise_var": 0.2}
     assert tuned_settings("shop", "top-k", "pca-gp") == expected
     assert tuned_settings("shop", "taste-drift", "pca-gp") == {**expected, "forgetting": 0.98}
+
+
+def test_a_row_of_an_ablation_takes_what_was_found_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"ablation": {"igcf-paper K = 1": {"settings": {"gamma": 10.0, "learning_rate": 0.5}}}}
+    monkeypatch.setattr("igcf.evaluate.tuned_settings._read", lambda dataset: known)
+    setup = setup_for(synthetic_catalogue(n_users=80, n_items=200), "ablation", rounds=5)
+    plays = [play for job in jobs_of("igcf-paper", setup, 0, METHODS["igcf-paper"].settings()) for play in job.plays]
+    found = {play.label: (play.settings["layers"], play.settings["gamma"]) for play in plays}
+    assert found["igcf-paper K = 1"] == (1, 10.0)
+    assert found["igcf-paper K = 2"] == (2, 1.0)
 
 
 def test_changes_are_read_as_json_or_words() -> None:

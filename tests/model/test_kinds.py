@@ -69,3 +69,9 @@ def test_a_reaction_without_a_value_is_a_success_where_every_reaction_is_one() -
     assert after[0] > after[1] >= after[2]  # no reaction never counts more against an item than the worst one
     with pytest.raises(FeedbackError, match="has no value; expected a number like those of the log, 1 to 5, or None"):
         Recommender(model(STARS)).session().observe("i1")
+
+
+def test_a_model_with_another_objective_or_prior_keeps_its_kinds() -> None:
+    own = model(STARS, KINDS)
+    assert own.with_terms(own.terms, own.usage).kinds == KINDS
+    assert own.with_prior(own.prior_mean, own.prior_cov).kinds == KINDS

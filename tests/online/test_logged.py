@@ -167,9 +167,9 @@ def test_both_backends_find_the_same_mode(n_items: int, dim: int, n_own: int, we
     own_weights = rng.uniform(-0.1, 1.0, n_own).astype(np.float32)
     information = rng.normal(size=dim)
     terms = RecordTerms((vectors[0],), (noise,), slope, weight, vectors[1], own_weights, information, prior_mean, frame)
-    found = []
+    found, root = [], rng.normal(size=(dim, dim)) / dim**0.5
     for loops in BACKENDS:
-        v, cov = np.zeros(dim), np.eye(dim) / (1.0 + weight * n_items / 8)
+        v, cov = np.zeros(dim), np.eye(dim) * (1.0 + weight * n_items / 8) + root @ root.T
         loops.find_mode(terms, v, cov, 3.0, 3)
         found.append((v, cov))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)

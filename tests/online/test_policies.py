@@ -83,7 +83,7 @@ def test_information_width_at_the_most_uncertain_item_is_the_gaussian_union_widt
     expected = np.sqrt(2 * engine.variances[0, largest] * np.log(2 * 40 / 0.1))
     assert width[0, largest] == pytest.approx(expected)
     plain = np.sqrt(2 * engine.variances * np.log(2 * 40 / 0.1))
-    assert (width >= plain - 1e-9).all()
+    assert (width >= plain * (1 - 1e-6)).all()  # variances have the precision of float32
 
 
 def test_thompson_draws_follow_the_belief() -> None:

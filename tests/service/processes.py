@@ -45,7 +45,7 @@ class Server:
         self.url: str = json.loads(text)["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
 
-    def wait_until_ready(self, seconds: float = 30.0) -> "Server":
+    def wait_until_ready(self, seconds: float = 120.0) -> "Server":
         deadline = time.monotonic() + seconds
         while True:
             try:

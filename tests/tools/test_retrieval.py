@@ -5,46 +5,42 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from igcf.bench.worlds import random_model, random_vectors
-from tools.catalogues import NU, beliefs, mixture, replicated, scored
-from tools.retrieval import WAYS, built, main
+from igcf.bench.worlds import random_experts, random_model, random_vectors
+from igcf.data import load_dataset
+from igcf.online.index import load_lists
+from tools.catalogues import clustered, replicated
+from tools.retrieval import main
 
-
-def test_an_index_that_asks_all_lists_finds_the_largest_products() -> None:
-    world = mixture(2000, 8)
-    index = built(world.vectors, n_lists=16)
-    index.file.nprobe = 16
-    direction = np.random.default_rng(0).normal(size=(1, 8))
-    for norms in (0.0, 0.7):
-        products = world.vectors @ direction[0] + norms * np.linalg.norm(world.vectors, axis=1)
-        assert set(index.search(direction, 20, norms=norms)) == set(np.argsort(-products)[:20])
-
-
-@pytest.mark.parametrize("way", [name for name in WAYS if name != "8 samples"])  # draws lie further out than the bound
-def test_candidates_hold_the_item_with_the_largest_bound(way: str) -> None:
-    world = mixture(2000, 8)
-    index = built(world.vectors, n_lists=16)
-    index.file.nprobe = 16
-    for _, belief in beliefs(world, 2):
-        exact, order = scored(world.vectors, slice(None), belief)
-        mean, std = belief.moments(world.vectors)
-        np.testing.assert_allclose(exact, mean + NU * std, atol=1e-5)
-        assert order[0] in WAYS[way](index, belief, np.random.default_rng(0))
+pytest.importorskip("faiss")
 
 
 def test_replicated_items_keep_the_population_and_stay_near_their_originals() -> None:
     model = random_model(random_vectors(50, 8))
-    world = replicated(model, 500)
-    np.testing.assert_array_equal(world.prior.mean, model.prior_mean)
-    apart = world.vectors - model.item_vectors[np.arange(500) % 50]
+    more = replicated(model, 500)
+    np.testing.assert_array_equal(more.prior_mean, model.prior_mean)
+    apart = more.item_vectors - model.item_vectors[np.arange(500) % 50]
     assert 0.2 < apart.std() / model.item_vectors.std() < 0.4
 
 
-def test_one_command_gives_tables_and_a_figure(tmp_path: Path) -> None:
-    sizes = ["--items", "3000", "--dim", "8", "--users", "1", "--lists", "16", "--nprobe", "4", "--out", str(tmp_path)]
-    result = CliRunner().invoke(main, sizes)
+def test_clustered_items_have_the_moments_of_the_originals() -> None:
+    model = random_experts(400, 5, 4)
+    more = clustered(model, 4_000)
+    for own, original in zip(more.channels, model.channels, strict=True):
+        np.testing.assert_allclose(own.vectors.mean(axis=0), original.vectors.mean(axis=0), atol=0.1)
+        np.testing.assert_allclose(own.vectors.std(axis=0), original.vectors.std(axis=0), atol=0.1)
+
+
+def test_one_command_measures_and_saves_a_catalogue(tmp_path: Path) -> None:
+    log = load_dataset("synthetic")
+    model = random_model(random_vectors(log.n_items, 6))
+    model.item_ids = log.item_ids
+    model.save(tmp_path / "m")
+    asked = ["--model", str(tmp_path / "m"), "--dataset", "synthetic", "--items", "3000", "--users", "1"]
+    result = CliRunner().invoke(main, [*asked, "--catalogue", "clustered", "--save", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    (found,) = json.loads((tmp_path / "retrieval.json").read_text())
-    assert len(found["lines"]) == 3 * len(WAYS)
-    assert all(line["loss"] >= -1e-6 and 0 <= line["recall"] <= 1 for line in found["lines"])
-    assert (tmp_path / "retrieval.svg").read_text().startswith("<?xml")
+    found = json.loads((tmp_path / "out" / "clustered.json").read_text())
+    assert {(line["nu"], line["reactions"]) for line in found["lines"]} == {
+        (nu, n) for nu in (0, 0.5) for n in (0, 10, 100)
+    }
+    assert all(line["first"] >= -1e-6 and 0.5 <= line["recall"] <= 1 for line in found["lines"])
+    assert load_lists(tmp_path / "out" / "clustered") is not None

@@ -5,16 +5,19 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions, cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
+from igcf.model import Reward
 from igcf.online import Greedy, Recommender
 from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
+from igcf.training.experts.choosing import best_choice
+from igcf.training.experts.fitting import Fits
 from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.logistic import _Fit, polya_gamma_means
 from igcf.training.experts.prior import prior_from_users
@@ -51,6 +54,27 @@ def test_the_linear_expert_is_weighted_principal_components(activity: float) -> 
     np.testing.assert_allclose(
         expert.residuals, np.maximum(np.diag(cov) - (expert.loadings**2).sum(axis=1), 0), atol=1e-8
     )
+
+
+def test_components_beyond_the_first_48_count_half_and_are_observed_with_one_noise() -> None:
+    log = synthetic_catalogue(n_users=120, n_items=60)
+    config = ExpertsConfig(satisfied=4.0, iterations=1, logistic_dim=3, linear_dim=56, holdout=0.0, activity=0.0)
+    model = fit_experts(log, replace(config, grades=False))
+    tables = [sp.csr_array(log.matrix((log.values >= least).astype(np.float32))) for least in (4.0, -np.inf)]
+    full = fit_linear(tables, 56).loadings[:60] * np.where(np.arange(56) < 48, 1.0, np.sqrt(0.5))
+    np.testing.assert_allclose(model.channels[0].vectors[:, 1:], full, atol=1e-6)
+    for channel, noise in zip(model.channels[:2], (0.1, 0.3), strict=True):
+        np.testing.assert_allclose(channel.noise_var, noise)
+
+
+def test_250_components_are_tried_only_where_the_caller_allows_it() -> None:
+    log = synthetic_catalogue(n_users=80, n_items=40)
+    reward = Reward.from_log(log.values, "satisfied", 4.0)
+    for wide, expected in ((False, {48, 24}), (True, {48, 24, 250})):
+        config = ExpertsConfig(iterations=1, logistic_dim=3, activity=0.0, validate_rounds=5, wide=wide)
+        fits = Fits(log, config, reward, lambda *_: None)
+        best_choice(fits, log.only_users(np.arange(10)).dense())
+        assert {dim for dim, _ in fits._linear} == expected
 
 
 def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -243,6 +267,39 @@ def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them()
     assert estimated.prior_cov[0, 0] != ACTIVITY_VARIANCE
 
 
+def log_of_tastes(tastes: IntArray, rng: np.random.Generator) -> Interactions:
+    """Users of taste 1 like the items of odd numbers, those of taste 0 the others."""
+    is_liked = (np.arange(40) % 2)[None, :] == tastes[:, None]
+    users, items = np.nonzero(rng.random(is_liked.shape) < np.where(is_liked, 0.8, 0.1))
+    return Interactions(
+        name="two tastes",
+        user_ids=tuple(f"u{user}" for user in range(len(tastes))),
+        item_ids=tuple(f"i{item}" for item in range(40)),
+        user_idx=users,
+        item_idx=items,
+        values=np.full(len(users), 5.0),
+    )
+
+
+def test_the_prior_of_validation_users_is_taken_where_it_is_better_for_others_of_them() -> None:
+    rng = np.random.default_rng(0)
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=3, logistic_dim=2, linear_dim=2, activity=0.0, likelihood_temperature=1.0,
+        validate_rounds=10, refit=False, calibrated=False, neighbours=False,
+    )  # fmt: skip
+    all_alike, by_turns = np.ones(40, dtype=np.int64), np.arange(40) % 2  # the other half is right, or wrong
+    for share, tastes, is_taken in ((0.1, all_alike, True), (0.5, by_turns, False)):
+        data = log_of_tastes((rng.random(300) < share).astype(np.int64), rng)
+        validation = log_of_tastes(tastes, rng)
+        chosen, same = (
+            fit_experts(data, replace(config, prior_from_validation=each), validation=validation)
+            for each in (None, is_taken)
+        )
+        assert chosen.metadata["chosen"]["prior_from_validation"] is is_taken
+        np.testing.assert_allclose(chosen.prior_mean, same.prior_mean)
+        np.testing.assert_allclose(chosen.prior_cov, same.prior_cov)
+
+
 def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
     """And what they decided about the use of the model is what strangers to them decided."""
     log = synthetic_catalogue(n_users=200, n_items=60, seed=3)
@@ -302,6 +359,7 @@ def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
         "activity": 0.0,
         "likelihood_temperature": 1.0,
         "item_age_correction": False,
+        "prior_from_validation": False,
     }
     assert model.metadata["metrics"]["validation_precision"] is None
 

@@ -1,61 +1,97 @@
-"""The report of an experiment in a browser: readable by everybody, on every screen and on paper."""
+"""Reports in a browser: readable by everybody, on every screen and on paper."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
+from igcf.bench.web_page import web_page as bench_page
 from igcf.data import synthetic_catalogue
-from igcf.evaluate import evaluate, setup_for
+from igcf.evaluate import Results, evaluate, setup_for
+from igcf.evaluate.overview import overview_page
 from igcf.evaluate.report import write_results
+from igcf.theory.web_page import web_page as theory_page
 from tests.web.conftest import Visit
 from tests.web.test_access import PHONE, violations
 from tests.web.test_pictures import album, keep
 
 __all__ = ["album"]
 pytestmark = pytest.mark.slow
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+PAGES = ("report", "overview", "theory", "bench")
+SMALL = PHONE | {"viewport": {"width": 320, "height": 640}}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 SMALLEST = """() => Math.min(...[...document.querySelectorAll("svg.chart text")]
     .filter((each) => each.checkVisibility())
     .map((each) => 13 * each.getScreenCTM().a))"""
+OUTSIDE = """() => [...document.querySelectorAll("svg.chart text")]
+    .filter((each) => each.checkVisibility())
+    .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+        || each.getBoundingClientRect().left < -1)
+    .map((each) => each.textContent)"""
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    data = synthetic_catalogue(n_users=400, n_items=150)
-    setup = setup_for(data, "cold-start", rounds=20, min_reactions=15, n_users=60)
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The reports of evaluate, of several experiments, of theory and of bench, by name."""
     folder: Path = tmp_path_factory.mktemp("report")
-    write_results(evaluate(data, setup, ["random", "pop", "als", "pca-gp"]), data, folder)
-    return (folder / "report.html").as_uri()
+    experiments: list[tuple[str, Results]] = []
+    for seed in (0, 1):
+        data = synthetic_catalogue(n_users=400, n_items=150, seed=seed)
+        setup = setup_for(data, "cold-start", rounds=20, min_reactions=15, n_users=60)
+        results = evaluate(data, setup, ["random", "pop", "als", "pca-gp"])
+        experiments.append((f"cold-start-{seed}", results))
+        if seed == 0:
+            write_results(results, data, folder)
+    (folder / "overview.html").write_text(overview_page(experiments), encoding="utf-8")
+    for name, write in (("theory", theory_page), ("bench", bench_page)):
+        document = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+        (folder / f"{name}.html").write_text(write(document), encoding="utf-8")
+    return {name: (folder / f"{name}.html").as_uri() for name in PAGES}
 
 
 def fits(page: Page) -> bool:
     return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
-@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
-def test_the_report_can_be_read_by_everybody(visit: Visit, report: str, options: dict[str, Any]) -> None:
-    visitor = visit(path=None, **options)
-    visitor.page.goto(report)
-    assert violations(visitor) == []
-    assert fits(visitor.page)
-    assert visitor.page.evaluate(SMALLEST) >= 12
-    ground = visitor.page.evaluate(BACKGROUND)
-    assert ground == ("rgb(19, 17, 28)" if "color_scheme" in options else "rgb(245, 242, 236)")
-    assert not visitor.page.locator("details[open]").count()
+@pytest.mark.parametrize("name", PAGES)
+def test_a_report_can_be_read_by_everybody(visit: Visit, pages: dict[str, str], name: str) -> None:
+    views: list[dict[str, Any]] = [{}, {"color_scheme": "dark"}, PHONE, SMALL]
+    for options in views:
+        visitor = visit(path=None, **options)
+        visitor.page.goto(pages[name])
+        assert violations(visitor) == []
+        assert fits(visitor.page)
+        assert visitor.page.evaluate(SMALLEST) >= 11.9
+        assert visitor.page.evaluate(OUTSIDE) == []
+        ground = visitor.page.evaluate(BACKGROUND)
+        assert ground == ("rgb(19, 17, 28)" if "color_scheme" in options else "rgb(245, 242, 236)")
+        assert not visitor.page.locator("details[open]").count()
 
 
-def test_the_report_is_printed_light_and_within_the_paper(visit: Visit, report: str) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_a_report_is_printed_light_and_within_the_paper(visit: Visit, pages: dict[str, str], name: str) -> None:
     visitor = visit(path=None, color_scheme="dark", viewport={"width": 740, "height": 1040})
-    visitor.page.goto(report)
+    visitor.page.goto(pages[name])
     visitor.page.emulate_media(media="print")
     assert fits(visitor.page)
     colour = visitor.page.evaluate("() => getComputedStyle(document.querySelector('h1')).color")
     assert colour == "rgb(33, 28, 48)"
 
 
-def test_picture_of_the_report(visit: Visit, report: str, album: Path) -> None:
+def test_several_data_sets_stand_side_by_side(visit: Visit, pages: dict[str, str]) -> None:
+    visitor = visit(path=None)
+    visitor.page.goto(pages["overview"])
+    assert "won" in visitor.text("h1")
+    charts = visitor.page.locator(".multiples > div")
+    assert charts.count() == 2
+    tops = [box["y"] for box in (chart.bounding_box() for chart in charts.all()) if box]
+    assert tops[0] == tops[1]
+
+
+def test_picture_of_the_report(visit: Visit, pages: dict[str, str], album: Path) -> None:
     visitor = visit(path=None, viewport={"width": 1280, "height": 1000})
-    visitor.page.goto(report)
+    visitor.page.goto(pages["report"])
     keep(visitor, album, "report.png")

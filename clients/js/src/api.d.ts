@@ -1,4 +1,4 @@
-// Bodies and answers of the HTTP API, written by `python -m tools.client_types`.
+// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI.
 
 export interface BatchEntry {
   revision?: number | null;
@@ -183,7 +183,7 @@ export interface HistoryReceipt {
   unknown_items: number;
 }
 export interface ItemBatch {
-  items: Array<Record<string, any>>;
+  items: Array<{ id: string; title?: string | null; categories?: Array<string>; tags?: Array<string>; numbers?: Record<string, number>; text?: string | null; image?: string | null; available_from?: number | null; available_until?: number | null; hidden?: boolean }>;
   event_id?: string | null;
 }
 export interface ItemChanged {
@@ -212,6 +212,13 @@ export interface LikedItem {
 export interface LoadModel {
   folder: string;
 }
+export interface LoadPoint {
+  time: number;
+  requests: number;
+  errors: number;
+  p50_ms: number | null;
+  p99_ms: number | null;
+}
 export interface LoggedReaction {
   item: string;
   value?: number | null;
@@ -226,7 +233,7 @@ export interface ManyAsk {
   reserve?: number;
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
-  rules?: Record<string, any> | null;
+  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
   users: Array<string>;
 }
 export interface ManyEntry {
@@ -314,7 +321,7 @@ export interface RecommendAsk {
   reserve?: number;
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
-  rules?: Record<string, any> | null;
+  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
 }
 export interface Recommended {
   user: string;
@@ -412,6 +419,7 @@ export interface Stats {
   most_liked: Array<LikedItem>;
   drifting_users: Array<DriftingUser>;
   series: Series;
+  load: Array<LoadPoint>;
   generations: Array<Generation>;
   catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;
@@ -457,4 +465,49 @@ export interface UserState {
   reactions: number;
   history: Array<PastReaction>;
   belief: BeliefSummary;
+}
+export interface GetUserQuery {
+  cov?: boolean;
+  limit?: number;
+}
+export interface GetBeliefsQuery {
+  top?: number;
+  seen?: boolean;
+  popular?: number;
+}
+export interface GetExplanationQuery {
+  limit?: number;
+}
+export interface GetChoicesQuery {
+  k?: number;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+  item?: string | null;
+  value?: Array<number | string>;
+}
+export interface GetStartQuery {
+  k?: number;
+}
+export interface GetItemsQuery {
+  query?: string;
+  category?: string | null;
+  tag?: string | null;
+  status?: "active" | "hidden" | "retired" | "scheduled" | "expired" | "waiting" | null;
+  sort?: "popular" | "trending";
+  offset?: number;
+  limit?: number;
+}
+export interface GetSimilarQuery {
+  limit?: number;
+}
+export interface PatchItemBody {
+  title?: string | null;
+  categories?: Array<string>;
+  tags?: Array<string>;
+  numbers?: Record<string, number>;
+  text?: string | null;
+  image?: string | null;
+  available_from?: number | null;
+  available_until?: number | null;
+  hidden?: boolean;
 }

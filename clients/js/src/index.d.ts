@@ -56,12 +56,26 @@ export class Client {
   /** Report a reaction without waiting; returns its event id. */
   queue(user: string, item: string, value?: number | null, options?: ReactionOptions): string;
   skip(user: string, item: string, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
+  /** Report many reactions at once; each without an event id gets one. */
+  feedbackBatch(reactions: Api.UserFeedback[]): Promise<Api.BatchReceipt>;
+  /** Report what a user did elsewhere, out of a log. */
   history(user: string, reactions: Api.LoggedReaction[]): Promise<Api.HistoryReceipt>;
+  merge(user: string, visitor: string): Promise<Api.MergeReceipt>;
+  recommendMany(users: string[], options?: Partial<Omit<Api.ManyAsk, "users">>): Promise<Api.ManyRecommended>;
   undo(user: string, eventId: string): Promise<Api.Retracted>;
   explain(user: string, item: string, options?: { limit?: number }): Promise<Api.Explained>;
   user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
   forget(user: string): Promise<Api.Forgotten>;
-  items(page?: { query?: string; offset?: number; limit?: number }): Promise<Api.CataloguePage>;
+  items(page?: Api.GetItemsQuery): Promise<Api.CataloguePage>;
+  item(item: string): Promise<Api.CatalogueItem>;
+  /** The items that the same people like. */
+  similar(item: string, options?: Api.GetSimilarQuery): Promise<Api.SimilarItems>;
+  /** Items to ask a new user about. */
+  start(options?: Api.GetStartQuery): Promise<Api.StartingItems>;
+  addItems(items: Api.ItemBatch["items"], options?: { eventId?: string }): Promise<Api.ItemsStored>;
+  changeItem(item: string, fields: Api.PatchItemBody): Promise<Api.ItemChanged>;
+  retireItem(item: string): Promise<Api.ItemRetired>;
+  loadModel(folder: string): Promise<Api.ModelLoaded>;
   model(): Promise<Api.ModelInfo>;
   /** Reactions that are not yet stored by the service, oldest first. */
   waiting(): WaitingReaction[];

@@ -27,10 +27,12 @@ const MOST_WAITING = 1000;
 
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const part = (text) => encodeURIComponent(text);
-const search = (options) => {
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
-};
+
+/** The part of an address after the path; what is null or undefined is left out. */
+function search(options) {
+  const given = Object.entries(options).filter(([, value]) => value !== null && value !== undefined);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
 
 /** Where waiting reactions are kept: the browser's storage where there is one, otherwise memory. */
 export function defaultStorage() {
@@ -104,9 +106,25 @@ export class Client {
     return this.feedback(user, item, undefined, { ...options, kind: "skip" });
   }
 
+  /** Report many reactions at once, each with its user; those that are refused are told one by one. */
+  feedbackBatch(reactions) {
+    const feedback = reactions.map((each) => ({ event_id: newEventId(), ...each }));
+    return this.#send("POST", "/v1/feedback", { feedback });
+  }
+
   /** Report what a user did elsewhere, out of a log. */
   history(user, reactions) {
     return this.#send("POST", `/v1/users/${part(user)}/history`, { reactions });
+  }
+
+  /** An anonymous visitor becomes a user: the visitor's reactions count as the user's, once. */
+  merge(user, visitor) {
+    return this.#send("POST", `/v1/users/${part(user)}/merge`, { from: visitor });
+  }
+
+  /** The best items for each of at most 1,000 users. */
+  recommendMany(users, options = {}) {
+    return this.#send("POST", "/v1/recommendations", { k: 5, ...options, users });
   }
 
   /** Take a reaction back. */
@@ -130,9 +148,44 @@ export class Client {
     return this.#send("DELETE", `/v1/users/${part(user)}`);
   }
 
-  /** A page of the catalogue. */
-  items({ query = "", offset = 0, limit = 50 } = {}) {
-    return this.#send("GET", `/v1/items${search({ query, offset, limit })}`);
+  /** A page of the catalogue; `sort: "trending"` begins with what is liked more than it used to be. */
+  items(page = {}) {
+    return this.#send("GET", `/v1/items${search({ limit: 50, ...page })}`);
+  }
+
+  /** One item of the catalogue. */
+  item(item) {
+    return this.#send("GET", `/v1/items/${part(item)}`);
+  }
+
+  /** The items that the same people like. */
+  similar(item, options = {}) {
+    return this.#send("GET", `/v1/items/${part(item)}/similar${search(options)}`);
+  }
+
+  /** Items to ask a new user about. */
+  start(options = {}) {
+    return this.#send("GET", `/v1/start${search(options)}`);
+  }
+
+  /** Add items, or describe them anew (admin or catalogue key): all of them or none. */
+  addItems(items, { eventId } = {}) {
+    return this.#send("POST", "/v1/items", { items, event_id: eventId ?? newEventId() });
+  }
+
+  /** Change some fields of an item; null takes one back (admin or catalogue key). */
+  changeItem(item, fields) {
+    return this.#send("PATCH", `/v1/items/${part(item)}`, fields);
+  }
+
+  /** Retire an item: it is in no answer any more (admin or catalogue key). */
+  retireItem(item) {
+    return this.#send("DELETE", `/v1/items/${part(item)}`);
+  }
+
+  /** Serve another model, a folder on the server (admin key). */
+  loadModel(folder) {
+    return this.#send("POST", "/v1/model", { folder });
   }
 
   /** What is served. */

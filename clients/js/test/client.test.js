@@ -99,6 +99,65 @@ test("history, undo, catalogue, model and deletion", real, async () => {
   assert.equal((await client.user(user)).revision, 0);
 });
 
+test("a visitor becomes a user, and many users are asked about at once", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const [visitor, user] = [person("visitor"), person("hal")];
+  const { items } = await client.recommend(visitor, { k: 2 });
+  await client.feedbackBatch(items.map(({ item }) => ({ user: visitor, item, value: 4 })));
+  const merged = await client.merge(user, visitor);
+  assert.equal(merged.moved, 2);
+  const { results } = await client.recommendMany([user, visitor], { k: 1 });
+  assert.deepEqual(results.map((each) => [each.user, each.answer.revision > 0]), [[user, true], [visitor, false]]);
+  assert.ok(items.every(({ item }) => item !== results[0].answer.items[0].item));
+});
+
+test("a batch that is sent again after a lost answer counts once", real, async () => {
+  let lost = 0;
+  const flaky = async (...args) => {
+    const response = await fetch(...args);
+    if (lost++ === 0) throw new TypeError("connection reset");
+    return response;
+  };
+  const user = person("ida");
+  const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 1 });
+  const client = new Client(URL_OF_SERVER, { fetch: flaky, pausesMs: [1] });
+  const receipt = await client.feedbackBatch([{ user, item: items[0].item, value: 5 }]);
+  assert.deepEqual([receipt.stored, receipt.duplicates], [0, 1]);
+});
+
+test("rules hold, and a wrong one is refused", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const user = person("joy");
+  const [{ categories }] = (await client.recommend(user, { k: 1 })).items;
+  const { items } = await client.recommend(user, { k: 5, rules: { filter: { none: categories } } });
+  assert.ok(items.every((each) => !each.categories.includes(categories[0])));
+  await assert.rejects(client.recommend(user, { rules: { filters: {} } }), { name: "RefusedError", status: 422 });
+});
+
+test("the catalogue: trending, one item, its neighbours, items to begin with", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const user = person("lee");
+  const { items } = await client.recommend(user, { k: 1 });
+  await client.feedback(user, items[0].item, 5);
+  const trending = await client.items({ sort: "trending", limit: 3, category: null });
+  assert.ok(trending.items.length > 0);
+  assert.equal((await client.item(items[0].item)).title, items[0].title);
+  const similar = await client.similar(items[0].item, { limit: 2 });
+  assert.equal(similar.items.length, 2);
+  assert.equal((await client.start({ k: 4 })).items.length, 4);
+});
+
+test("an item comes, changes and goes", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  const id = `new/${newEventId()}`; // ids of items may hold a slash
+  const { categories } = (await client.items({ limit: 1 })).items[0];
+  assert.equal((await client.addItems([{ id, title: "New", categories }])).added, 1);
+  await client.changeItem(id, { title: "Newer" });
+  assert.equal((await client.item(id)).title, "Newer");
+  await client.retireItem(id);
+  assert.equal((await client.item(id)).status, "retired");
+});
+
 test("a service that is away is told as such after the tries", async () => {
   let tries = 0;
   const refuse = () => (tries++, Promise.reject(new TypeError("refused")));

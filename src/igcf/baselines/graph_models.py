@@ -28,14 +28,17 @@ PAPER_DEFAULTS = {
     "dim": 64,
     "layers": 3,
     "edges": None,
+    "optimiser": "sgd",
     "learning_rate": 5.0,
     "batch_size": 200,
     "epochs": 1,
+    "kl_weight": 0.0,
     "reward": None,
     "meta": True,
     "gamma": 1.0,
     "nu": 1.0,
     "noise_var": 0.25,
+    "item_uncertainty": False,
     "forgetting": 1.0,
 }
 
@@ -55,7 +58,7 @@ def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> 
 
 
 def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
-    """Learn as the paper does: observed pairs, squared error, plain SGD over batches in the order of time, LightGCN.
+    """Learn as the paper does: observed pairs, squared error, LightGCN; by default plain SGD, batches in order of time.
 
     Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last. Where every pair is
     observed, as there, the edges are the satisfied pairs: a complete graph says nothing.
@@ -84,14 +87,14 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
         dim=settings["dim"],
         layers=settings["layers"],
         edges=settings["edges"] or ("satisfied" if task.reward == "satisfied" else "observed"),
-        optimiser="sgd",
+        optimiser=settings["optimiser"],
         learning_rate=learning_rate,
         schedule="constant",
         batch_size=settings["batch_size"],
         epochs=settings["epochs"],
         shuffle=not is_timed,
         start="zeros",
-        kl_weight=0.0,
+        kl_weight=settings["kl_weight"],
         noise_std=0.5**0.5,  # the loss is then the mean squared error
         gamma=0.0,
         tune=False,
@@ -109,13 +112,17 @@ def play_igcf_graph(model: Model, settings: Settings) -> LoggedModelLearner:
 
 
 def play_igcf_paper(model: Model, settings: Settings) -> LoggedModelLearner:
-    """Play eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`."""
+    """Play eq:UCB2 with the meta prior N(mean, cov + gamma I), or with N(0, prior_std^2 I) without `meta`.
+
+    With `item_uncertainty` the score also counts how uncertain the item's vector is, as the authors' code does.
+    """
     identity = np.eye(model.dim)
     mean, cov = model.prior_mean, model.prior_cov + settings["gamma"] * identity
     if not settings["meta"]:
         mean, cov = np.zeros(model.dim), prior_std_of(model) ** 2 * identity
     played = model.with_prior(mean, cov, settings["noise_var"])
-    return LoggedModelLearner(played, Ucb(settings["nu"]), forgetting=settings["forgetting"])
+    policy = Ucb(settings["nu"], item_uncertainty=settings["item_uncertainty"])
+    return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])
 
 
 def prior_std_of(model: Model) -> float:

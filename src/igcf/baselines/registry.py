@@ -137,7 +137,7 @@ _ALL = (
         fit_igcf_paper,
         play_igcf_paper,
         PAPER_DEFAULTS,
-        online=frozenset({"meta", "gamma", "nu", "noise_var", "forgetting"}),
+        online=frozenset({"meta", "gamma", "nu", "noise_var", "item_uncertainty", "forgetting"}),
         grid={"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)},
         paper_grid=PAPER_GRID,
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},

@@ -52,6 +52,7 @@ def _part(module: str, function: str) -> Callable[[Sizes], dict[str, Any]]:
 PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
     "start": _part("startup", "startup_rows"),
     "online": _part("online", "online_rows"),
+    "index": _part("index", "index_rows"),
     "peers": _part("peers", "peer_rows"),
     "pretraining": _part("training", "pretraining_rows"),
     "growth": _part("growth", "growth_curves"),

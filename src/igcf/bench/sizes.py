@@ -13,6 +13,8 @@ class Sizes:
     """Catalogue sizes of the single user, each with turns and rounds in a row per turn."""
     textbook_items: int = 100_000
     """Size of the largest catalogue that the textbook way is measured on."""
+    indexed: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    """Catalogue sizes of the answers from an index."""
     history: int = 100
     """Number of stored reactions that a belief is rebuilt from."""
     logged: tuple[int, int, int] = (500, 50, 100_000)
@@ -46,7 +48,7 @@ class Sizes:
 
     def __post_init__(self) -> None:
         """Keep at least two sizes of whatever an exponent is measured over."""
-        assert min(len(self.interactions), len(self.catalogues), len(self.growth_dims)) >= 2  # noqa: S101
+        assert min(map(len, (self.interactions, self.catalogues, self.growth_dims, self.indexed))) >= 2  # noqa: S101
 
 
 FULL = Sizes()
@@ -55,6 +57,7 @@ QUICK = Sizes(
     dim=8,
     items=((200, 3, 2), (1_000, 2, 2)),
     textbook_items=1_000,
+    indexed=(300, 1_200),
     history=10,
     logged=(10, 3, 1_000),
     users=6,

@@ -117,6 +117,8 @@ def _notes(document: dict[str, Any]) -> list[str]:
         "beyond the item matrix."
         for entry in online["memory"]
     ]
+    if "index" in document:
+        notes += _index_notes(document["index"])
     many = online["many_users"]
     notes.append(f"- {many['users']:,} users x {many['items']:,} items in blocks: {many['gigabytes']:.3f} GB at most.")
     if document["peers"]["missing"]:
@@ -136,6 +138,23 @@ def _notes(document: dict[str, Any]) -> list[str]:
             f"- {learning['dataset']} ({learning['interactions']:,} interactions), graph: {learning['share']:.0%} "
             f"of the final validation precision after {reached['seconds']:.1f} s, {reached['epoch']} epochs (target "
             f"{learning['at_most']:.0f} s, met: {_yes(learning['met'])}); {learning['seconds_in_all']:.0f} s in all."
+        )
+    return notes
+
+
+def _index_notes(index: dict[str, Any]) -> list[str]:
+    if index["missing"]:
+        return [f"- Answers from an index were not measured: {index['missing']}."]
+    notes = []
+    for curve in index["curves"]:
+        points = curve["points"]
+        sizes = ", ".join(f"{point['size']:,}" for point in points)
+        ms, built = (", ".join(short_number(point[name]) for point in points) for name in ("seconds", "build_s"))
+        notes.append(
+            f"- Answers from an index, {curve['model']}, {sizes} items: {ms} s per round, "
+            f"exponent {curve['exponent']:.2f} (target {curve['at_most']}, met: {_yes(curve['met'])}); "
+            f"built in {built} s; a user in memory takes {points[0]['user_bytes']:,} bytes at the smallest and "
+            f"{points[-1]['user_bytes']:,} at the largest."
         )
     return notes
 

@@ -1,7 +1,8 @@
 """Items that come and go: rules about what may be shown, slates, and what is known of new items."""
 
 from igcf.catalogue.compiled import CompiledRules
-from igcf.catalogue.new_items import Exposure, NewItems
+from igcf.catalogue.exposure import Exposure
+from igcf.catalogue.new_items import NewItems
 from igcf.catalogue.recommender import Recommender
 from igcf.catalogue.rules import Rules, read_rules
 

@@ -1,12 +1,13 @@
 """Rules in terms of the rows of a catalogue: masks, amounts and caps that are computed once."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import BoolArray, Float32Array
 from igcf.catalogue.slates import select_slate
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 EVERY = "*"
 """Name under which `caps` speaks of every category that it does not name."""
-MOST_GROUPS = 16
-"""Different amounts of boost up to which the items of each are ranked by themselves; beyond, all items are scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +31,8 @@ class CompiledRules:
     catalogue: Catalogue
     allowed: BoolArray | None
     """Which items pass the filters, (items,); None: all."""
-    boosts: FloatArray | None
+    boosts: Float32Array | None
     """What is added to the score of each item, (items,); None: nothing to any."""
-    boost_groups: tuple[tuple[float, BoolArray], ...]
-    """The amounts that occur in `boosts`, and the items of each; empty where there are too many."""
     caps: Mapping[str, int]
     """Most items of an answer by label."""
     category_cap: int | None
@@ -43,6 +40,8 @@ class CompiledRules:
     pinned: tuple[int, ...]
     """Rows of the pinned items."""
     diversity: float
+    _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """What `limits` found so far."""
 
     @property
     def is_filter(self) -> bool:
@@ -62,13 +61,33 @@ class CompiledRules:
             return selection_details(policy, engine, available, k, make_rng=make_rng)
         return select_slate(self, policy, engine, available, k, make_rng=make_rng)
 
-    def limits(self, row: int) -> list[tuple[str, int]]:
+    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
+        """Return which available items, (1, items), may stand in the last place of an answer instead of the one there.
+
+        A pinned item stays, and no cap is exceeded.
+        """
+        if rows[-1] in self.pinned or self.category_cap == 0:
+            return np.zeros_like(available)
+        if not self.has_caps:
+            return available
+        counts = Counter(name for row in rows[:-1] for name, _ in self.limits(row))
+        full = [name for name, most in self.caps.items() if counts[name] >= most]
+        if self.category_cap is not None:
+            full += [name for name in counts if name not in self.caps and counts[name] >= self.category_cap]
+        result = available.copy()
+        for name in full:
+            result[0, self.catalogue.labels.get(name, [])] = False
+        return result
+
+    def limits(self, row: int) -> tuple[tuple[str, int], ...]:
         """Return the labels of an item that are capped, and their caps."""
-        labels = self.catalogue.labels_of(row)
-        found = [(name, self.caps[name]) for name in labels if name in self.caps]
-        if self.category_cap is not None and self.catalogue.categories is not None:
-            others = (name for name in self.catalogue.categories[row] if name not in self.caps)
-            found += [(name, self.category_cap) for name in others]
+        found = self._limits.get(row)
+        if found is None:
+            own = [(name, self.caps[name]) for name in self.catalogue.labels_of(row) if name in self.caps]
+            if self.category_cap is not None and self.catalogue.categories is not None:
+                others = (name for name in self.catalogue.categories[row] if name not in self.caps)
+                own += [(name, self.category_cap) for name in others]
+            found = self._limits[row] = tuple(own)
         return found
 
 
@@ -85,16 +104,13 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
             boosts[catalogue.labels.get(name, [])] += amount
     if boosts is not None and not boosts.any():
         boosts = None
-    amounts = np.unique(boosts).tolist() if boosts is not None else []
-    is_grouped = boosts is not None and len(amounts) <= MOST_GROUPS
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
     return CompiledRules(
         catalogue=catalogue,
         allowed=_mask(rules, catalogue),
-        boosts=boosts,
-        boost_groups=tuple((amount, boosts == amount) for amount in amounts) if is_grouped else (),
+        boosts=None if boosts is None else boosts.astype(np.float32),
         caps=caps,
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),

@@ -2,49 +2,20 @@
 
 from collections.abc import Callable, Hashable, Iterable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import RLock
-from typing import Any
 
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.catalogue.exposure import Exposure
 from igcf.catalogue.posterior import ItemLearning, ItemPosterior, Told
-from igcf.errors import ConfigError
+from igcf.catalogue.trials import Known, Trials, class_expectations
 from igcf.model import Model
 from igcf.model.adding import expected_noise
-from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
 from igcf.online.belief import Belief
-
-WEIGHT = 50.0
-"""Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """How much new items are tried, beyond being shown where they are expected to please most."""
-
-    share: float = 0.2
-    """Largest share of the items shown to a user that are trials."""
-    price: float = 0.01
-    """Largest share of what the other items would have brought that new items may cost, all users together: trials are
-    paid for by this and by what new items bring."""
-    most: int = 30
-    """Largest number of trials of an item: it is judged then."""
-    optimism: float = 3.0
-    """A trial must promise, at this many standard deviations of what is unknown of the item, as much as the item that
-    would be shown instead."""
-    settled: int = 200
-    """Reactions after which an item is settled: it is then learned no further."""
-
-    def __post_init__(self) -> None:
-        """Refuse what is no share or no number."""
-        for name in ("share", "price"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
-        if self.most < 0 or self.settled < 1 or not 0 <= self.optimism < float("inf"):
-            raise ConfigError(f"most and optimism must not be negative, settled at least 1, got {self}")
+from igcf.online.shared_items import Answers
 
 
 class NewItems:
@@ -66,16 +37,13 @@ class NewItems:
         self._learning = ItemLearning(model)
         self.rows: IntArray = model.added
         self._place = {int(row): place for place, row in enumerate(self.rows)}
-        self._is_new: BoolArray = np.zeros(model.n_items, dtype=np.bool_)
-        self._is_new[self.rows] = True
+        self._is_unsettled: BoolArray = np.zeros(model.n_items, dtype=np.bool_)
+        self._is_unsettled[self.rows] = True
         self.priors: ItemPriors = self._learning.content.of([model.catalogue.item(int(row)) for row in self.rows])
         self._shares: FloatArray = self.priors.shares.copy()
         self._class_vectors: tuple[Float32Array, ...] = tuple(self.priors.means[n].copy() for n in model.scored)
         self._told: list[dict[Hashable, Told]] = [{} for _ in self.rows]
-        self.trials: IntArray = np.zeros(len(self.rows), dtype=np.int64)
-        self.balance = 0.0
-        """What may be spent on trials, in rewards."""
-        self._account = [WEIGHT, WEIGHT]  # rewards of known items, and what was expected of them
+        self._trials = Trials(self._model, self._class_vectors, self.exposure)
         self._version = 0
         self._stale: set[int] = set()
         self._changed_at: IntArray = np.zeros(len(self.rows), dtype=np.int64)
@@ -84,9 +52,13 @@ class NewItems:
         """Called with the rows of items whose vectors have moved."""
 
     @property
-    def share_of_trials(self) -> float:
-        """Largest share of the items shown to a user that are trials."""
-        return self.exposure.share
+    def trials(self) -> IntArray:
+        """Number of trials of each item, (new items,)."""
+        return self._trials.counts
+
+    def may_try(self, n_tried: int, n_shown: int, n_known: int) -> bool:
+        """Whether a user may be asked to try something, after so many trials, items shown, and reactions."""
+        return n_tried + 1 <= self.exposure.share * n_shown and n_known >= self.exposure.known
 
     def __contains__(self, row: int) -> bool:
         return row in self._place
@@ -141,9 +113,9 @@ class NewItems:
             if self.is_settled(row) and key not in self._told[place]:
                 return
             if key not in self._told[place] and not np.isnan(told.rewards[0]):
-                expected = self._model.expected_of(told.user, row)
-                self.balance += float(told.rewards[0]) - self._scale * expected
+                self._trials.account.note_new(float(told.rewards[0]))
             self._told[place][key] = told
+            self._is_unsettled[row] = not self.is_settled(row)
             self._stale.add(place)
 
     def account(self, expected: float, value: float) -> None:
@@ -151,13 +123,7 @@ class NewItems:
         reward = self._model.reward.of_one(value)
         if not np.isnan(reward):
             with self._lock:
-                self._account[0] += reward
-                self._account[1] += expected
-
-    @property
-    def _scale(self) -> float:
-        """Rewards per expected reward: what is shown is chosen for being expected to please, which overrates it."""
-        return max(self._account[0], 0.0) / self._account[1] if self._account[1] > 0 else 1.0
+                self._trials.account.note_known(expected, reward)
 
     def retract(self, keys: Iterable[Hashable]) -> None:
         """Take reactions back, of any item, as if they had never been."""
@@ -166,6 +132,7 @@ class NewItems:
             for place, told in enumerate(self._told):
                 for key in gone & told.keys():
                     del told[key]
+                    self._is_unsettled[self.rows[place]] = True
                     self._stale.add(place)
 
     def posterior(self, row: int) -> ItemPosterior:
@@ -186,12 +153,13 @@ class NewItems:
         other = NewItems(model, self.exposure)
         n = len(self.rows)
         other._told[:n] = [dict(told) for told in self._told]
-        other._shares[:n], other.trials[:n], other._changed_at[:n] = self.shares, self.trials, self._changed_at
+        other._shares[:n], other._changed_at[:n] = self.shares, self._changed_at
+        other._is_unsettled[self.rows] = self._is_unsettled[self.rows]
         for vectors, old in zip(other._class_vectors, self._class_vectors, strict=True):
             vectors[:n] = old
         for new, own in zip(other._model.channels, self._model.channels, strict=True):
             new.vectors[self.rows], new.noise_var[self.rows] = own.vectors[self.rows], own.noise_var[self.rows]
-        other.balance, other._account = self.balance, list(self._account)
+        other._trials.go_on_from(self._trials)
         other._version = self._version
         return other
 
@@ -242,62 +210,14 @@ class NewItems:
     def uncertainty(self, users: FloatArray, places: IntArray | slice = slice(None)) -> AnyFloatArray:
         """Return the standard deviation of expected rewards that is due to the items' classes, (users, new items)."""
         model, shares = self.model, self.shares[places]
-        z: dict[int, Any] = {}
-        for every, number in zip(self._class_vectors, model.scored, strict=True):
-            own = every[places]
-            mean = users[:, model.channels[number].span].astype(np.float32)
-            z[number] = (mean @ own.reshape(-1, own.shape[2]).T).reshape(len(users), *own.shape[:2])
-        expected = expectation(model.terms, activations(model.channels, z))
+        expected = class_expectations(model, [every[places] for every in self._class_vectors], users)
         mean = np.einsum("unk,nk->un", expected, shares)
         square = np.einsum("unk,nk->un", expected**2, shares)
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
-    def choose(
-        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
-    ) -> IntArray:
-        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k).
-
-        What is shown instead of an item that is known enters the balance: the difference of both expectations now, and
-        of the reward from its expectation when it comes.
-
-        Args:
-            users: means of the users' vectors, (users, d).
-            means: expected rewards of all items, (users, items).
-            available: what may be shown, (users, items).
-            shown: rows of the items that would be shown, best first, (users, k).
-            may_try: whose budget allows a trial, (users,).
-        """
-        result = np.array(shown)
-        is_new = self._is_new[result]
-        known = self._next_known(means, available, result)
-        expected = np.take_along_axis(means, result, axis=1)
+    def choose(self, answers: Answers) -> IntArray:
+        """Return what is shown: the answers, whose last items may give way to trials of new ones, (users, k)."""
+        self._update()
         with self._lock:
-            instead = np.where(is_new, known[:, None], expected)
-            scale = self._scale
-            self.balance += scale * float((self.exposure.price * instead + expected - instead).sum())
-            chosen = np.flatnonzero(may_try & ~is_new[:, -1])
-            if not len(chosen) or self.balance <= 0 or not (self.trials < self.exposure.most).any():
-                return result
-            own_means = means[np.ix_(chosen, self.rows)]
-            promise = own_means + self.exposure.optimism * self.uncertainty(users[chosen])
-            promise[~available[np.ix_(chosen, self.rows)]] = -np.inf
-            for number, user in enumerate(chosen.tolist()):
-                is_open = self.trials < self.exposure.most
-                is_open[[self._place[row] for row in result[user][is_new[user]].tolist()]] = False
-                item = int(np.where(is_open, promise[number], -np.inf).argmax())
-                cost = scale * (float(instead[user, -1]) - float(own_means[number, item]))
-                if is_open[item] and promise[number, item] >= instead[user, -1] and cost <= self.balance:
-                    result[user, -1] = self.rows[item]
-                    self.trials[item] += 1
-                    self.balance -= cost
-        return result
-
-    def _next_known(self, means: AnyFloatArray, available: BoolArray, shown: IntArray) -> FloatArray:
-        """The largest expectation among the known items that are available and not shown, (users,)."""
-        result = np.zeros(len(shown))
-        for user in np.flatnonzero(self._is_new[shown].any(axis=1)).tolist():
-            others = available[user].copy()
-            others[shown[user]] = False
-            others[self.rows] = False
-            result[user] = np.max(means[user], where=others, initial=0.0)
-        return result
+            known = Known(self.rows, self._is_unsettled, self._shares, self._class_vectors, self.n_reactions)
+            return self._trials.choose(answers, known)

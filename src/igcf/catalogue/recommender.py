@@ -5,12 +5,12 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from igcf.catalogue.new_items import Exposure, NewItems
+from igcf.catalogue.exposure import Exposure
+from igcf.catalogue.new_items import NewItems
 from igcf.item import Item
 from igcf.model import Model
 from igcf.online import recommender as online
 from igcf.online.chance import ChanceScale
-from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 
 
@@ -21,7 +21,7 @@ class Recommender(online.Recommender):
         model: what pretraining learned; items that were added to it are learned from what users react to them.
         policy: how items are chosen; by default as the model says.
         exposure: how much new items are tried; by default as `igcf.Exposure` says.
-        **settings: as of `igcf.online.Recommender`: `forgetting`, `seed`, `skip_rounds`, `clock`.
+        **settings: as of `igcf.online.Recommender`: `forgetting`, `seed`, `skip_rounds`, `clock`, `index`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Recommender(online.Recommender):
 
     def _serve(self, news: NewItems) -> None:
         """Let sessions see the items as `news` learns them."""
-        engine = ScoringEngine(news.model)
+        engine = self._new_engine(news.model)
         news.on_move = engine.prior_items_moved
         self.new_items = self.shared = news
         self.chance_scale, self._engine = ChanceScale(news.model), engine

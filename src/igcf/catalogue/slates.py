@@ -76,26 +76,20 @@ class _Ranking:
         self._available, self._make_rng = available, make_rng
         self._scores: AnyFloatArray | None = None
         self._last: Selection | None = None
-        is_mixed = rules.boosts is not None and not rules.boost_groups  # hardly two items have the same boost
-        if is_mixed or not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
+        if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
             own = policy_scores(policy, engine, available, make_rng())
             self._scores = own if rules.boosts is None else own + rules.boosts
 
     def best(self, n: int) -> tuple[list[int], list[float]]:
-        """Return rows and scores of the `n` best items; where scores are not shared, group by group of equal boost."""
-        if self._scores is not None:
+        """Return rows and scores of the `n` best items."""
+        if self._scores is None:
+            self._last = selection_details(
+                self._policy, self._engine, self._available, n, make_rng=self._make_rng, boosts=self._rules.boosts
+            )
+        else:
             rows, scores = backend.loops.select_users(self._scores, None, self._available, 0.0, n, self._make_rng)
-            return rows[0].tolist(), scores[0].tolist()
-        found: list[tuple[float, int]] = []
-        for amount, members in self._rules.boost_groups or ((0.0, None),):
-            own = self._available if members is None else self._available & members
-            size = min(n, int(np.count_nonzero(own)))
-            if size:
-                part = selection_details(self._policy, self._engine, own, size, make_rng=self._make_rng)
-                self._last = part if members is None else None
-                found += [(score + amount, row) for score, row in zip(part.scores, part.rows, strict=True)]
-        found.sort(key=lambda pair: -pair[0])
-        return [row for _, row in found[:n]], [score for score, _ in found[:n]]
+            self._last = self._engine.describe(rows[0], scores[0], self._available[0])
+        return self._last.rows, self._last.scores
 
     def scores_of(self, rows: Sequence[int]) -> dict[int, float]:
         """Return the scores of single items."""
@@ -111,12 +105,8 @@ class _Ranking:
         told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
         missing = [row for row in rows if row not in told]
         if missing:
-            means, is_open = self._engine.means[0], self._available[0]
-            stds = np.sqrt(self._engine.variances_at(np.array(missing))).tolist()
-            for row, std in zip(missing, stds, strict=True):
-                mean = means[row]
-                rank = 1 + int(np.count_nonzero((means > mean) & is_open))
-                told[row] = (row, scores[row], float(mean), std, rank)
+            found = self._engine.describe(np.array(missing), [scores[row] for row in missing], self._available[0])
+            told |= {each[0]: each for each in zip(*found, strict=True)}
         return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
 
 
@@ -161,28 +151,42 @@ class _Choice:
         of the spread of the scores: 0 where other people like it, 1 where the same people do.
         """
         taste = _tastes(self._model, [*self.rows, *rows])
-        whole = np.maximum(np.einsum("nd,nd->n", taste, taste), 1e-12)
+        products = taste @ taste.T
+        left = np.maximum(products.diagonal(), 1e-12)
         own = np.array([scores[row] for row in rows])
-        spread = float(own.std()) if len(own) else 0.0
-        for number in range(len(self.rows)):
-            _explain(taste, number)
+        weight = self._rules.diversity * (float(own.std()) if len(own) else 0.0)
         first = len(self.rows)
-        is_open = np.ones(len(rows), dtype=np.bool_)
-        while len(self.rows) < self._k and is_open.any():
-            left = np.einsum("nd,nd->n", taste[first:], taste[first:]) / whole[first:]
-            worth = own - self._rules.diversity * spread * (1.0 - left)
-            place = int(np.argmax(np.where(is_open, worth, -np.inf)))
-            is_open[place] = False
+        worth_of_new = weight / left[first:]
+        explained = _Explained(products, left)
+        for number in range(first):
+            explained.add(number)
+        n_left = len(rows)
+        while len(self.rows) < self._k and n_left:
+            place = int((own + worth_of_new * explained.left[first:]).argmax())
+            own[place] = -np.inf
+            n_left -= 1
             if self.take_if_allowed(rows[place]):
-                _explain(taste, first + place)
+                explained.add(first + place)
 
 
-def _explain(taste: FloatArray, number: int) -> None:
-    """Take out of every row what the row at `number` explains of it."""
-    size = float(np.linalg.norm(taste[number]))
-    if size > 1e-9:
-        direction = taste[number] / size
-        taste -= np.outer(taste @ direction, direction)
+class _Explained:
+    """What is left of the variance of some items when one after the other is known (a pivoted Cholesky factor)."""
+
+    def __init__(self, products: FloatArray, whole: FloatArray) -> None:
+        self._products, self._least = products, 1e-9 * whole
+        self.left: FloatArray = whole.copy()
+        self._factor: FloatArray = np.empty((len(whole), len(whole)))
+        self._n = 0
+
+    def add(self, number: int) -> None:
+        """Let the item at `number` be known."""
+        if self.left[number] <= self._least[number]:
+            return
+        before = self._factor[:, : self._n]
+        column = (self._products[:, number] - before @ before[number]) / np.sqrt(self.left[number])
+        self._factor[:, self._n] = column
+        self._n += 1
+        self.left -= column * column
 
 
 def _tastes(model: Model, rows: Sequence[int]) -> FloatArray:

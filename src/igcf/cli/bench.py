@@ -13,7 +13,11 @@ from igcf.figures import prepare_folder
 @click.option("--quick", is_flag=True, help="Tiny sizes: see that it runs, in seconds; the numbers mean nothing.")
 @click.option("--large", is_flag=True, help="Also 20 million interactions; needs 8 GB and some minutes.")
 @click.option("--dataset", help="Also train on this log (ml-1m) until 99 % of its final validation precision.")
-@click.option("--out", type=click.Path(path_type=Path), help="Also write bench.html, bench.svg and bench.json here.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Also write bench.html, bench.svg, bench-growth.svg and bench.json here.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_json: bool) -> None:
     """Measure speed beside the bare operations that any implementation must do, and beside peers.
@@ -28,7 +32,7 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
       igcf bench --large --dataset ml-1m --out bench/
     """
     from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
-    from igcf.bench.plots import draw_figure
+    from igcf.bench.plots import draw_figures
     from igcf.bench.web_page import web_page
     from igcf.data.registry import dataset_info
     from igcf.errors import ConfigError
@@ -44,5 +48,6 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
         document = run_bench(sizes, step=step)
     if out is not None:
         (out / "bench.html").write_text(web_page(document), encoding="utf-8")
-        console.print(f"{out / 'bench.html'}, {draw_figure(document, out)} and {out / 'bench.json'} written")
+        drawn = ", ".join(path.name for path in draw_figures(document, out))
+        console.print(f"bench.html, {drawn} and bench.json written to {out}")
     emit_measured(document, as_text(document), file=out and out / "bench.json", as_json=as_json)

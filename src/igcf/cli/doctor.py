@@ -18,7 +18,7 @@ from igcf.version import __version__
 
 PACKAGES = {
     "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
-    "train": ("torch", "numba", "joblib", "matplotlib"),
+    "train": ("torch", "numba", "joblib"),
     "service": ("fastapi", "uvicorn", "sqlalchemy", "psycopg", "pydantic", "prometheus-client"),
 }
 

@@ -213,7 +213,7 @@ def evaluate_new_items(data: Any, choices: dict[str, Any], common: dict[str, Any
     from igcf.evaluate.report import write_tables
 
     setup = new_items_setup(data, **choices)
-    with parts_display(["frozen", "igcf", "others", "ceiling"]) as step:
+    with parts_display(["frozen", "igcf", "in turn", "others", "ceiling"]) as step:
         results = new_items(data, setup, seed=common["seed"], step=step, command=command_line())
     if common["out"]:
         write_tables(common["out"], results.as_dict(), new_items_tables(results))

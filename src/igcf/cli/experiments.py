@@ -126,6 +126,14 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
     console.print(f"wrote {folder / 'report.html'}", highlight=False)
 
 
+def write_overview(experiments: "Sequence[tuple[str, Results]]", folder: Path) -> None:
+    """Write the page about several experiments, whose own reports lie in folders beside it."""
+    from igcf.evaluate.overview import overview_page
+
+    (folder / "report.html").write_text(overview_page(experiments), encoding="utf-8")
+    console.print(f"wrote {folder / 'report.html'}", highlight=False)
+
+
 def print_all(tables: "list[Table]", style: str) -> None:
     """Print tables on stdout, in the style of --format."""
     from igcf.tables import as_latex, as_markdown, print_fitted

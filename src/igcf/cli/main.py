@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": ("igcf.cli.demo:demo", "See it work on the embedded catalogue, in about a minute."),
     "data": ("igcf.cli.data:data", "List, fetch and validate interaction logs."),
     "pretrain": ("igcf.cli.pretrain:pretrain", "Learn a model from an interaction log."),
+    "index": ("igcf.cli.index:index", "Build the index of a large catalogue, and store it with its model."),
     "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
     "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),

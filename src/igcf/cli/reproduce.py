@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_overview, write_report
 from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError, DataError
 
@@ -49,7 +49,7 @@ def reproduce(
     from igcf.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
 
     chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
-    documents = []
+    documents, experiments = [], []
     for name, data_name in wanted(table, dataset, common["data_dir"]):
         rows = chosen or list(methods_of(name))  # type: ignore[arg-type]
         if table is None:  # among all tables, each takes the rows that it can have
@@ -62,12 +62,15 @@ def reproduce(
         results = run_experiment(
             data, setup, rows, **{**common, "out": out, "changes": changes_to(rows, common, table)}
         )
+        experiments.append((f"{name}-{data_name}", results))
         if out:
             write_report(results, data, out)
         if common["as_json"]:
             documents.append(results.as_dict() | {"paper": side_by_side(results)})
         else:
             print_all(side_by_side_tables(results), common["style"])
+    if common["out"] and len(experiments) > 1:
+        write_overview(experiments, common["out"])
     if common["as_json"]:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
 
@@ -97,6 +100,7 @@ def reproduce_all(
         raise DataError("none of the published experiments is left; see igcf data list, or set IGCF_DATA_DIR")
     rows = {each.strip() for each in methods.split(",")} if methods else None
     began, made, documents = time.monotonic(), [], []
+    experiments: list[tuple[str, Results]] = []
     commit = commit_of_the_code()
     for number, each in enumerate(chosen):
         taken = (time.monotonic() - began) / 60
@@ -110,8 +114,11 @@ def reproduce_all(
         write_report(results, data, folder)
         made.append((each, command_of(each, names), results_tables(results)))
         documents.append(results.as_dict() | {"name": each.name})
+        experiments.append((each.name, results))
         page = tables_page(made, commit=commit, minutes=(time.monotonic() - began) / 60)
         (common["out"] / "tables.md").write_text(page, encoding="utf-8")
+    if experiments:
+        write_overview(experiments, common["out"])
     note(
         f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments in {(time.monotonic() - began) / 60:.0f} minutes"
     )

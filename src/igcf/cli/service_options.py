@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import click
 
 from igcf.errors import ConfigError
 
 try:
-    from igcf.service.settings import LogLevel, ServiceSettings
+    from igcf.service.settings import ServiceSettings
 except ImportError as error:
     raise ConfigError(f"this needs the service's packages ({error}); pip install 'igcf[service]'") from error
 
@@ -50,7 +50,8 @@ def store_url(store: str | None, config: Path | None) -> str:
 
 def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:
     kinds = {kind for kind in (annotation, *get_args(annotation)) if kind in (int, float)}
-    kind = click.Choice(get_args(LogLevel)) if annotation is LogLevel else kinds.pop() if kinds else str
+    is_choice = get_origin(annotation) is Literal
+    kind = click.Choice(get_args(annotation)) if is_choice else kinds.pop() if kinds else str
     shown = "" if default in (None, ()) else f" [default: {default}]"
     flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
     if name in FLAGS:  # each of them a list

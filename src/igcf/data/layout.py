@@ -82,6 +82,10 @@ class LogLayout:
     has_header: bool = True
     guessed: tuple[str, ...] = ()
     """Columns of a wide table that were taken for users or items by their place alone."""
+    perhaps_value: str | None = None
+    """Column of a wide table that was not taken and looks like values."""
+    perhaps_timestamp: str | None = None
+    """Column of a wide table that was not taken and looks like times."""
 
     def wanted(self) -> tuple[str, ...]:
         """Return the columns that are read."""
@@ -144,10 +148,18 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
             found[role] = first
             left.remove(first)
             guessed.append(first)
-    if len(names) > FEW_COLUMNS:
-        return replace(_checked_layout(found, columns, sample, source), guessed=tuple(guessed))
-    _fill_by_looks(found, left, sample)
-    return _checked_layout(found, columns, sample, source)
+    if len(names) <= FEW_COLUMNS:
+        _fill_by_looks(found, left, sample)
+        return _checked_layout(found, columns, sample, source)
+    looks = dict(found)
+    _fill_by_looks(looks, left, sample)
+    layout = replace(_checked_layout(found, columns, sample, source), guessed=tuple(guessed))
+    has_values = columns.implicit or layout.value is not None or layout.kind is not None
+    return replace(
+        layout,
+        perhaps_value=None if has_values else looks.get("value"),
+        perhaps_timestamp=None if layout.timestamp is not None else looks.get("timestamp"),
+    )
 
 
 def _holds_dates(column: pl.Series) -> bool:

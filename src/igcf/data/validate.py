@@ -28,6 +28,7 @@ LEVELS: dict[str, Level] = {
     "infinite": "error",
     "bad-time": "error",
     "guessed-column": "warning",
+    "perhaps-column": "warning",
     "blank-in-id": "warning",
     "control-in-id": "warning",
     "similar-ids": "warning",
@@ -177,6 +178,11 @@ def _guessed_columns(layout: LogLayout) -> Iterator[Defect]:
         if name in layout.guessed:
             message = f"{name!r} was taken for the {role}s by its place alone; if that is wrong, say which with {role}="
             yield Defect("guessed-column", message, 1)
+    perhaps = {"value": layout.perhaps_value, "timestamp": layout.perhaps_timestamp}
+    for role, column in perhaps.items():
+        if column is not None:
+            message = f"{column!r} is not used and looks like {role}s; if it holds them, say {role}= {column}"
+            yield Defect("perhaps-column", message, 1)
 
 
 def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[pl.DataFrame, LogLayout]:

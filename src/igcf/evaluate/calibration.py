@@ -11,23 +11,22 @@ Every few rounds, before the next choice, each user's likeliest candidates are l
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray, covariance_root
 from igcf.baselines import method_named
+from igcf.charts import Tone
+from igcf.curves import Frame, Line, line_chart
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.evaluate.protocols import Setup, prepare
 from igcf.evaluate.tuned_settings import tuned_settings
-from igcf.figures import svg
+from igcf.figures import standalone
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
 from igcf.online import Belief, ModelLearner, replay
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LEVELS = (0.5, 0.8, 0.95)
 LOOK_EVERY = 20
@@ -176,25 +175,26 @@ def calibration(
 
 def draw_calibration(found: Sequence[Calibration], path: Path) -> None:
     """Write reliability and coverage side by side to an SVG file."""
-
-    def draw(figure: "Figure") -> None:
-        reliability, coverage = figure.subplots(1, 2)
-        nominal = np.linspace(0.0, 1.0, 101)
-        for axes in (reliability, coverage):
-            axes.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle=":")
-            axes.set(xlim=(0, 1), ylim=(0, 1))
-        for each in found:
-            predicted, observed, _ = zip(*each.bins, strict=True)
-            label = f"{each.method}, ECE {each.error:.3f}"
-            reliability.plot(predicted, observed, marker="o", markersize=4, label=label)
-            covered = [(np.abs(each.places - 0.5) <= level / 2).mean() for level in nominal]
-            (line,) = coverage.plot(nominal, covered, label=each.method)
-            levels, shares = list(each.coverage), list(each.coverage.values())
-            coverage.plot(levels, shares, "o", markersize=4, color=line.get_color())
-        reliability.set(xlabel="predicted probability of satisfaction", ylabel="observed share")
-        coverage.set(xlabel="nominal probability of the interval", ylabel="share of counts inside")
-        reliability.legend(fontsize=8)
-        coverage.legend(fontsize=8)
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(svg(draw, 8.5, 3.9), encoding="utf-8")
+    path.write_text(standalone("Do predicted probabilities come true?", calibration_charts(found)), encoding="utf-8")
+
+
+def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
+    """Draw predictions beside what came true, and how many counts fell into their intervals."""
+    nominal = np.linspace(0.0, 1.0, 51)
+    reliability = [Line("as it should be", (0.0, 1.0), (0.0, 1.0), "guide")]
+    coverage = list(reliability)
+    for place, each in enumerate(found):
+        tone: Tone = "first" if place == len(found) - 1 else "second" if place == len(found) - 2 else "other"
+        predicted, observed, _ = zip(*each.bins, strict=True)
+        name = f"{each.method}, ECE {each.error:.3f}"
+        reliability.append(Line(name, predicted, observed, tone, has_points=True))
+        covered = [float((np.abs(each.places - 0.5) <= level / 2).mean()) for level in nominal]
+        coverage.append(Line(each.method, nominal.tolist(), covered, tone))
+    ends = {"x_ends": (0.0, 1.0), "y_ends": (0.0, 1.0)}
+    chance = Frame("predicted probability of satisfaction", "observed share", **ends)
+    inside = Frame("nominal probability of the interval", "share of counts inside", **ends)
+    return {
+        "Do chances come true?": line_chart(reliability, "Observed by predicted satisfaction", chance),
+        "Do intervals hold what they promise?": line_chart(coverage, "Share of counts inside by nominal level", inside),
+    }

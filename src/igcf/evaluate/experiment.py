@@ -12,7 +12,7 @@ from igcf.evaluate.results import Results, collect
 from igcf.evaluate.returning import starts
 from igcf.evaluate.run import HERE, Execution, run_jobs
 from igcf.evaluate.tune import Grid, tune
-from igcf.evaluate.tuned_settings import LOGGED, tuned_settings
+from igcf.evaluate.tuned_settings import LOGGED, tuned_settings, variant_settings
 
 
 def evaluate(
@@ -64,10 +64,10 @@ def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> 
     if setup.protocol == "ablation":
         if not method.variants:
             raise ConfigError(f"{name} has no ablations; igcf and igcf-paper have")
-        plays += [
-            Play(f"{name} {what}", method.settings({**settings, **changes}))
-            for what, changes in method.variants.items()
-        ]
+        for what, changes in method.variants.items():
+            label = f"{name} {what}"
+            found = variant_settings(setup.dataset, label)
+            plays.append(Play(label, method.settings({**settings, **found, **changes})))
     return jobs_sharing_fits(method, setup, seed, plays)
 
 

@@ -10,6 +10,7 @@ from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.baselines import Task
 from igcf.data import Interactions, cold_start, success_in, taste_drift
 from igcf.data.registry import known_dataset
+from igcf.data.splits import ColdStart
 from igcf.errors import ConfigError
 from igcf.evaluate import known_users
 from igcf.evaluate.returning import LOGGED, Part
@@ -104,6 +105,19 @@ class Case:
         return counts / max(self.task.train.n_users, 1)
 
 
+def cold_users(data: Interactions, setup: Setup, seed: int) -> ColdStart:
+    """Split the log into training users and the validation and test users of an experiment."""
+    return cold_start(
+        data,
+        split=setup.split,
+        n_test=setup.n_users,
+        n_validation=setup.n_validation,
+        min_reactions=setup.min_reactions,
+        by_activity=setup.by_activity,
+        rng=np.random.default_rng(seed),
+    )
+
+
 def setup_for(  # noqa: PLR0913  (each may change one choice of the protocol)
     data: Interactions,
     protocol: Protocol,
@@ -194,15 +208,7 @@ def prepare(data: Interactions, setup: Setup, seed: int, users: Literal["test", 
         validation: tuple[Interactions, ...] = (drift.validation_before, drift.validation_after)
         test: tuple[Interactions, ...] = (drift.test_before, drift.test_after)
     else:
-        cold = cold_start(
-            data,
-            split=setup.split,
-            n_test=setup.n_users,
-            n_validation=setup.n_validation,
-            min_reactions=setup.min_reactions,
-            by_activity=setup.by_activity,
-            rng=np.random.default_rng(seed),
-        )
+        cold = cold_users(data, setup, seed)
         train, validation, test = cold.train, (cold.validation,), (cold.test,)
     met = test if users == "test" else validation
     first = setup.sessions[0]

@@ -26,14 +26,14 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 
     After a search also `settings.json`, which is `settings/<dataset>.json` of this package with what was found.
     """
-    tables = results_tables(results)
-    if printed(results.setup.protocol, results.setup.dataset):
-        tables += side_by_side_tables(results)
+    has_paper = printed(results.setup.protocol, results.setup.dataset)
+    beside = side_by_side_tables(results) if has_paper else []
+    tables = [*results_tables(results), *beside]
     texts = {
         "results.json": json.dumps(results_document(results) | {"paper": side_by_side(results)}, **AS_TEXT),
         "results.md": "\n".join([f"{verdict(results).sentence}\n", *map(as_markdown, tables)]),
         "results.tex": "\n".join(as_latex(table) for table in tables),
-        "report.html": page(results, tables),
+        "report.html": page(results, [*results_tables(results, is_short=True), *beside]),
     }
     if results.tuning:
         document = settings_document(results.setup.dataset, results.setup.protocol, results.tuning)

@@ -2,22 +2,25 @@
 
 from igcf.evaluate.protocols import Session, Setup, cutoffs, primary_cutoff, primary_metric
 from igcf.evaluate.results import Results, summary
-from igcf.tables import Table
+from igcf.tables import Table, short_number, with_margin
 
 SIGNIFICANT = 0.05
 
 
-def results_tables(results: Results) -> list[Table]:
-    """Build one table per session, then the comparisons and the settings that tuning chose on validation users."""
-    tables = [_session_table(results, number) for number in range(len(results.sessions))]
+def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
+    """Build one table per session, then the comparisons and the settings that tuning chose on validation users.
+
+    Numbers have as many decimals as the paper's, or, where `is_short`, the three digits that matter to a reader.
+    """
+    tables = [_session_table(results, number, is_short=is_short) for number in range(len(results.sessions))]
     if results.comparisons:
-        tables.append(_comparison_table(results))
+        tables.append(_comparison_table(results, is_short=is_short))
     if any(each["tried"] for each in results.tuning):
         tables.append(_tuning_table(results))
     return tables
 
 
-def _session_table(results: Results, number: int) -> Table:
+def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
     setup, session = results.setup, results.sessions[number]
     columns = _known_users_columns(results) if setup.protocol == "known-users" else _columns(setup, session)
     summaries = [summary(results, method, session) for method in results.methods]
@@ -28,7 +31,7 @@ def _session_table(results: Results, number: int) -> Table:
     rows = []
     for method, each, mean, std in zip(results.methods, summaries, values, spreads, strict=True):
         cells = [
-            _number(m, name) + (f" ± {_number(s, name)}" if n_seeds > 1 else "")
+            _number(m, s if n_seeds > 1 else None, name, is_short=is_short)
             for m, s, (name, _, _) in zip(mean, std, columns, strict=True)
         ]
         extra = [f"{each['coverage']['mean']:.3f}", f"{each['novelty']['mean']:.2f}"]
@@ -73,13 +76,14 @@ def _known_users_columns(results: Results) -> list[tuple[str, str, str]]:
     return [*columns, ("mrr", "", "MRR")]
 
 
-def _comparison_table(results: Results) -> Table:
+def _comparison_table(results: Results, *, is_short: bool) -> Table:
+    decimals = 4 if results.setup.protocol == "known-users" else 3
     rows = [
         (
             each.method,
             each.reference,
             each.metric,
-            f"{each.difference:+.3f}" if results.setup.protocol != "known-users" else f"{each.difference:+.4f}",
+            f"{each.difference:+.2g}" if is_short else f"{each.difference:+.{decimals}f}",
             f"{each.effect:+.2f}",
             f"{each.p_value:.2g}",
             f"{each.p_corrected:.2g}" + (" *" if each.p_corrected < SIGNIFICANT else ""),
@@ -113,5 +117,8 @@ def _tuning_table(results: Results) -> Table:
     )
 
 
-def _number(value: float, metric: str) -> str:
-    return f"{value:.4f}" if metric in ("recall", "share", "mrr") else f"{value:.3f}"
+def _number(value: float, spread: float | None, metric: str, *, is_short: bool) -> str:
+    if is_short:
+        return short_number(value) if spread is None else with_margin(value, spread)
+    decimals = 4 if metric in ("recall", "share", "mrr") else 3
+    return f"{value:.{decimals}f}" + ("" if spread is None else f" ± {spread:.{decimals}f}")

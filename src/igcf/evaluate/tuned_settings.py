@@ -35,6 +35,11 @@ def tuned_settings(
     return method_named(method).settings({**found, **(changes or {}).get(method, {})})
 
 
+def variant_settings(dataset: str, variant: str) -> dict[str, Any]:
+    """Return what was found on validation users for one row of an ablation, `igcf-paper K = 1` for instance."""
+    return dict(_read(dataset).get("ablation", {}).get(variant, {}).get("settings", {}))
+
+
 def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Read `METHOD:NAME=VALUE` texts as settings by method; values are JSON, or plain words."""
     found: dict[str, dict[str, Any]] = {}

@@ -86,6 +86,16 @@ def gradients(
     return slopes
 
 
+def linearised(channels: Sequence[Channel], terms: Sequence[Term], mean: FloatArray) -> Float32Array:
+    """Return one vector per item, (items, d): how the expected reward grows with the user's vector at the mean."""
+    scored = sorted({number for term in terms for number in term.channels})
+    z = {number: channels[number].vectors @ mean[channels[number].span] for number in scored}
+    vectors = np.zeros((len(channels[0].vectors), len(mean)), dtype=np.float32)
+    for number, slope in gradients(channels, terms, activations(channels, z)).items():
+        vectors[:, channels[number].span] += slope[:, None] * channels[number].vectors
+    return vectors
+
+
 def _product(weight: float, numbers: tuple[int, ...], activations: Mapping[int, FloatArray]) -> FloatArray | float:
     product: FloatArray | float = weight
     for number in numbers:

@@ -139,7 +139,12 @@ def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
 
 def model_id(folder: Path) -> str:
     """A short name of the exact contents, taken from `meta.json` alone."""
-    return str(_read_meta(folder)["checksum"])[:12]
+    return full_checksum(folder)[:12]
+
+
+def full_checksum(folder: Path) -> str:
+    """The checksum of the exact contents, taken from `meta.json` alone."""
+    return str(_read_meta(folder)["checksum"])
 
 
 def _write_parts(model: Model, part: Path) -> None:

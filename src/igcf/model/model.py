@@ -13,18 +13,23 @@ import numpy.typing as npt
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.attributes import Attributes
-from igcf.errors import FeedbackError, ModelError, UnknownItemError
+from igcf.errors import ModelError, UnknownItemError
 from igcf.item import Item
 from igcf.model.catalogue import Catalogue
-from igcf.model.channel import Channel, Term, activations, expectation, gradients
+from igcf.model.channel import Channel, Term, activations, expectation, linearised
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.content import ContentPrior
 from igcf.model.neighbours import Neighbours
-from igcf.model.reward import Reward
+from igcf.model.reward import Reward, reaction_value
 from igcf.model.usage import Calibration, PolicyChoice, Usage
 from igcf.notebooks import html_card
 
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
+PARTS = (
+    "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
+    "categories", "metadata", "neighbours", "appeared", "usage", "attributes", "content", "added",
+)  # fmt: skip
+"""What a model is made of, by the names of the constructor's arguments."""
 
 
 class Model:
@@ -119,7 +124,9 @@ class Model:
         self.terms = tuple(terms) or (Term(1.0, (0,)),)
         check_shapes(self)
         check_blocks(self)
-        self.item_vectors: Float32Array = self.channels[0].vectors if self.is_linear else self._linearised()
+        self.item_vectors: Float32Array = (
+            self.channels[0].vectors if self.is_linear else linearised(self.channels, self.terms, self.prior_mean)
+        )
         self.item_variances: Float32Array = (
             np.zeros_like(self.item_vectors)
             if item_variances is None
@@ -220,21 +227,7 @@ class Model:
 
         A reaction has a value, or is of a kind; where every reaction of the log counts alike it needs neither.
         """
-        if kind is not None:
-            if value is not ...:
-                raise FeedbackError(f"the reaction has a kind, {kind!r}, and a value, {value!r}; give one of them")
-            if kind not in self.kinds:
-                known = f"known are {', '.join(map(repr, self.kinds))}" if self.kinds else "this model has no kinds"
-                raise FeedbackError(f"kind {kind!r} is not known; {known}")
-            return self.reward.checked(self.kinds[kind])
-        if value is not ...:
-            return self.reward.checked(value)
-        if not self.reward.is_implicit:
-            raise FeedbackError(
-                f"the reaction has no value; expected a number like those of the log, {self.reward.low:g} to "
-                f"{self.reward.high:g}, or None for shown without a reaction"
-            )
-        return self.reward.high
+        return reaction_value(self.reward, self.kinds, value, kind)
 
     def observations(
         self, rows: npt.NDArray[np.integer], values: npt.ArrayLike
@@ -262,37 +255,12 @@ class Model:
         """The channels that the expected reward depends on."""
         return tuple(sorted({number for term in self.terms for number in term.channels}))
 
-    def _linearised(self) -> Float32Array:
-        z = {n: self.channels[n].vectors @ self.prior_mean[self.channels[n].span] for n in self.scored}
-        vectors = np.zeros((len(self.channels[0].vectors), len(self.prior_mean)), dtype=np.float32)
-        for number, slope in gradients(self.channels, self.terms, activations(self.channels, z)).items():
-            vectors[:, self.channels[number].span] += slope[:, None] * self.channels[number].vectors
-        return vectors
-
     def with_prior(self, mean: FloatArray, cov: FloatArray, noise_var: float | None = None) -> "Model":
         """Return a model of the same items with another prior and, for a linear model, with another noise."""
         channels = self.channels
         if noise_var is not None:
             channels = (replace(channels[0], noise_var=np.full(self.n_items, float(noise_var))), *channels[1:])
-        return Model(
-            channels=channels,
-            terms=self.terms,
-            item_variances=self.item_variances,
-            item_ids=self.item_ids,
-            prior_mean=mean,
-            prior_cov=cov,
-            reward=self.reward,
-            kinds=self.kinds,
-            titles=self.titles,
-            categories=self.categories,
-            metadata=self.metadata,
-            neighbours=self.neighbours,
-            appeared=self.appeared,
-            attributes=self.attributes,
-            usage=self.usage,
-            content=self.content,
-            added=self.added,
-        )
+        return self._changed(channels=channels, prior_mean=mean, prior_cov=cov)
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
         """Return the same model with another map between items, or without one."""
@@ -303,23 +271,11 @@ class Model:
 
     def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
         """Return a model of the same channels with another expected reward and usage."""
-        return Model(
-            channels=self.channels,
-            terms=terms,
-            item_ids=self.item_ids,
-            prior_mean=self.prior_mean,
-            prior_cov=self.prior_cov,
-            reward=self.reward,
-            titles=self.titles,
-            categories=self.categories,
-            metadata=self.metadata,
-            neighbours=self.neighbours,
-            appeared=self.appeared,
-            attributes=self.attributes,
-            usage=usage,
-            content=self.content,
-            added=self.added,
-        )
+        return self._changed(terms=terms, usage=usage)
+
+    def _changed(self, **parts: Any) -> "Model":
+        """Return a model with other parts in place of its own; all are checked again."""
+        return Model(**({name: getattr(self, name) for name in PARTS} | parts))
 
     def used_as(self, usage: Usage) -> "Model":
         """Return the same model with another usage; arrays are shared."""

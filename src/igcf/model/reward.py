@@ -1,8 +1,9 @@
 """How a reaction in the units of the log becomes the number that a model is trained on and updated with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import EllipsisType
 from typing import cast, get_args
 
 import numpy as np
@@ -127,3 +128,24 @@ class Reward:
     @property
     def _expected(self) -> str:
         return f"expected a number like those of the log, {self.low:g} to {self.high:g}"
+
+
+def reaction_value(
+    reward: Reward, kinds: Mapping[str, float], value: "float | EllipsisType | None", kind: str | None
+) -> float:
+    """Return the value of a reaction as the belief learns it, or refuse it; see `Model.reaction_value`."""
+    if kind is not None:
+        if value is not ...:
+            raise FeedbackError(f"the reaction has a kind, {kind!r}, and a value, {value!r}; give one of them")
+        if kind not in kinds:
+            known = f"known are {', '.join(map(repr, kinds))}" if kinds else "this model has no kinds"
+            raise FeedbackError(f"kind {kind!r} is not known; {known}")
+        return reward.checked(kinds[kind])
+    if value is not ...:
+        return reward.checked(value)
+    if not reward.is_implicit:
+        raise FeedbackError(
+            f"the reaction has no value; expected a number like those of the log, {reward.low:g} to {reward.high:g}, "
+            "or None for shown without a reaction"
+        )
+    return reward.high

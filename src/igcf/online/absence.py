@@ -172,7 +172,8 @@ class LogisticAbsence:
         terms = self._terms(record, self._sums[at][0])
         user = self.prior_mean + frame @ v
         precision = _curvature(terms, user) + weight * self._sums[at][1]
-        cov = np.ascontiguousarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame))
+        cov = np.ascontiguousarray(frame.T @ precision @ frame)
+        cov.flat[:: len(v) + 1] += 1.0
         is_curved = weight > 0.0 or len(terms.own_weights) > 0
         backend.loops.find_mode(terms, v, cov, LONGEST_STEP, passes if is_curved else 0)
         spread = frame @ cov @ frame.T

@@ -1,6 +1,7 @@
 """Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,9 @@ class ScoringEngine:
         is_monotone: whether reactions count as `igcf.online.monotone` says, or as they are.
     """
 
+    keeps_items: ClassVar[bool] = True
+    """Whether means and variances of all items are kept between answers."""
+
     def __init__(
         self,
         model: Model,
@@ -60,11 +64,15 @@ class ScoringEngine:
         self._mixture = Mixture.from_model(model)
         self._blocks = scored_blocks(model, self._items)
         self._monotone = monotone_learning(model) if is_monotone else None
-        z = tuple(each[0] for each in self._z_of(model.prior_mean[None]))
-        self._prior_moments = Moments(z, self._z_variances_of(model.prior_cov))
-        for shared in (*self._prior_moments.z, *self._prior_moments.variances):
-            shared.setflags(write=False)
+        self._prior_moments = self._moments_of_prior()
         self._begin(n_users)
+
+    def _moments_of_prior(self) -> Moments:
+        z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
+        moments = Moments(z, self._z_variances_of(self.prior.cov))
+        for shared in (*moments.z, *moments.variances):
+            shared.setflags(write=False)
+        return moments
 
     def _begin(self, n_users: int) -> None:
         self.n_users = n_users
@@ -82,9 +90,9 @@ class ScoringEngine:
         self._means: AnyFloatArray | None = None
         self._variances: AnyFloatArray | None = None
 
-    def fresh(self, n_users: int = 1) -> "ScoringEngine":
+    def fresh(self, n_users: int = 1) -> Self:
         """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
-        other = object.__new__(ScoringEngine)
+        other = object.__new__(type(self))
         other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
         other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
         other._blocks, other._prior_moments = self._blocks, self._prior_moments
@@ -127,6 +135,24 @@ class ScoringEngine:
             return np.asarray(variances[0])
         return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
 
+    def means_at(self, rows: IntArray) -> AnyFloatArray:
+        """`means` of all users at some items, (users, n), for `rows` (n,) or one row of them per user, (users, n)."""
+        return self.means[:, rows] if rows.ndim == 1 else np.take_along_axis(self.means, rows, axis=1)
+
+    def largest_mean(self, available: BoolArray, user: int = 0) -> float:
+        """Return the largest of one user's means among available items (items,), or 0 where there is none above it."""
+        return float(np.max(self.means[user], where=available, initial=0.0))
+
+    def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
+        """Tell what is believed of some items of the only user, beside all that are available (items,)."""
+        return backend.loops.describe(rows, np.asarray(scores), self.variances_at(rows), self.means[0], available)
+
+    def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
+        """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
+        scores = self.model.expected(draws)
+        last_in = np.partition(scores[:, available], -len(rows), axis=1)[:, -len(rows)]
+        return np.asarray(scores[:, rows] >= last_in[:, None])
+
     def tracked_z(self, number: int) -> tuple[AnyFloatArray, AnyFloatArray] | None:
         """Means and variances of a channel's z of all items, for the first user, where they are kept up to date."""
         if isinstance(self._state, Stale) or number not in self.model.scored:
@@ -144,26 +170,35 @@ class ScoringEngine:
         means = vectors @ self.belief_means[0, channel.span].astype(vectors.dtype)
         return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
 
-    def select(self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng) -> Selection:
+    def select(
+        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, boosts: Float32Array | None = None
+    ) -> Selection:
         """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
 
-        After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
+        `boosts`, of shape (items,), are added to that. After a belief was set, few variances are computed: those of
+        the prior bound them, unless the belief is wider.
         """
-        query = Query(available, k, nu, make_rng)
-        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
-            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
-            z = tuple(each[0] for each in self._z())
-            bounds = self._tighter_bounds or self._prior_moments.variances
-            user = Bounds(self._items, covs, z, bounds, self.means[0])
-            return backend.loops.select_bounded(self._mixture, user, query)
-        if self._offsets is not None:
-            return backend.loops.select_scored(self.means[0], self.variances[0], query)
-        moments = self._up_to_date().first_user
+        query, state = Query(available, k, nu, make_rng), self._state
+        if boosts is not None:
+            found = self._select_by(self.means[0] + boosts, query)
+            return self.describe(np.array(found.rows), found.scores, available)
+        if isinstance(state, Stale) or self._offsets is not None:
+            return self._select_by(self.means[0], query)
+        moments = state.first_user
         if self.model.is_linear:
             return backend.loops.select_scored(moments.z[0], moments.variances[0], query)
         selection, means = backend.loops.select_tracked(self._mixture, moments, query)
         self._means = means[None]
         return selection
+
+    def _select_by(self, means: AnyFloatArray, query: Query) -> Selection:
+        """Select by these means, of shape (items,), and the variances of the only user."""
+        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
+            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
+            z = tuple(each[0] for each in self._z())
+            bounds = self._tighter_bounds or self._prior_moments.variances
+            return backend.loops.select_bounded(self._mixture, Bounds(self._items, covs, z, bounds, means), query)
+        return backend.loops.select_scored(means, self.variances[0], query)
 
     def belief(self, user: int = 0) -> Belief:
         """Return a copy of the belief about one user."""

@@ -67,8 +67,8 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
-    rows = model.item_rows([item_id for item_id, _ in reactions])
-    values = model.reward.checked_all([value for _, value in reactions])
+    item_ids, given = zip(*reactions, strict=True)
+    rows, values = model.item_rows(item_ids), model.reward.checked_all(given)
     if math.isnan(sum(values)):
         missing = next(item_id for item_id, value in reactions if value is None)
         raise FeedbackError(

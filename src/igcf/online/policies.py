@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, covariance_root
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
 from igcf.errors import ConfigError
 from igcf.online.engine import ScoringEngine
 
@@ -104,10 +104,15 @@ class Thompson:
     item_uncertainty: bool = False
     needs_variances: ClassVar[bool] = False
 
+    @staticmethod
+    def draw(engine: ScoringEngine, rng: np.random.Generator) -> FloatArray:
+        """Draw a vector of each user from the belief, (users, d)."""
+        noise = rng.standard_normal(engine.belief_means.shape)
+        return engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise)
+
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the expected rewards under one draw per user."""
-        noise = rng.standard_normal(engine.belief_means.shape)
-        draw = engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise)
+        draw = self.draw(engine, rng)
         scores = engine.model.expected(draw)
         if engine.offsets is not None:
             scores += engine.offsets

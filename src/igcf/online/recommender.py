@@ -13,6 +13,9 @@ from igcf.online.belief import Belief
 from igcf.online.chance import ChanceScale
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief
+from igcf.online.index.choice import IndexChoice, find_index
+from igcf.online.index.engine import IndexedEngine
+from igcf.online.index.lists import ItemLists
 from igcf.online.policies import Policy, named_policy
 from igcf.online.session import Session
 from igcf.online.shared_items import SharedItems
@@ -32,16 +35,13 @@ class Recommender:
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is put aside.
         clock: tells the time in seconds since 1970, by which items become available and cease to be.
+        index: `exact` scores all items for every answer; `faiss` asks an index for candidates, which is built now, and
+            `auto` does so for large catalogues. Or an index: `igcf.online.index.load_lists` reads a stored one.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> stranger = igcf.Recommender(model).session()
         >>> known = igcf.Recommender(model).session(history=[("tea", 0.0)])
         >>> stranger.recommend()[0].item_id, known.recommend()[0].item_id
@@ -57,6 +57,7 @@ class Recommender:
         seed: int = 0,
         skip_rounds: int = SKIP_ROUNDS,
         clock: Callable[[], float] = time.time,
+        index: IndexChoice | ItemLists = "exact",
     ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
@@ -72,10 +73,15 @@ class Recommender:
         self.chance_scale = ChanceScale(model)
         self.shared: SharedItems | None = None
         """Items that all sessions learn together; None: there are none."""
-        self._engine = ScoringEngine(model)
+        self.lists = find_index(model, index)
+        """The index that candidates come from; None: all items are scored."""
+        self._engine = self._new_engine(model)
         self._seed = seed
         self._opened = count()
         self._numbers = count()
+
+    def _new_engine(self, model: Model) -> ScoringEngine:
+        return ScoringEngine(model) if self.lists is None else IndexedEngine(model, self.lists)
 
     def fresh_engine(self) -> ScoringEngine:
         """Return the state of a user who is met for the first time."""

@@ -1,15 +1,17 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
 from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
+from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb
 
 OWN_POLICIES = (Greedy, Ucb, InfoUcb, Thompson)
@@ -24,9 +26,8 @@ class CompiledAnswerRules(Protocol):
         """Which items pass the filters, (items,); None: all."""
         ...
 
-    @property
-    def is_filter(self) -> bool:
-        """Whether the rules do no more than leave items out."""
+    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
+        """Return which available items may stand in the last place of an answer, in place of the one there."""
         ...
 
     def select(
@@ -68,14 +69,30 @@ def select_items(
 
 
 def selection_details(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+    policy: Policy,
+    engine: ScoringEngine,
+    available: BoolArray,
+    k: int,
+    *,
+    make_rng: MakeRng,
+    boosts: Float32Array | None = None,
 ) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items."""
+    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items.
+
+    `boosts`, of shape (items,), are added to the scores.
+    """
     nu = _optimism(policy)
     if nu:
-        return engine.select(available[0], nu, k, make_rng=make_rng)
-    rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
-    return backend.loops.describe(rows[0], scores[0], engine.variances_at(rows[0]), engine.means[0], available[0])
+        return engine.select(available[0], nu, k, make_rng=make_rng, boosts=boosts)
+    if isinstance(engine, IndexedEngine) and is_searchable(policy):
+        draw = policy.draw(engine, make_rng())[0] if isinstance(policy, Thompson) else None
+        return engine.select(available[0], 0.0, k, make_rng=make_rng, boosts=boosts, draw=draw)
+    if boosts is None:
+        rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
+    else:
+        own = policy_scores(policy, engine, available, make_rng()) + boosts
+        rows, scores = backend.loops.select_users(own, None, available, 0.0, k, make_rng)
+    return engine.describe(rows[0], scores[0], available[0])
 
 
 def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
@@ -91,6 +108,11 @@ def _optimism(policy: Policy) -> float | None:
     return policy.nu if type(policy) is Ucb and not policy.item_uncertainty else None
 
 
+def is_searchable(policy: Policy) -> bool:
+    """Whether an index of the items can be asked for the best ones: by a bound, or by one vector of the user."""
+    return is_separable(policy) or (type(policy) is Thompson and not policy.item_uncertainty)
+
+
 def is_separable(policy: Policy) -> bool:
     """Whether the score of an item depends neither on chance nor on which other items are available."""
     return _optimism(policy) is not None or type(policy) is Greedy
@@ -99,7 +121,7 @@ def is_separable(policy: Policy) -> bool:
 def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> FloatArray:
     """Return the scores of some items of the only user of `engine` by a separable policy, (rows,)."""
     nu = _optimism(policy)
-    means: FloatArray = engine.means[0, rows].astype(np.float64)
+    means: FloatArray = engine.means_at(rows)[0].astype(np.float64)
     return means + nu * np.sqrt(engine.variances_at(rows)) if nu else means
 
 

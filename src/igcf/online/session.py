@@ -23,6 +23,7 @@ from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy
 from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
 from igcf.online.shared_items import SharedItemsOfSession
+from igcf.online.unseen import FewSeen, Unseen
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
@@ -35,14 +36,9 @@ class Session:
     """The belief about one user and what was shown to sharpen it.
 
     Example:
+        With the model of the example of `igcf.Model`:
+
         >>> import igcf
-        >>> model = igcf.Model(
-        ...     item_ids=["tea", "coffee"],
-        ...     item_vectors=[[1.0, 0.0], [0.0, 1.0]],
-        ...     prior_mean=[0.6, 0.4],
-        ...     prior_cov=[[1.0, 0.0], [0.0, 1.0]],
-        ...     noise_var=0.1,
-        ... )
         >>> session = igcf.Recommender(model).session()
         >>> session.recommend()[0].item_id
         'tea'
@@ -77,18 +73,14 @@ class Session:
         self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
         self._values = self.model.reward.checked_all([value for _, value in past.history])
         self._record = logged_record(self.model, past.logged, past.until)
-        self._unseen: BoolArray = np.ones((1, self.model.n_items), dtype=np.bool_)
-        if self._rows:
-            self._unseen[0, self._rows] = False
-        if self._record is not None:
-            self._unseen[0, self._record.rows] = False
-        self._n_unseen = int(np.count_nonzero(self._unseen))
+        seen = self._rows if self._record is None else [*self._rows, *self._record.rows.tolist()]
+        self._unseen = (Unseen if engine.keeps_items else FewSeen)(self.model.n_items, seen)
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
         self._n_skips = 0
         self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
-        if self._record is not None and self.policy.needs_variances:
+        if self._record is not None and self.policy.needs_variances and engine.keeps_items:
             belief = Belief(engine.belief_means[0], engine.belief_covs[0])  # only looked at: no copy
             engine.bound_variances(logged_evidence(self.model).variance_bounds(belief))
 
@@ -118,8 +110,7 @@ class Session:
             n_new = self.model.n_items - n_before
             if self._rows or self._record is not None:
                 self._engine.set_belief(belief, offset=None if offset is None else np.pad(offset, (0, n_new)))
-            self._unseen = np.pad(self._unseen, ((0, 0), (0, n_new)), constant_values=True)
-            self._n_unseen += n_new
+            self._unseen.extend(n_new)
             if self._record is not None:
                 self._record = self._record._replace(later=np.union1d(self._record.later, self.model.added))
             if recommender.shared is not None:
@@ -223,8 +214,9 @@ class Session:
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
         if self._shared is not None:
-            may_try = compiled is None or compiled.is_filter
-            found = self._shared.answer(found, self._engine, available, may_try=may_try)
+            tryable = available if compiled is None else compiled.may_end(found.rows, available)
+            n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
+            found = self._shared.answer(found, self._engine, available, tryable, n_known)
         rows, scores, means, stds, ranks = found
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
@@ -252,9 +244,10 @@ class Session:
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
-        if isinstance(k, bool) or not isinstance(k, WHOLE) or k < 1:
+        if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
-        available, left = self._unseen, self._n_unseen
+        available = unseen = self._unseen.mask()
+        left = self._unseen.n_left
         mask = catalogue.available(self._recommender.clock())
         if mask is not None:
             available = available & mask
@@ -265,17 +258,17 @@ class Session:
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
             available = available & chosen
-        excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
-        if excluded:
+        if not isinstance(exclude, tuple) or exclude:
+            excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
             available = available.copy()
             available[0, excluded] = False
-        if available is not self._unseen:
+        if available is not unseen:
             left = int(np.count_nonzero(available))
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {self.model.n_items - self._n_unseen} seen, those not available, exclusions and rules; ask for "
-                "fewer, or widen candidates or rules"
+                f"after {self.model.n_items - self._unseen.n_left} seen, those not available, exclusions and rules; "
+                "ask for fewer, or widen candidates or rules"
             )
         return available
 
@@ -294,8 +287,7 @@ class Session:
         self._rows.append(row)
         self._values.append(number)
         self._steps.append(None)
-        self._n_unseen -= int(self._unseen[0, row])
-        self._unseen[0, row] = False
+        self._unseen.set(row, False)
         if self._n_skips:
             self._refresh(self._step_before(self._skip_rounds))
 
@@ -340,8 +332,14 @@ class Session:
         if row is not None:
             is_logged = self._record is not None and row in self._record.rows
             is_shown = not is_logged and row not in self._rows and row not in self._steps[-self._skip_rounds :]
-            self._n_unseen += int(is_shown) - int(self._unseen[0, row])
-            self._unseen[0, row] = is_shown
+            self._unseen.set(row, is_shown)
+
+    def best_under(self, draws: FloatArray, item_ids: Sequence[str], available: BoolArray) -> BoolArray:
+        """Return under which draws of the user's vector (n, d) each item is among as many best ones, (n, items).
+
+        `available` (1, items) is what they compete with, as `available` returns it.
+        """
+        return self._engine.best_under(draws, np.array(self.model.item_rows(item_ids)), available[0])
 
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into what the population says and what each reaction, or absence, added."""

@@ -1,15 +1,31 @@
 """Items that all sessions of a recommender learn together, as one session sees them."""
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.online import backend
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.online.backend import Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers to some users as they would be without trials."""
+
+    engine: ScoringEngine
+    """The users' state."""
+    available: BoolArray
+    """What may be shown, (users, items)."""
+    shown: IntArray
+    """Rows of the items that would be shown, best first, (users, k)."""
+    may_try: BoolArray
+    """Who may be asked to try something, (users,)."""
+    tryable: BoolArray
+    """What may be tried in the last place, (users, items)."""
 
 
 class SharedItems(Protocol):
@@ -20,9 +36,8 @@ class SharedItems(Protocol):
         """A number that grows whenever a vector moves."""
         ...
 
-    @property
-    def share_of_trials(self) -> float:
-        """Largest share of the items shown to a user that are trials."""
+    def may_try(self, n_tried: int, n_shown: int, n_known: int) -> bool:
+        """Whether a user may be asked to try something, after so many trials, items shown, and reactions."""
         ...
 
     def __contains__(self, row: int) -> bool: ...
@@ -47,10 +62,8 @@ class SharedItems(Protocol):
         """Return the standard deviation that is due to the items themselves, (rows,); 0 for all other items."""
         ...
 
-    def choose(
-        self, users: FloatArray, means: AnyFloatArray, available: BoolArray, shown: IntArray, may_try: BoolArray
-    ) -> IntArray:
-        """Return what is shown: `shown`, in which the last item may give way to a trial of a new one, (users, k)."""
+    def choose(self, answers: Answers) -> IntArray:
+        """Return what is shown: the answers, whose last items may give way to trials of new ones, (users, k)."""
         ...
 
 
@@ -74,27 +87,27 @@ class SharedItemsOfSession:
         if row in self.items:
             self.items.observe((self._user, number), row, engine.belief(), value)
         else:
-            self.items.account(float(engine.means[0, row]), value)
+            self.items.account(float(engine.means_at(np.array([row]))[0, 0]), value)
 
     def retract(self, number: int) -> None:
         """Take the session's reaction of this number back."""
         self.items.retract([(self._user, number)])
 
-    def answer(self, selection: Selection, engine: ScoringEngine, available: BoolArray, *, may_try: bool) -> Selection:
-        """Return what is shown: the selection, whose last item may give way to a trial."""
+    def answer(
+        self, selection: Selection, engine: ScoringEngine, available: BoolArray, tryable: BoolArray, n_known: int
+    ) -> Selection:
+        """Return what is shown: the selection, whose last item may give way to a trial of what is `tryable`."""
         rows, ranks = list(selection.rows), list(selection.mean_ranks)
         scores, means, stds = list(selection.scores), list(selection.means), list(selection.stds)
         self._n_shown += len(rows)
-        user = engine.belief_means[:1]
-        is_allowed = may_try and self._n_tried + 1 <= self.items.share_of_trials * self._n_shown
-        chosen = self.items.choose(user, engine.means, available, np.array([rows]), np.array([is_allowed]))[0]
+        may_try = np.array([self.items.may_try(self._n_tried, self._n_shown, n_known)])
+        chosen = self.items.choose(Answers(engine, available, np.array([rows]), may_try, tryable))[0]
         if chosen[-1] != rows[-1]:
             self._n_tried += 1
             tried = chosen[-1:]
-            variances = engine.variances_at(tried)
-            own = backend.loops.describe(tried, engine.means[0][tried], variances, engine.means[0], available[0])
+            own = engine.describe(tried, engine.means_at(tried)[0], available[0])
             rows[-1], ranks[-1] = own.rows[0], own.mean_ranks[0]
             scores[-1], means[-1], stds[-1] = own.scores[0], own.means[0], own.stds[0]
-        added = self.items.uncertainty_at(user[0], np.array(rows))
+        added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
         return Selection(rows, scores, means, stds, ranks)

@@ -10,6 +10,7 @@ from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
+from igcf.service.serving.load import LoadHistory
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
@@ -31,6 +32,8 @@ class ServiceContext:
     users: UsersInMemory
     audit: AuditLog
     metrics: Metrics
+    load: LoadHistory
+    """What the counters said in the last half hour."""
     versions: VersionReader
     rules: Rules | None
     """Rules that every answer keeps to."""
@@ -68,6 +71,7 @@ class ServiceContext:
             users=users,
             audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
+            load=LoadHistory(metrics),
             versions=VersionReader(store),
             items_from_log=ItemsFromLog(store),
             items=LiveItems(ItemStore(store.database), current, users.keep_only),

@@ -19,6 +19,7 @@ def _split(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 LogLevel = Literal["debug", "info", "warning", "error"]
+IndexChoice = Literal["auto", "exact", "faiss"]
 
 
 class ServiceSettings(BaseSettings):
@@ -49,6 +50,8 @@ class ServiceSettings(BaseSettings):
     """How items are chosen when a request does not say: ucb, info-ucb, thompson or greedy; unset: as the model says."""
     nu: float | None = None
     """Exploration of `ucb` when a request does not say; unset: as the model says."""
+    index: IndexChoice = "auto"
+    """What is scored for an answer: exact, all items; faiss, candidates of an index; auto, the latter if it pays."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
     skip_rounds: int = 20
@@ -99,6 +102,8 @@ class ServiceSettings(BaseSettings):
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
+    images: str | None = None
+    """Folder of the pictures that the items' `image` names, shown to everybody; unset: covers are drawn."""
     max_items: int = int(CEILINGS["max_items"])
     """Items in one batch."""
     max_items_body: int = 20_000_000

@@ -8,6 +8,7 @@ from igcf.catalogue import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import database_url, printed_url
@@ -35,6 +36,8 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     """
     if settings.api_key_file is not None:
         Keys.from_file(Path(settings.api_key_file))
+    if settings.images is not None:
+        Pictures(settings.images)
     host = settings.host
     settings = settings.changed(
         models_root=settings.models_root or str(model.resolve().parent),

@@ -1,155 +1,164 @@
-"""Figures of docs/theory.md."""
+"""Charts of docs/theory.md and of the page that `igcf theory --out` writes: each a set of small multiples."""
 
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from igcf.figures import prepare_folder, svg
+from igcf.charts import Bar, Tone, bar_chart
+from igcf.curves import Frame, Line, line_chart
+from igcf.figures import prepare_folder, standalone
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-LABELS = {
-    "ucb-theorem": "UCB, width of the theorem",
+Document = dict[str, Any]
+NAMES = {
+    "ucb-theorem": "UCB, theorem",
     "ucb-nu-1": "UCB, nu = 1",
     "thompson": "Thompson",
     "greedy": "greedy",
     "random": "random",
 }
-COLOURS = {"ucb-theorem": "C0", "ucb-nu-1": "C1", "thompson": "C2", "greedy": "C3", "random": "C7"}
+REPEATS = {True: "items may come again", False: "each item once, as in a recommender"}
+CAPTIONS = {
+    "coverage": "How often the confidence bound fails, beside the delta that it promises",
+    "nu": "Regret by nu, the width of the optimism, beside what the bounds ask for",
+    "regret": "Regret by rounds, with the bounds, on logarithmic scales",
+    "priors": "Regret by the number of users behind the prior, and with wrong priors",
+    "meta-prior": "Error of a prior estimated from M users, on logarithmic scales",
+}
+MARKS = {"theorem_first_round": "theorem, first round", "theorem_late": "theorem, late", "ellipsoid": "ellipsoid"}
 
 
-def draw_figures(document: dict[str, Any], folder: Path) -> list[Path]:
+def draw_figures(document: Document, folder: Path) -> list[Path]:
     """Write one SVG per part of the document into `folder`."""
     prepare_folder(folder)
-    paths = {folder / f"theory-{name}.svg": text for name, text in figure_texts(document).items()}
+    paths = {folder / f"theory-{name}.svg": standalone(CAPTIONS[name], each) for name, each in charts(document).items()}
     for path, text in paths.items():
         path.write_text(text, encoding="utf-8")
     return list(paths)
 
 
-def figure_texts(document: dict[str, Any]) -> dict[str, str]:
-    """Draw all figures as SVG, by name."""
-    return {name: svg(partial(draw, document=document), 8.5, 3.6) for name, draw in FIGURES.items()}
+def charts(document: Document) -> dict[str, dict[str, str]]:
+    """Draw all charts: for each part of the document, charts by name."""
+    return {
+        "coverage": coverage_charts(document),
+        "nu": nu_charts(document),
+        "regret": regret_charts(document),
+        "priors": prior_charts(document),
+        "meta-prior": meta_prior_charts(document),
+    }
 
 
-def draw_coverage(figure: "Figure", document: dict[str, Any]) -> None:
-    """Draw failure rates beside delta."""
+def coverage_charts(document: Document) -> dict[str, str]:
+    """Draw failure rates beside delta, one chart per size of the world."""
     rows = [row for row in document["coverage"]["rows"] if row["seen"] == 20]
-    sizes = sorted({(row["dim"], row["n_items"]) for row in rows})
-    floor = 0.3 / rows[0]["information"]["n"]
-    for axes, (dim, n_items) in zip(figure.subplots(1, len(sizes), sharey=True), sizes, strict=True):
+    found = {}
+    for dim, n_items in sorted({(row["dim"], row["n_items"]) for row in rows}):
         own = sorted((row for row in rows if row["dim"] == dim), key=lambda row: row["delta"])
         deltas = [row["delta"] for row in own]
-        axes.plot(deltas, deltas, "k--", lw=1, label="delta")
-        for shift, bound in enumerate(("information", "union", "ellipsoid")):
+        lines = [Line("delta", [0.0, *deltas], [0.0, *deltas], "guide")]
+        tones: dict[str, Tone] = {"information": "first", "union": "second", "ellipsoid": "other"}
+        for bound, tone in tones.items():
             rates = [row[bound] for row in own]
-            values = [max(rate["rate"], floor) for rate in rates]
-            below = [max(value - rate["low"], 0.0) for value, rate in zip(values, rates, strict=True)]
-            above = [max(rate["high"] - value, 0.0) for value, rate in zip(values, rates, strict=True)]
-            places = [delta * 1.08 ** (shift - 1) for delta in deltas]
-            axes.errorbar(
-                places,
-                values,
-                [below, above],
-                fmt="o",
-                ms=4,
-                capsize=2,
-                label={"information": "theorem"}.get(bound, bound),
-            )
-        axes.set(xscale="log", yscale="log", ylim=(floor / 2, 1.2), xlabel="delta", title=f"d = {dim}, N = {n_items}")
-        axes.set_xticks(deltas, [f"{delta:g}" for delta in deltas])
-        axes.set_xticks([], minor=True)
-    figure.axes[0].set_ylabel("users with any item outside")
-    figure.axes[0].legend(fontsize=7)
+            low, high = [rate["low"] for rate in rates], [rate["high"] for rate in rates]
+            name = {"information": "theorem"}.get(bound, bound)
+            lines.append(Line(name, deltas, [rate["rate"] for rate in rates], tone, low, high, has_points=True))
+        name = f"d = {dim}, N = {n_items}"
+        found[name] = line_chart(lines, f"Failures, {name}", Frame("delta", "users with any item outside"))
+    return found
 
 
-def draw_nu(figure: "Figure", document: dict[str, Any]) -> None:
+def nu_charts(document: Document) -> dict[str, str]:
     """Draw regret against nu, with what the bounds ask for."""
-    part = document["nu"]
-    panels = {"again": "items may come again", "once": "each item once, as in a recommender"}
-    for axes, (mode, title) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        nus = [row["nu"] for row in part["regret"]]
-        means = [row[mode]["mean"] for row in part["regret"]]
-        axes.errorbar(nus, means, [1.96 * row[mode]["se"] for row in part["regret"]], marker="o", ms=4, capsize=2)
-        marks = {"theorem_first_round": "theorem, t = 1", "theorem_late": "theorem, t large", "ellipsoid": "ellipsoid"}
-        for number, (key, label) in enumerate(marks.items()):
-            axes.axvline(part[key], color=f"C{number + 1}", ls="--", lw=1, label=label)
-        axes.set(xlabel="nu", ylabel=f"regret after {part['rounds']} rounds", title=title, ylim=(0, None))
-    figure.axes[0].legend(fontsize=7)
+    part, found = document["nu"], {}
+    for mode, title in (("again", REPEATS[True]), ("once", REPEATS[False])):
+        values = [row[mode] for row in part["regret"]]
+        means, halves = [each["mean"] for each in values], [1.96 * each["se"] for each in values]
+        low, high = _around(means, halves)
+        line = Line("regret", [row["nu"] for row in part["regret"]], means, "first", low, high, has_points=True)
+        marks = tuple((part[key], label) for key, label in MARKS.items())
+        frame = Frame("nu", f"regret after {part['rounds']} rounds", marks=marks)
+        found[title] = line_chart([line], f"Regret by nu, {title}", frame)
+    return found
 
 
-def draw_regret(figure: "Figure", document: dict[str, Any]) -> None:
+def regret_charts(document: Document) -> dict[str, str]:
     """Draw regret against T with the bound, both ways of choosing candidates."""
-    part = document["policies"]
-    for axes, repeats in zip(figure.subplots(1, 2, sharey=True), (True, False), strict=True):
-        for row in (row for row in part["rows"] if row["repeats"] is repeats):
-            label = f"{LABELS[row['policy']]}: T^{row['exponent']['value']:.2f}"
-            axes.plot(part["rounds"], row["curve"], color=COLOURS[row["policy"]], label=label)
-        axes.plot(part["rounds"], part["bound"]["curve"], "k-", lw=1, label="bound for UCB")
-        axes.plot(part["rounds"], part["bound"]["trivial_curve"], "k:", lw=1, label="trivial bound")
-        title = "items may come again" if repeats else "each item once"
-        axes.set(xscale="log", yscale="log", xlabel="T", title=title)
-        axes.legend(fontsize=6)
-    figure.axes[0].set_ylabel("Bayesian regret")
+    part, found = document["policies"], {}
+    for repeats, title in REPEATS.items():
+        rows = sorted((row for row in part["rows"] if row["repeats"] is repeats), key=lambda row: row["curve"][-1])
+        lines = [
+            Line(f"{NAMES[row['policy']]}: T^{row['exponent']['value']:.2f}", part["rounds"], row["curve"], tone)
+            for row, tone in zip(rows, _tones(len(rows)), strict=True)
+        ]
+        lines.append(Line("bound for UCB", part["rounds"], part["bound"]["curve"], "guide"))
+        lines.append(Line("trivial bound", part["rounds"], part["bound"]["trivial_curve"], "guide"))
+        frame = Frame("round T", "Bayesian regret", x="log", y="log")
+        found[title] = line_chart(lines, f"Regret by rounds, {title}", frame)
+    return found
 
 
-def draw_priors(figure: "Figure", document: dict[str, Any]) -> None:
-    """Draw regret with estimated priors against M, and with other priors."""
+def prior_charts(document: Document) -> dict[str, str]:
+    """Draw regret with estimated priors against M, and with each other prior."""
     part = document["priors"]
-    left, right = figure.subplots(1, 2)
-    for label, name in (("none", "thompson"), ("practice", "thompson"), ("lemma", "thompson"), ("none", "ucb-theorem")):
-        rows = [row for row in part["growth"] if row["widening"] == label and row["policy"] == name]
-        users = [row["n_meta"] for row in rows]
-        errors = [1.96 * row["excess"]["se"] for row in rows]
-        text = f"{LABELS[name]}, gamma: {label}"
-        left.errorbar(users, [row["excess"]["mean"] for row in rows], errors, marker="o", ms=3, capsize=2, label=text)
-    left.axhline(0.0, color="k", lw=1)
-    left.set(xscale="log", xlabel="users M behind the prior", ylabel="regret minus that of the correct prior")
-    left.set_yscale("symlog", linthresh=5.0)
-    left.legend(fontsize=6)
-    priors = list(dict.fromkeys(row["prior"] for row in part["rows"]))
-    names = list(dict.fromkeys(row["policy"] for row in part["rows"]))
-    for number, name in enumerate(names):
-        values = [row["regret"]["mean"] for row in part["rows"] if row["policy"] == name]
-        places = [place + 0.2 * (number - 1.5) for place in range(len(priors))]
-        right.bar(places, values, 0.2, color=COLOURS[name], label=LABELS[name])
-    right.set_xticks(range(len(priors)), priors, fontsize=7)
-    right.set(ylabel=f"regret after {part['rounds']} rounds", title="priors")
-    right.legend(fontsize=6)
+    wanted = (("none", "thompson"), ("practice", "thompson"), ("lemma", "thompson"), ("none", "ucb-theorem"))
+    lines = []
+    for (widening, policy), tone in zip(wanted, _tones(len(wanted)), strict=True):
+        rows = [row for row in part["growth"] if row["widening"] == widening and row["policy"] == policy]
+        means = [row["excess"]["mean"] for row in rows]
+        low, high = _around(means, [1.96 * row["excess"]["se"] for row in rows])
+        name = f"{NAMES[policy]}, gamma: {widening}"
+        lines.append(Line(name, [row["n_meta"] for row in rows], means, tone, low, high, has_points=True))
+    frame = Frame("users M behind the prior", "regret beyond that of the correct prior", x="log", y="signed")
+    found = {"estimated from M users": line_chart(lines, "Regret by users behind the prior", frame)}
+    largest = max(row["regret"]["mean"] for row in part["rows"])
+    for prior in dict.fromkeys(row["prior"] for row in part["rows"]):
+        rows = sorted((row for row in part["rows"] if row["prior"] == prior), key=lambda row: row["regret"]["mean"])
+        bars = [
+            Bar(NAMES[row["policy"]], row["regret"]["mean"], f"{row['regret']['mean']:.0f}", tone)
+            for row, tone in zip(rows, _tones(len(rows)), strict=True)
+        ]
+        title = f"prior: {prior}; regret after {part['rounds']} rounds"
+        found[title] = bar_chart(bars, f"Regret, {prior}", largest=largest)
+    return found
 
 
-def draw_meta_prior(figure: "Figure", document: dict[str, Any]) -> None:
+def meta_prior_charts(document: Document) -> dict[str, str]:
     """Draw errors of the estimated prior against M."""
     part = document["meta_prior"]
-    left, right = figure.subplots(1, 2)
-    users = [row["n_meta"] for row in part["exact"]]
-    _errors(left, part["exact"], "mean", f"measured: M^{part['mean_exponent']:.2f}")
-    left.plot(users, [row["mean_expected"] for row in part["exact"]], "k:", lw=1, label="sqrt(trace / M)")
-    _errors(right, part["exact"], "cov", f"exact vectors: M^{part['cov_exponent']:.2f}")
+    exact, users = part["exact"], [row["n_meta"] for row in part["exact"]]
     own = [row["n_meta"] for row in part["shrunken"]]
-    right.plot(own, [row["cov_error"] for row in part["shrunken"]], "C3.-", label="posterior means")
-    right.plot(own, [row["repaired_error"] for row in part["shrunken"]], "C2.-", label="posterior means, repaired")
-    left.set(title="error of the mean")
-    right.set(title="error of the covariance (operator norm)")
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="users M")
-        axes.legend(fontsize=6)
+    expected = [row["mean_expected"] for row in exact]
+    mean = [
+        *_errors(exact, "mean", f"measured: M^{part['mean_exponent']:.2f}"),
+        Line("sqrt(trace / M)", users, expected, "guide"),
+    ]
+    cov = [
+        *_errors(exact, "cov", f"exact vectors: M^{part['cov_exponent']:.2f}"),
+        Line("posterior means", own, [row["cov_error"] for row in part["shrunken"]], "bad", has_points=True),
+        Line("the same, repaired", own, [row["repaired_error"] for row in part["shrunken"]], "second", has_points=True),
+    ]
+    frame = Frame("users M", x="log", y="log")
+    return {
+        "error of the mean": line_chart(mean, "Error of the mean", frame),
+        "error of the covariance (operator norm)": line_chart(cov, "Error of the covariance", frame),
+    }
 
 
-def _errors(axes: "Axes", rows: list[dict[str, Any]], which: str, label: str) -> None:
+def _errors(rows: list[dict[str, Any]], which: str, label: str) -> list[Line]:
     users = [row["n_meta"] for row in rows]
-    axes.plot(users, [row[f"{which}_error"] for row in rows], "C0o-", ms=3, label=label)
-    axes.plot(users, [row[f"{which}_worst"] for row in rows], "C0_", label="worst draw")
-    axes.plot(users, [row[f"{which}_bound"] for row in rows], "k-", lw=1, label="bound of the lemma")
+    return [
+        Line(label, users, [row[f"{which}_error"] for row in rows], "first", has_points=True),
+        Line("worst draw", users, [row[f"{which}_worst"] for row in rows], "other", has_points=True),
+        Line("bound", users, [row[f"{which}_bound"] for row in rows], "guide"),
+    ]
 
 
-FIGURES = {
-    "coverage": draw_coverage,
-    "nu": draw_nu,
-    "regret": draw_regret,
-    "priors": draw_priors,
-    "meta-prior": draw_meta_prior,
-}
-"""Functions that draw the figures, by file name after `theory-`."""
+def _around(means: Sequence[float], halves: Sequence[float]) -> tuple[list[float], list[float]]:
+    pairs = list(zip(means, halves, strict=True))
+    return [mean - half for mean, half in pairs], [mean + half for mean, half in pairs]
+
+
+def _tones(n: int) -> list[Tone]:
+    """Return the tones of things that are sorted, the best first."""
+    tones: list[Tone] = ["first", "second"]
+    tones += ["other"] * n
+    return tones[:n]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from igcf.service.settings import ServiceSettings
 from tools.http_document import http_markdown, openapi
-from tools.page_types import page_types
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -12,11 +11,6 @@ DOCS = Path(__file__).parents[3] / "docs"
 def test_the_http_reference_is_the_openapi_document() -> None:
     again = "run `python -m tools.http_document > docs/http.md`"
     assert (DOCS / "http.md").read_text() == http_markdown(openapi()), again
-
-
-def test_the_page_is_checked_against_the_openapi_document() -> None:
-    again = "run `python -m tools.page_types > tools/api.d.ts`"
-    assert (DOCS.parent / "tools" / "api.d.ts").read_text() == page_types(openapi()), again
 
 
 def test_every_setting_and_metric_is_documented() -> None:

@@ -7,6 +7,7 @@ from igcf.baselines.pca import principal_components
 from igcf.data.synthetic import SyntheticWorld, synthetic_world
 from igcf.model import Model, Reward
 from igcf.online import Belief, Recommender
+from igcf.service.serving.category_evidence import category_evidence
 from igcf.service.serving.taste import taste_of
 from tools.taste_words import Score, score_visitors, tastes_of
 
@@ -73,6 +74,48 @@ def test_a_category_that_pleases_now_and_then_is_not_named() -> None:
     assert taste.sentence == ""
 
 
+def test_liking_what_everybody_likes_says_less_than_passing_on_it() -> None:
+    """Both categories got the same reactions, but crime is what pleases nearly everybody."""
+    categories = [["Crime"]] * 4 + [["War"]] * 4
+    favourites = Model(
+        item_vectors=np.column_stack([np.r_[np.full(4, 0.95), np.full(4, 0.1)], np.full(8, 0.01)]),
+        item_ids=[f"i{row}" for row in range(8)],
+        prior_mean=[1.0, 0.0],
+        prior_cov=np.diag([0.3, 1.0]),
+        noise_var=0.2,
+        reward=STARS,
+        categories=categories,
+    )
+    nothing = Belief(np.zeros(2), np.eye(2))
+    for is_hit, sign in ((True, 1), (False, -1)):
+        found = category_evidence(favourites, nothing, [(row, is_hit) for row in (0, 1, 4, 5)])
+        assert found is not None
+        lift = dict(zip(found.names, found.lift, strict=True))
+        stronger = "War" if is_hit else "Crime"
+        assert lift[stronger] * sign > 0
+        assert max(lift.values(), key=lambda each: each * sign) == lift[stronger]
+
+
+def test_a_catalogue_of_very_many_categories_is_read_by_its_largest() -> None:
+    n = 4_000
+    rng = np.random.default_rng(0)
+    wild = Model(
+        item_vectors=rng.normal(size=(n, 4)),
+        item_ids=[str(row) for row in range(n)],
+        prior_mean=np.zeros(4),
+        prior_cov=np.eye(4),
+        noise_var=0.2,
+        reward=STARS,
+        categories=[[f"c{row % 900}", "everything" if row % 2 else "half"] for row in range(n)],
+    )
+    taste = taste_of(wild, *learned(wild, {str(row): 5.0 if row % 2 else 1.0 for row in range(12)}))
+    assert len(taste.categories) == 300
+    assert {each.category: each.standing for each in taste.categories if each.hits + each.misses > 1} == {
+        "everything": "liked",
+        "half": "less",
+    }
+
+
 def component_model(world: SyntheticWorld) -> Model:
     """The components of a world's log as vectors: no training, yet it learns."""
     satisfied = world.log.matrix((world.log.values >= 4).astype(np.float64))
@@ -90,6 +133,7 @@ def component_model(world: SyntheticWorld) -> Model:
 
 @pytest.mark.parametrize("kind", ["two", "three", "mixed"])
 def test_named_categories_are_right_after_fifteen_reactions(kind: str) -> None:
+    """With models that nothing was calibrated for; those of trained models are in docs/page.md, and better."""
     total = Score()
     for seed in (11, 12, 13):
         world = synthetic_world(n_users=600, n_items=400, seed=seed)
@@ -98,6 +142,6 @@ def test_named_categories_are_right_after_fifteen_reactions(kind: str) -> None:
         for name, value in vars(found).items():
             setattr(total, name, getattr(total, name) + value)
     print(f"{kind}: {total}")
-    assert total.named_right >= 0.9 * total.named
-    assert total.right >= (0.9 if kind == "two" else 0.8) * total.spoken
-    assert total.spoken >= 0.6 * total.visitors, "silence is no answer to everybody"
+    assert total.named_right >= (0.85 if kind == "mixed" else 0.93) * total.named
+    assert total.right >= (0.8 if kind == "mixed" else 0.9) * total.spoken
+    assert total.spoken >= 0.8 * total.visitors, "silence is no answer to everybody"

@@ -176,7 +176,7 @@ class NativeBackend(NumpyBackend):
 
     @staticmethod
     def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
-        """Search the mode of the posterior under a whole record from `v`, in place."""
+        """Search the mode of the posterior under a whole record from `v` and the curvature there, in place."""
         if len(terms.absent) > MOST_CHANNELS:
             NumpyBackend.find_mode(terms, v, cov, longest, passes)
         else:

@@ -32,15 +32,16 @@ class RecordTerms(NamedTuple):
 
 
 def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
-    """Search the mode of the posterior from `v` (r,) and the inverse curvature `cov` (r, r) there, in place: BFGS.
+    """Search the mode of the posterior from `v` (r,) and the curvature there, in place: BFGS.
 
     Args:
         terms: of the record.
-        v: where the search starts.
-        cov: inverse of minus the second derivative there.
+        v: where the search starts; the mode afterwards.
+        cov: minus the second derivative there, shape (r, r); the covariance at the mode afterwards.
         longest: largest distance that a step may move the user's vector.
         passes: steps before the last one, each of which passes over all items once.
     """
+    cov[:] = np.linalg.inv(cov)
     gradient = _gradient(terms, v, terms.weight * terms.slope)
     for _ in range(passes):
         step = _shortened(cov @ gradient, terms.frame, longest)

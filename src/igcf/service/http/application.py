@@ -23,11 +23,12 @@ from igcf.service.http.many_routes import many_routes
 from igcf.service.http.mistakes import mistake
 from igcf.service.http.model_responses import Ready
 from igcf.service.http.openapi import DocumentedApp, operation_id
-from igcf.service.http.page import page_routes
+from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.serving.model_swap import Follower
+from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
@@ -59,7 +60,11 @@ def create_app(context: ServiceContext) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        others = {"the API keys cannot be read again, the old ones stay": read_keys, "cannot look for health": look}
+        others = {
+            "the API keys cannot be read again, the old ones stay": read_keys,
+            "cannot look for health": look,
+            "cannot look at the load": context.load.look,
+        }
         follower = Follower(context, others)
         yield
         await anyio.to_thread.run_sync(follower.close)
@@ -75,7 +80,9 @@ def create_app(context: ServiceContext) -> FastAPI:
     )
     app.has_keys = settings.api_key_file is not None
     routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
-    routers += [admin_routes(context), page_routes()]
+    routers += [admin_routes(context), page_routes(has_pictures=settings.images is not None)]
+    if settings.images is not None:
+        routers.append(picture_routes(context, Pictures(settings.images)))
     for router in routers:
         app.include_router(router)
     _add_operation_routes(app, context)

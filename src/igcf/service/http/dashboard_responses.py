@@ -88,6 +88,18 @@ class Series(BaseModel):
     points: list[SeriesPoint]
 
 
+class LoadPoint(BaseModel):
+    """What one step of time brought, by the counters of all workers."""
+
+    time: float = Field(description="End of the step, in seconds since 1970.")
+    requests: int
+    errors: int = Field(description="Status 500 and above.")
+    p50_ms: float | None = Field(
+        description="Median time to answer with recommendations; null where none was asked for."
+    )
+    p99_ms: float | None
+
+
 class Generation(BaseModel):
     """A model that was announced."""
 
@@ -140,6 +152,7 @@ class Stats(BaseModel):
     most_liked: list[LikedItem]
     drifting_users: list[DriftingUser] = Field(description="Of those seen last, the largest drift first.")
     series: Series
+    load: list[LoadPoint] = Field(description="The last half hour, or what there is of it, oldest first.")
     generations: list[Generation]
     catalogue_changes: list[CatalogueChange]
     store: StoreHealth

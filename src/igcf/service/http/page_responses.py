@@ -23,7 +23,7 @@ class CategoryTold(BaseModel):
 
     category: str
     items: int
-    lift: float = Field(description="In standard deviations of the belief; positive: liked more than others.")
+    lift: float = Field(description="Log odds beyond those of a stranger; positive: liked more than others.")
     hits: int = Field(description="Reactions to items of this category that were successes.")
     misses: int
     standing: Literal["liked", "less", "unsure"]

@@ -56,6 +56,26 @@ PathId = Annotated[
 PolicyName = Literal["ucb", "info-ucb", "thompson", "greedy"]
 
 LIMITS = ServiceSettings()
+NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+AMOUNTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "number"}}
+RULES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "filter": {
+            "type": "object",
+            "properties": {
+                "any": NAMES | {"minItems": 1}, "all": NAMES, "none": NAMES, "min": AMOUNTS, "max": AMOUNTS,
+            },
+            "additionalProperties": False,
+        },
+        "boost": AMOUNTS,
+        "caps": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        "pinned": NAMES,
+        "diversity": {"type": "number", "minimum": 0},
+    },
+    "additionalProperties": False,
+}  # fmt: skip
+"""Rules as JSON; `igcf.catalogue.rules` checks them, so that library, command line and service say the same."""
 
 
 class Schema(BaseModel):
@@ -81,6 +101,7 @@ class RecommendAsk(Schema):
         default=None,
         description="Filters, boosts, caps, pinned items and diversity; they hold beside those of the server.",
         examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
+        json_schema_extra={"anyOf": [RULES, {"type": "null"}]},
     )
 
 

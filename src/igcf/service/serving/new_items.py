@@ -6,6 +6,7 @@ from typing import NamedTuple
 from igcf.catalogue import Exposure, NewItems, Recommender
 from igcf.model import Model
 from igcf.online import Belief, Policy
+from igcf.online.index import ItemLists
 
 
 class Evidence(NamedTuple):
@@ -43,7 +44,7 @@ class ItemsOfLog(NewItems):
 class ServedRecommender(Recommender):
     """A recommender whose new items learn from the log."""
 
-    def __init__(self, model: Model, policy: Policy, *, forgetting: float) -> None:
-        super().__init__(model, policy, forgetting=forgetting)
+    def __init__(self, model: Model, policy: Policy, *, forgetting: float, lists: ItemLists | None) -> None:
+        super().__init__(model, policy, forgetting=forgetting, index="exact" if lists is None else lists)
         if self.new_items is not None:
             self._serve(ItemsOfLog(model, self._exposure))

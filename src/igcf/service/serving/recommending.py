@@ -215,8 +215,5 @@ def thompson_propensities(
     belief: Belief = session.belief
     size, axes = np.linalg.eigh(belief.cov)
     noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    scores = session.model.expected(belief.mean + noise @ axes.T)  # (draws, items)
-    last_in = np.partition(scores[:, available[0]], -len(picks), axis=1)[:, -len(picks)]  # the lowest in the slate
-    rows = [session.model.item_row(pick.item_id) for pick in picks]
-    is_in = scores[:, rows] >= last_in[:, None]  # (draws, k)
+    is_in = session.best_under(belief.mean + noise @ axes.T, [pick.item_id for pick in picks], available)  # (draws, k)
     return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]

@@ -13,6 +13,8 @@ from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
 from igcf.online import named_policy
+from igcf.online.index import ItemLists
+from igcf.online.index.files import index_of_folder
 from igcf.service.serving.catalogue_map import CatalogueMap
 from igcf.service.serving.new_items import ServedRecommender
 from igcf.service.settings import ServiceSettings
@@ -23,8 +25,17 @@ _numbers = count()
 class ServedModel:
     """One model in service; immutable, so that an answer that took hold of it cannot mix two models."""
 
-    def __init__(self, model: Model, model_id: str, folder: str, policy: PolicyChoice, forgetting: float) -> None:
-        self.recommender = ServedRecommender(model, named_policy(policy.name, nu=policy.nu), forgetting=forgetting)
+    def __init__(
+        self,
+        model: Model,
+        model_id: str,
+        folder: str,
+        policy: PolicyChoice,
+        forgetting: float,
+        lists: ItemLists | None = None,
+    ) -> None:
+        own = named_policy(policy.name, nu=policy.nu)
+        self.recommender = ServedRecommender(model, own, forgetting=forgetting, lists=lists)
         self.model = self.recommender.model
         """The model, whose new items move with what is learned of them."""
         self.model_id = model_id
@@ -48,14 +59,15 @@ class ServedModel:
         """Load a model folder; a bad one is refused with one sentence."""
         model = load_model(folder)
         policy = model.policy.changed(settings.policy, settings.nu)
-        return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting)
+        lists = index_of_folder(model, folder, settings.index)
+        return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting, lists)
 
     def with_items(self, items: Sequence[Item]) -> "ServedModel":
         """Return the model as it was loaded with further items, which are known by their content."""
         if not items:
             return self.trained
-        forgetting = self.recommender.forgetting
-        other = ServedModel(self.trained.model.with_items(items), self.model_id, self.folder, self.policy, forgetting)
+        model, own = self.trained.model.with_items(items), self.recommender
+        other = ServedModel(model, self.model_id, self.folder, self.policy, own.forgetting, own.lists)
         other.trained = self.trained
         other.key = f"{self.model_id}+{next(_numbers)}"
         other.recommender.clock = self.recommender.clock
@@ -101,6 +113,12 @@ class ServedModel:
         return self.catalogue.available(self.recommender.clock())
 
     def bytes_per_user(self) -> int:
-        """Estimate the memory of a session: the belief, and for every item means, variances and whether it was seen."""
+        """Estimate the memory of a session: the belief, and for every item means, variances and whether it was seen.
+
+        With an index it is the belief alone.
+        """
+        belief = 8 * self.model.dim * (self.model.dim + 1) + 2_000
+        if self.recommender.lists is not None:
+            return belief
         kept = len(self.model.scored) + (0 if self.model.is_linear else 1)
-        return (8 * kept + 1) * self.model.n_items + 8 * self.model.dim * (self.model.dim + 1) + 2_000
+        return (8 * kept + 1) * self.model.n_items + belief

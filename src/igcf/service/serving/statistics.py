@@ -1,8 +1,6 @@
 """The figures of the dashboard: from the metrics of all workers and from the store."""
 
-import itertools
 import logging
-import math
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from igcf.service.http.dashboard_responses import (
     StoreHealth,
 )
 from igcf.service.serving.drift import drifting_users
+from igcf.service.serving.load import quantile_ms
 from igcf.service.serving.model_info import model_info
 from igcf.service.serving.series import catalogue_changes, generations, series
 from igcf.service.store.tables import feedback, recommendations, shown, users
@@ -59,6 +58,7 @@ def statistics(context: ServiceContext) -> Stats:
         most_liked=figures.most_liked,
         drifting_users=drifting_users(context.store, context.current_model.served, TOP),
         series=figures.series,
+        load=context.load.points(),
         generations=figures.generations,
         catalogue_changes=figures.catalogue_changes,
         store=figures.health,
@@ -179,22 +179,9 @@ def _traffic(families: dict[str, Metric]) -> list[RouteTraffic]:
             method=method,
             requests=requests,
             errors=errors,
-            p50_ms=_quantile(sorted(buckets[route, method]), 0.5),
-            p90_ms=_quantile(sorted(buckets[route, method]), 0.9),
-            p99_ms=_quantile(sorted(buckets[route, method]), 0.99),
+            p50_ms=quantile_ms(sorted(buckets[route, method]), 0.5),
+            p90_ms=quantile_ms(sorted(buckets[route, method]), 0.9),
+            p99_ms=quantile_ms(sorted(buckets[route, method]), 0.99),
         )
         for (route, method), (requests, errors) in sorted(counts.items(), key=lambda each: -each[1][0])
     ]
-
-
-def _quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
-    """Linear within the bucket that holds the quantile, in milliseconds; None without traffic."""
-    if not buckets or not buckets[-1][1]:
-        return None
-    wanted = share * buckets[-1][1]
-    for (low, below), (high, up_to) in itertools.pairwise([(0.0, 0.0), *buckets]):
-        if up_to >= wanted:
-            if math.isinf(high):
-                return low * 1e3
-            return (low + (high - low) * (wanted - below) / max(up_to - below, 1e-12)) * 1e3
-    return None

@@ -1,6 +1,7 @@
 // The visitor's page: connects the visit to what is on the screen.
 
 import { Away, api, setKey } from "./api.js";
+import { loadedPicture } from "./cover.js";
 import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
@@ -243,6 +244,7 @@ visit.addEventListener("ready", () => {
 visit.addEventListener("away", () => { awayNotice(); if (!visit.card) showCard(); });
 visit.addEventListener("back", () => notice("The server is back and has everything.", { ms: 4_000 }));
 visit.addEventListener("locked", () => byId("key-dialog").open || byId("key-dialog").showModal());
+on(visit, "ahead", ({ cards }) => { for (const card of cards) void loadedPicture(card.item); });
 on(visit, "problem", (detail) => notice(`Something went wrong: ${detail.message}`, { kind: "bad", ms: 12_000 }));
 visit.outbox.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
 on(visit.outbox, "refused", (detail) => notice(`The server did not take a reaction: ${detail.message}`, { kind: "bad", ms: 12_000 }));

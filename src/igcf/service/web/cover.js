@@ -1,4 +1,5 @@
 // Invented cover art: the colours come from the first category, the drawing from the item's id. Always the same for the same item.
+// Where the server has pictures of items, they lie on top of it; an item without one keeps the drawing.
 
 import { svg } from "./dom.js";
 
@@ -121,6 +122,24 @@ function planes(draw, hue, hue2) {
 const DRAWINGS = [hills, rings, city, stars, petals, planes];
 
 /**
+ * The address of an item's picture, where the server has any.
+ * @param {string} item
+ */
+const pictureOf = (item) => ("pictures" in document.documentElement.dataset ? `/images/${encodeURIComponent(item)}` : null);
+
+/**
+ * The picture of an item, loaded; null where there is none.
+ * @param {string} item
+ */
+export async function loadedPicture(item) {
+  const address = pictureOf(item);
+  if (!address) return null;
+  const image = new Image();
+  image.src = address;
+  return image.decode().then(() => image, () => null);
+}
+
+/**
  * The cover of an item as an SVG element.
  * @param {string} item
  * @param {string[]} [categories]
@@ -134,6 +153,9 @@ export function cover(item, categories) {
     svg("stop", { offset: 0, "stop-color": tone(hue, 58, 30) }),
     svg("stop", { offset: 1, "stop-color": tone(hue + 30, 62, 54) }));
   const drawing = DRAWINGS[Math.floor(draw() * DRAWINGS.length)];
+  const href = pictureOf(item);
+  const picture = href && svg("image", { href, width: W, height: H, preserveAspectRatio: "xMidYMid slice" });
+  if (picture) picture.addEventListener("error", () => picture.remove());
   return svg("svg", { class: "cover", viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "xMidYMid slice", "aria-hidden": "true", focusable: "false" },
-    svg("defs", null, sky), svg("rect", { width: W, height: H, fill: `url(#${id})` }), drawing(draw, hue, hue2));
+    svg("defs", null, sky), svg("rect", { width: W, height: H, fill: `url(#${id})` }), drawing(draw, hue, hue2), picture);
 }

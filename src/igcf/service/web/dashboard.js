@@ -7,8 +7,6 @@ import { setUpTheme } from "./theme.js";
 
 const PERIOD_MS = 5_000;
 const BUSIEST = 12;
-const WATCHED = "igcf.watched";
-const MOST_WATCHED = 120;
 
 let isPaused = false;
 let timer = 0;
@@ -107,7 +105,7 @@ function draw(stats) {
     tile("Exploration", percent(stats.exploration_share), "of the items shown"),
     tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
 
-  drawSeries(stats.series, watched(traffic, requests, errors));
+  drawSeries(stats.series, stats.load);
 
   const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
   byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
@@ -192,32 +190,17 @@ function draw(stats) {
 const ago = (time) => `${duration(Math.max(0, Date.now() / 1000 - time))} ago`;
 
 /**
- * Answer time and failures while this page was watched: the server counts since its start only.
- * @param {Api.RouteTraffic[]} traffic
- * @param {number} requests
- * @param {number} errors
- */
-function watched(traffic, requests, errors) {
-  const kept = JSON.parse(sessionStorage.getItem(WATCHED) ?? "[]").slice(1 - MOST_WATCHED);
-  const answer = traffic.find((each) => each.route.endsWith("/recommendations"));
-  kept.push({ time: Date.now() / 1000, requests, errors, p50: answer?.p50_ms ?? null, p99: answer?.p99_ms ?? null });
-  sessionStorage.setItem(WATCHED, JSON.stringify(kept));
-  return kept;
-}
-
-/**
  * @param {Api.Series} series
- * @param {{ time: number, requests: number, errors: number, p50: number | null, p99: number | null }[]} seen
+ * @param {Api.LoadPoint[]} load
  */
-function drawSeries(series, seen) {
+function drawSeries(series, load) {
   const { points, popular_hit_rate: popular } = series;
   /** @type {(part: number | undefined, whole: number | undefined) => number | null} */
   const share = (part, whole) => (whole ? (part ?? 0) / whole : null);
   const sum = (/** @type {(point: Api.SeriesPoint) => number | undefined} */ of) => points.reduce((all, point) => all + (of(point) ?? 0), 0);
   const from = `${duration(series.span_s)} ago`;
-  const watchedFrom = `${duration(Math.max(1, Date.now() / 1000 - seen[0].time))} ago`;
-  const newest = seen[seen.length - 1];
-  const failed = seen.map((each, i) => (i ? Math.max(0, each.errors - seen[i - 1].errors) : 0));
+  const loadFrom = `${duration(Math.max(1, Date.now() / 1000 - load[0].time))} ago`;
+  const newest = load.findLast((each) => each.p50_ms !== null);
   byId("series-span").textContent = `the last ${duration(series.span_s)}, in steps of ${duration(series.step_s)}`;
   byId("series").replaceChildren(
     timeChart("Reactions", `${count(sum((point) => point.reactions))}`, [{ name: "", kind: "all", values: points.map((point) => point.reactions ?? 0) }, { name: "", kind: "hits", values: points.map((point) => point.hits ?? 0) }], { bars: true, from }),
@@ -225,9 +208,9 @@ function drawSeries(series, seen) {
       { name: "everybody’s favourites, estimated", kind: "popular", values: points.map(() => popular) },
       { name: "hits", kind: "ours", values: points.map((point) => share(point.hits, point.reactions)) }], { from, percent: true }),
     timeChart("Answers to learn", percent(share(sum((point) => point.learning), sum((point) => point.answers))), [{ name: "", kind: "learnt", values: points.map((point) => share(point.learning, point.answers)) }], { from, percent: true }),
-    timeChart("Answer time, ms", newest.p50 === null ? "–" : `${ms(newest.p50)} median`, [
-      { name: "99 %", kind: "popular", values: seen.map((each) => each.p99) }, { name: "median", kind: "ours", values: seen.map((each) => each.p50) }], { from: watchedFrom }),
-    timeChart("Failed requests", count(failed.reduce((all, each) => all + each, 0)), [{ name: "", kind: "failed", values: failed }], { bars: true, from: watchedFrom }));
+    timeChart("Answer time, ms", newest ? `${ms(newest.p50_ms)} median` : "–", [
+      { name: "99 %", kind: "popular", values: load.map((each) => each.p99_ms) }, { name: "median", kind: "ours", values: load.map((each) => each.p50_ms) }], { from: loadFrom }),
+    timeChart("Failed requests", count(load.reduce((all, each) => all + each.errors, 0)), [{ name: "", kind: "failed", values: load.map((each) => each.errors) }], { bars: true, from: loadFrom }));
 }
 
 /** @param {string} text */

@@ -1,6 +1,6 @@
 // The taste card: painted on the device, with nothing in it that tells who it belongs to.
 
-import { cover, hueOf } from "./cover.js";
+import { cover, hueOf, loadedPicture } from "./cover.js";
 import { chanceText, listed, titleAndYear } from "./values.js";
 
 const W = 1080, H = 1350, EDGE = 72;
@@ -73,14 +73,16 @@ function paragraph(pen, text, x, y, width, line, most) {
  */
 async function posters(pen, top, y) {
   const gap = 24, wide = (W - 2 * EDGE - (POSTERS - 1) * gap) / POSTERS, high = wide * 1.2;
-  const pictures = await Promise.all(top.map((each) => picture(cover(each.item, each.categories))));
-  pictures.forEach((drawn, i) => {
+  const pictures = await Promise.all(top.map(async ({ item, categories }) => await loadedPicture(item) ?? drawn(cover(item, categories))));
+  pictures.forEach((image, i) => {
     const x = EDGE + i * (wide + gap);
     pen.save();
     pen.beginPath();
     pen.roundRect(x, y + 28, wide, high, 18);
     pen.clip();
-    pen.drawImage(drawn, x, y + 28, wide, high * 1.05);
+    const scale = Math.max(wide / image.naturalWidth, (high * 1.05) / image.naturalHeight);
+    const [w, h] = [image.naturalWidth * scale, image.naturalHeight * scale];
+    pen.drawImage(image, x - (w - wide) / 2, y + 28, w, h);
     pen.restore();
   });
   return y + 28 + high;
@@ -90,7 +92,8 @@ async function posters(pen, top, y) {
  * @param {SVGElement} drawing
  * @returns {Promise<HTMLImageElement>}
  */
-async function picture(drawing) {
+async function drawn(drawing) {
+  drawing.querySelector("image")?.remove(); // a drawing within a picture may load nothing
   drawing.setAttribute("width", "400");
   drawing.setAttribute("height", "500");
   const image = new Image();

@@ -334,6 +334,7 @@ export class Visit extends EventTarget {
     if (!found || this.card !== card || found.model !== model.model) return;
     const [miss, hit] = found.outcomes.map(({ items }) => items.map((each) => ({ ...each, model: found.model })).find((each) => !this.#isUsed(each)) ?? null);
     this.ahead = { item: card.item, hit, miss };
+    this.#tell("ahead", { cards: [hit, miss].filter((each) => each !== null) });
   }
 
   /** Another model serves now: what was chosen by the old one is put away. */

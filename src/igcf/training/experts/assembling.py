@@ -102,6 +102,15 @@ def ensemble_model(
     )
 
 
+def with_ordinary_activity(model: Model) -> Model:
+    """Return the model with the prior of the log where its prior of a user's activity was made wider."""
+    if model.prior_cov[0, 0] <= ACTIVITY_VARIANCE:
+        return model
+    cov = model.prior_cov.copy()
+    cov[0, 0] = ACTIVITY_VARIANCE
+    return model.with_prior(model.prior_mean, cov)
+
+
 def terms_of(objective: float, linear: int, seen: int, liked: int) -> list[Term]:
     """Return the terms of an expected reward between hit and liking, from the numbers of three channels."""
     hit = (1.0 - objective) / 2

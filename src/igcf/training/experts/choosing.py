@@ -9,12 +9,15 @@ from igcf.config import ExpertsConfig
 from igcf.model import Model
 from igcf.training.calibrating import observed_precision
 from igcf.training.experts.blocks import in_threads
-from igcf.training.experts.fitting import LARGEST_LINEAR_DIM, Choice, Fits
+from igcf.training.experts.fitting import Choice, Fits
+from igcf.training.experts.linear import FULL_COMPONENTS
 from igcf.training.selection import interactive_precision
 
 TEMPERATURES = (0.7, 1.0, 2.0, 4.0, 8.0)
 ACTIVITIES = (0.0, 0.5, -0.5)
-LINEAR_DIMS = (LARGEST_LINEAR_DIM, 24)
+LINEAR_DIMS = (FULL_COMPONENTS, 24)
+WIDE_DIM = 250
+"""Number of components that is tried too where the caller allows it."""
 ITEM_AGE_CORRECTIONS = (False, True)
 
 
@@ -41,7 +44,7 @@ def best_choice(fits: Fits, truth: Float32Array) -> tuple[Choice, float]:
     best = first_choice(config)
     temperatures = _candidates(config.likelihood_temperature, TEMPERATURES)
     activities = _candidates(config.activity, ACTIVITIES)
-    dims = _candidates(config.linear_dim, LINEAR_DIMS)
+    dims = _candidates(config.linear_dim, (*LINEAR_DIMS, WIDE_DIM) if config.wide else LINEAR_DIMS)
     corrections: Sequence[bool] = (best.item_age_correction,)
     if fits.growth is not None:
         corrections = _candidates(config.item_age_correction, ITEM_AGE_CORRECTIONS)

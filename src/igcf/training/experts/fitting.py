@@ -13,10 +13,9 @@ from igcf.model import Model, Reward
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE, Experts, ensemble_model
 from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.item_age import age_corrected_linear, age_corrected_logistic, growth_since_appearance
-from igcf.training.experts.linear import LinearExpert, fit_linear
+from igcf.training.experts.linear import FULL_COMPONENTS, LinearExpert, fit_linear, shrunk_beyond_leading
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic
 
-LARGEST_LINEAR_DIM = 48
 MOST_ITEMS = 100_000
 """Beyond this many items the logistic expert's statistics would not fit in memory; the linear one stands alone."""
 Say: TypeAlias = Callable[[str, int, int], None]
@@ -35,6 +34,8 @@ class Choice:
     """Divides the evidence of every reaction: above 1 the belief moves more slowly than the likelihood says."""
     item_age_correction: bool = False
     """Whether an item that appeared late is judged by the users since then."""
+    prior_from_validation: bool = False
+    """Whether the prior of new users is that of the validation users."""
 
 
 class Fits:
@@ -66,10 +67,11 @@ class Fits:
         return Fits(data, self.config, self.reward, self.say, self._activity_variance)
 
     def linear(self, dim: int, activity: float) -> LinearExpert:
-        """Return the linear expert of these settings."""
+        """Return the linear expert of these settings; components beyond the first 48 are shrunk."""
         if (dim, activity) not in self._linear:
             tables = [self.successes, self.exposures, *self.better]
-            self._linear[dim, activity] = fit_linear(tables, dim, activity=activity, seed=self.config.seed)
+            expert = fit_linear(tables, dim, activity=activity, seed=self.config.seed)
+            self._linear[dim, activity] = shrunk_beyond_leading(expert)
         return self._linear[dim, activity]
 
     def logistic(self) -> LogisticExpert | None:
@@ -79,7 +81,7 @@ class Fits:
             self._logistic = fit_logistic(
                 self.exposures,
                 [self.successes, *self.better, *(self._table(threshold) for threshold in self.below)],
-                self.earlier or self.linear(max(config.logistic_dim, LARGEST_LINEAR_DIM), 0.0),
+                self.earlier or self.linear(max(config.logistic_dim, FULL_COMPONENTS), 0.0),
                 config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
                 progress=lambda done, total: self.say("logistic expert", done, total),
             )

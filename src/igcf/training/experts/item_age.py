@@ -43,7 +43,8 @@ def age_corrected_linear(expert: LinearExpert, growth: FloatArray) -> LinearExpe
     """Let all shares of an item grow alike, and with them the variance; the loadings stay."""
     means = expert.means * np.tile(growth, len(expert.means) // len(growth))
     means = np.minimum(means, np.maximum(expert.means, LARGEST_SHARE))
-    residuals = np.maximum(means * (1.0 - means) - (expert.loadings**2).sum(axis=1), 0.0)
+    grown_by = means * (1.0 - means) - expert.means * (1.0 - expert.means)
+    residuals = np.maximum(expert.residuals + grown_by, 0.0)
     return replace(expert, means=means, residuals=residuals)
 
 

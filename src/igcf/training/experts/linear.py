@@ -6,7 +6,7 @@ per column.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,13 @@ FLAT = 1e-12
 """Distance from 0 or 1 below which a column of zeros and ones is constant."""
 QUIET_USER = 5.0
 """Added to a user's number of successes before it becomes a weight, so that no weight is zero."""
+
+FULL_COMPONENTS = 48
+"""Number of leading components that count in full; those beyond them are shrunk."""
+SHRINKAGE = 0.5
+"""Factor on the variance of the components beyond the first 48, which hold more noise than taste."""
+WIDE_RESIDUAL = 0.08
+"""Residual variance of every column where there are more than 48 components: what they leave is too little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +74,15 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.
     loadings = axes.T * (signs * size / np.sqrt(n_users))
     residuals = np.maximum(means * (1.0 - means) - (loadings**2).sum(axis=1), 0.0)  # z * z = z
     return LinearExpert(means, loadings, residuals)
+
+
+def shrunk_beyond_leading(expert: LinearExpert) -> LinearExpert:
+    """Return the expert with its components beyond the first 48 shrunk and one residual variance for all columns.
+
+    An expert of at most 48 components stays as it is.
+    """
+    dim = expert.loadings.shape[1]
+    if dim <= FULL_COMPONENTS:
+        return expert
+    factors = np.where(np.arange(dim) < FULL_COMPONENTS, 1.0, np.sqrt(SHRINKAGE))
+    return replace(expert, loadings=expert.loadings * factors, residuals=np.full_like(expert.residuals, WIDE_RESIDUAL))

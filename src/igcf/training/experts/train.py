@@ -1,6 +1,8 @@
 """Training of the default model: fit the experts, choose on validation users, build the model."""
 
 import time
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,13 @@ from igcf.data.success import success_in
 from igcf.model import Model, Neighbours, Reward
 from igcf.model.usage import HIT, SOUND_FROM
 from igcf.training.calibrating import for_use
-from igcf.training.experts.assembling import ACTIVITY_VARIANCE
+from igcf.training.experts.assembling import ACTIVITY_VARIANCE, with_ordinary_activity
 from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice, first_choice
 from igcf.training.experts.fitting import Choice, Fits
 from igcf.training.experts.neighbour_choice import best_neighbours, default_neighbours, drawn_records
 from igcf.training.experts.neighbours import fit_neighbours
-from igcf.training.experts.prior import prior_from_users
+from igcf.training.experts.prior import is_prior_from_users_better, prior_from_users
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_users, held_out_users, validation_table
 
@@ -36,23 +38,20 @@ def fit_experts(
     """Learn both experts; what is left open is chosen on validation users, or on the most active users held out."""
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, "satisfied", success_in(data, config.satisfied).threshold)
-    is_prior_estimated = validation is not None and config.prior_from_validation
+    may_estimate = validation is not None and config.prior_from_validation is not False
 
     def say(what: str, done: int, total: int) -> None:
         if progress is not None:
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
-    variance = (WIDE_ACTIVITY_VARIANCE if is_prior_estimated else ACTIVITY_VARIANCE) * config.activity_offset
+    variance = (WIDE_ACTIVITY_VARIANCE if may_estimate else ACTIVITY_VARIANCE) * config.activity_offset
     whole, rest, truth = _logs(data, config, validation)
     fits = Fits(whole, config, reward, say, variance)
-
-    def with_prior(model: Model) -> Model:
-        if not is_prior_estimated or truth is None:
-            return model
-        return prior_from_users(model, truth, config.validate_rounds)
-
     with one_thread_each():
         strangers, choice, precision = _chosen(fits, rest, truth)
+        if may_estimate and strangers is not None and truth is not None:
+            choice = _with_choice_of_prior(strangers, choice, truth)
+        with_prior = partial(_with_prior, choice=choice, truth=truth, rounds=config.validate_rounds)
         fits.logistic()  # before the seconds are counted
         model = with_prior(fits.model(choice, _record(fits, data, choice, precision, time.perf_counter() - begun)))
         if not (config.calibrated or config.neighbours):
@@ -84,6 +83,22 @@ def _chosen(
     if strangers is not fits:
         fits.earlier = strangers.logistic()
     return strangers, choice, precision
+
+
+def _with_choice_of_prior(strangers: Fits, choice: Choice, truth: Float32Array) -> Choice:
+    """Return the choice with where the prior comes from: as the caller says, or what is better for validation users."""
+    config = strangers.config
+    is_better = config.prior_from_validation
+    if is_better is None:
+        is_better = is_prior_from_users_better(strangers.model(choice), truth, config.validate_rounds)
+    return replace(choice, prior_from_validation=is_better)
+
+
+def _with_prior(model: Model, *, choice: Choice, truth: Float32Array | None, rounds: int) -> Model:
+    """Return the model with the prior that was chosen."""
+    if choice.prior_from_validation and truth is not None:
+        return prior_from_users(model, truth, rounds)
+    return with_ordinary_activity(model)
 
 
 def _logs(
@@ -131,6 +146,7 @@ def _record(fits: Fits, data: Interactions, choice: Choice, precision: float | N
             "activity": choice.activity,
             "likelihood_temperature": choice.likelihood_temperature,
             "item_age_correction": choice.item_age_correction and fits.growth is not None,
+            "prior_from_validation": choice.prior_from_validation,
         },
         "data": {
             "name": data.name,

@@ -92,6 +92,22 @@ INLINE void gradient_at(const struct record* own, int is_first, double* gradient
         for (Py_ssize_t j = 0; j < r; j++) gradient[j] += own->frame[i * r + j] * (own->information[i] - slope[i]);
 }
 
+/* Replace a positive definite matrix (r, r) by its inverse: Gauss and Jordan, which needs no exchange of rows here. */
+INLINE void invert(double* restrict a, Py_ssize_t r) {
+    for (Py_ssize_t k = 0; k < r; k++) {
+        double *pivot = a + k * r, factor = 1.0 / pivot[k];
+        pivot[k] = 1.0;
+        for (Py_ssize_t j = 0; j < r; j++) pivot[j] *= factor;
+        for (Py_ssize_t i = 0; i < r; i++) {
+            if (i == k) continue;
+            double* row = a + i * r;
+            double own = row[k];
+            row[k] = 0.0;
+            for (Py_ssize_t j = 0; j < r; j++) row[j] -= own * pivot[j];
+        }
+    }
+}
+
 /* v += cov gradient, or as much of it as does not move the user's vector too far. */
 INLINE void take_step(const struct record* own, const double* gradient, double* step) {
     Py_ssize_t d = own->d, r = own->r;
@@ -114,6 +130,7 @@ static void find_mode(const struct record* own, Py_ssize_t passes) {
     Py_ssize_t r = own->r;
     double *gradient = own->doubles + 2 * own->d, *before = gradient + r, *step = before + r, *w = step + r;
     double* change = w + r;
+    invert(own->cov, r);
     gradient_at(own, 1, gradient);
     for (Py_ssize_t pass = 0; pass < passes; pass++) {
         take_step(own, gradient, step);

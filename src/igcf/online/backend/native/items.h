@@ -82,7 +82,7 @@ INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, 
     if (stop > n) stop = n;
     for (; i + n_rows <= stop; i += n_rows) {
         for (Py_ssize_t j = 0; j < n_rows * d; j += 16)
-            __builtin_prefetch(items + (i + 32) * d + j, 0, 0); /* used once: not to be kept */
+            __builtin_prefetch(items + (i + 16) * d + j, 0, 0); /* used once: not to be kept */
         eight_products(items + i * d, n_rows, d, w, width, products + i);
     }
 #endif

@@ -1,0 +1,150 @@
+"""A scoring engine that keeps the belief about a user and nothing per item: scores are computed for candidates."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.model import Model
+from igcf.online import backend
+from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
+from igcf.online.belief import Belief
+from igcf.online.engine import NO_MOMENTS, ScoringEngine
+from igcf.online.index.lists import CandidateSearch, ItemLists
+from igcf.online.state import Stale
+
+
+class IndexedEngine(ScoringEngine):
+    """The state of one user: the belief alone.
+
+    The best items are looked for among candidates from the lists of an index and scored exactly. `means` and
+    `variances` of all items are computed when they are asked for and not kept. A user with an offset per item is
+    scored in full.
+    """
+
+    keeps_items = False
+
+    def __init__(self, model: Model, lists: ItemLists) -> None:
+        self._search = CandidateSearch(model, lists)
+        super().__init__(model, tracks_variances=False)
+
+    def _moments_of_prior(self) -> Moments:
+        return NO_MOMENTS
+
+    def _begin(self, n_users: int) -> None:
+        super()._begin(n_users)
+        self._own_beliefs()
+        self._state = Stale()
+
+    def fresh(self, n_users: int = 1) -> Self:
+        """Return a new engine at the prior that shares everything but the belief with this one."""
+        other = super().fresh(n_users)
+        other._search = self._search
+        return other
+
+    @property
+    def means(self) -> AnyFloatArray:
+        """The expected reward of every item, (users, items), computed anew."""
+        z = self._z_of(self.belief_means)
+        own = z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+        return own if self._offsets is None else own + self._offsets
+
+    @property
+    def variances(self) -> AnyFloatArray:
+        """The variance of that expectation, (users, items), computed anew."""
+        return self._variances_from(tuple(z[0] for z in self._z_of(self.belief_means)), None)[None]
+
+    def means_at(self, rows: IntArray) -> AnyFloatArray:
+        """Return the expected rewards of some items, (1, n), for `rows` (n,) or (1, n)."""
+        return self._means_for(self.belief_means[0], np.ravel(rows))[None]
+
+    def variances_at(self, rows: IntArray) -> AnyFloatArray:
+        """Return the variances of some items, (rows,)."""
+        return self._variances_from(self._z_at(self.belief_means[0], rows), rows)
+
+    def largest_mean(self, available: BoolArray, user: int = 0) -> float:
+        """Return the largest expected reward among available items (items,), or 0 where there is none above it."""
+        if not available.any():
+            return 0.0
+        return max(self.select(available, 0.0, 1, make_rng=np.random.default_rng).means[0], 0.0)
+
+    def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
+        """Tell what is believed of some items; ranks are those among the candidates of the expected reward."""
+        others = self._candidates(self.belief_means[0], 0.0, len(rows), available)
+        means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
+        own, stds = means[: len(rows)], np.sqrt(self.variances_at(rows))
+        ranks = [1 + int(np.count_nonzero(means > mean)) for mean in own]
+        return Selection(rows.tolist(), np.asarray(scores).tolist(), own.tolist(), stds.tolist(), ranks)
+
+    def select(
+        self,
+        available: BoolArray,
+        nu: float,
+        k: int,
+        *,
+        make_rng: MakeRng,
+        boosts: Float32Array | None = None,
+        draw: FloatArray | None = None,
+    ) -> Selection:
+        """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
+
+        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores; the index knows
+        nothing of them, so that all available items are candidates then.
+        """
+        user, sought = self.belief_means[0], self.belief_means[0] if draw is None else draw
+        rows = self._candidates(sought, nu, k, available) if boosts is None else np.flatnonzero(available)
+        means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
+        scores = means if draw is None else self._means_for(draw, rows)
+        if boosts is not None:
+            scores = scores + boosts[rows]
+        if nu:
+            query = Query(is_open, k, nu, make_rng)
+            found = backend.loops.select_scored(scores, self.variances_at(rows), query)
+            if boosts is None:
+                return found._replace(rows=rows[found.rows].tolist())
+            places, best = np.array(found.rows), np.array(found.scores)
+        else:
+            chosen, of_chosen = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
+            places, best = chosen[0], of_chosen[0]
+        found = backend.loops.describe(places, best, self.variances_at(rows[places]), means, is_open)
+        return found._replace(rows=rows[found.rows].tolist())
+
+    def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
+        """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
+        found = np.empty((len(draws), len(rows)), dtype=np.bool_)
+        for number, draw in enumerate(draws):
+            others = self._search.candidates(Belief(draw, self.belief_covs[0]), 0.0, len(rows), available)
+            everything = self._expected(draw, np.concatenate([rows, np.setdiff1d(others, rows)]))
+            found[number] = everything[: len(rows)] >= np.partition(everything, -len(rows))[-len(rows)]
+        return found
+
+    def bound_variances(self, bounds: Arrays | None) -> None:
+        """Do nothing: few variances are computed anyway, and bounds for all items would have to be kept."""
+
+    def prior_items_moved(self, rows: IntArray) -> None:
+        """Do nothing: moments of the prior are not kept."""
+
+    def _candidates(self, user: FloatArray, nu: float, k: int, available: BoolArray) -> IntArray:
+        if self._offsets is not None:
+            return np.flatnonzero(available)
+        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available)
+
+    def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
+        pairs = zip(self._items, self._spans, strict=True)
+        return tuple(items[rows] @ user[span].astype(items.dtype) for items, span in pairs)
+
+    def _means_for(self, user: FloatArray, rows: IntArray) -> AnyFloatArray:
+        """Expected rewards of some items for a user's vector, with the user's offset, (rows,)."""
+        own = self._expected(user, rows)
+        return own if self._offsets is None else own + self._offsets[0, rows]
+
+    def _expected(self, user: FloatArray, rows: IntArray) -> AnyFloatArray:
+        z = self._z_at(user, rows)
+        return z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+
+    def _variances_from(self, z: Arrays, rows: IntArray | None) -> AnyFloatArray:
+        variances = self._z_variances_of(self.belief_covs[0], rows)
+        if self.model.is_linear:
+            return np.asarray(variances[0])
+        return backend.loops.reward_variances(self._mixture, z, variances)

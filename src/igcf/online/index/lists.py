@@ -1,0 +1,155 @@
+"""An inverted file of the items: lists of items that people like alike, and which of them to look into for a user.
+
+An item's score is f(z) + nu std, z being the products of its vectors with the user's, one per scored channel. A list is
+judged by what its best item may score: the expected reward of its centre, plus what its items differ by, plus what is
+not known of the user, both as deviations of z. All items of the best lists then get their expected rewards.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.errors import ModelError
+from igcf.model import Model
+from igcf.online import backend
+from igcf.online.backend import Arrays, Mixture
+from igcf.online.belief import Belief
+
+LISTS_ASKED = 32
+"""Lists that are looked into at first; then four times as many, as long as too few of their items are available."""
+CANDIDATES = 400
+"""Items that are scored exactly: the best of these lists by expected reward and the deviation typical of a list."""
+FEW = 0.02
+"""Share of the items that are available up to which all of those are candidates."""
+TAIL = 3.0
+"""Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
+TINY = np.float32(1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelLists:
+    """One scored channel's vectors, list by list."""
+
+    vectors: Float32Array
+    """Item vectors, shape (items, d)."""
+    lengths: Float32Array
+    """Their squared lengths, shape (items,)."""
+    centres: Float32Array
+    """Mean of each list's vectors, shape (lists, d)."""
+    within: FloatArray
+    """Covariance of the vectors around the centres of their lists, shape (d, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemLists:
+    """Items in lists: plain arrays, of which the large ones may be mapped from files."""
+
+    channels: tuple[ChannelLists, ...]
+    """The channels that the model's expected reward depends on."""
+    rows: IntArray
+    """Rows of the items in the model, list by list, shape (items,)."""
+    starts: IntArray
+    """Where each list begins, and the end of the last one, shape (lists + 1,)."""
+    spread: Float32Array
+    """How far a list's items lie from its centre, beside all lists, shape (lists,)."""
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists."""
+        return len(self.spread)
+
+    def check(self, model: Model) -> None:
+        """Refuse a model that these lists are not of: other vectors, or other items beside those added later."""
+        n_trained = model.n_items - len(model.added)
+        wanted = [(n_trained, model.channels[number].vectors.shape[1]) for number in model.scored]
+        found = [each.vectors.shape for each in self.channels]
+        if found != wanted:
+            raise ModelError(
+                f"the index has vectors of shapes {found}, the model {wanted}; build it again with `igcf index`"
+            )
+
+
+class CandidateSearch:
+    """The lists of a model, and what of the model a search needs."""
+
+    def __init__(self, model: Model, lists: ItemLists) -> None:
+        lists.check(model)
+        self.lists = lists
+        self.side = model.added
+        """Rows that are in no list and always candidates: items that joined the model, whose vectors still move."""
+        self._n_few = FEW * model.n_items
+        self._mixture = Mixture.from_model(model)
+        self._spans = tuple(model.channels[number].span for number in model.scored)
+        spread = np.square(lists.spread)
+        self._tails = TAIL**2 * spread
+        self._lengths = tuple(
+            np.square(each.centres).sum(axis=1) + spread * np.float32(np.trace(each.within)) + TINY
+            for each in lists.channels
+        )
+        """Mean squared length of each channel's vectors in each list, shape (lists,)."""
+
+    def candidates(self, belief: Belief, nu: float, k: int, available: BoolArray) -> IntArray:
+        """Return rows of available items, among which the best `k` by mean + nu sqrt(variance) are to be looked for.
+
+        `available` has shape (items,). Where it leaves few items, or where the lists hold too few of them, these are
+        all that are available.
+        """
+        lists, wanted = self.lists, max(CANDIDATES, 4 * k)
+        n_asked, enough = LISTS_ASKED, max(wanted, LISTS_ASKED * len(lists.rows) // lists.n_lists // 4)
+        if n_asked < lists.n_lists and np.count_nonzero(available) > max(wanted, self._n_few):
+            users = tuple(belief.mean[span].astype(np.float32) for span in self._spans)
+            worth = self._worth(users, belief, nu)
+            while n_asked < lists.n_lists:
+                asked = np.sort(np.argpartition(-worth, n_asked)[:n_asked])
+                rows, scores = self._scored(users, belief, nu, asked)
+                is_open = available[rows]
+                rows, scores = rows[is_open], scores[is_open]
+                if len(rows) >= enough:
+                    best = np.argpartition(-scores, wanted)[:wanted] if len(rows) > wanted else slice(None)
+                    return np.concatenate([rows[best], self.side[available[self.side]]])
+                n_asked *= 4
+        return np.flatnonzero(available)
+
+    def _worth(self, users: Arrays, belief: Belief, nu: float) -> AnyFloatArray:
+        """What the best item of each list may be expected to score, shape (lists,)."""
+        z, tails, unknown = [], [], []
+        for own, user, span, lengths in zip(self.lists.channels, users, self._spans, self._lengths, strict=True):
+            z.append(backend.loops.multiply(own.centres, user))
+            tails.append(self._tails * np.float32(user @ own.within @ user))
+            typical = nu**2 * float(np.trace(belief.cov[span, span])) / len(user)
+            unknown.append(np.float32(typical) * lengths)
+        worth = self._expected(tuple(z)) + self._deviations(tuple(z), tuple(tails))
+        return worth + self._deviations(tuple(z), tuple(unknown)) if nu else worth
+
+    def _scored(self, users: Arrays, belief: Belief, nu: float, asked: IntArray) -> tuple[IntArray, AnyFloatArray]:
+        """Rows of all items of some lists and, roughly, their scores."""
+        lists = self.lists
+        ends = zip(lists.starts[asked].tolist(), lists.starts[asked + 1].tolist(), strict=True)
+        parts = [slice(first, last) for first, last in ends]
+        rows = np.concatenate([lists.rows[part] for part in parts])
+        multiply = backend.loops.multiply
+        z = tuple(
+            np.concatenate([multiply(own.vectors[part], user) for part in parts])
+            for own, user in zip(lists.channels, users, strict=True)
+        )
+        if not nu:
+            return rows, self._expected(z)
+        sizes, variances = np.diff(lists.starts)[asked], []
+        for own, span, typical in zip(lists.channels, self._spans, self._lengths, strict=True):
+            cov, centres = belief.cov[span, span], own.centres[asked]
+            of_lists = np.einsum("nd,nd->n", centres @ cov.astype(np.float32), centres)
+            of_lists += np.square(lists.spread[asked]) * np.float32((cov * own.within).sum())
+            lengths = np.concatenate([own.lengths[part] for part in parts])
+            variances.append(lengths * np.repeat(np.float32(nu**2) * of_lists / typical[asked], sizes))
+        return rows, self._expected(z) + self._deviations(z, tuple(variances))
+
+    def _expected(self, z: Arrays) -> AnyFloatArray:
+        """Expected rewards from the z of all scored channels."""
+        return z[0] if self._mixture.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+
+    def _deviations(self, z: Arrays, variances: Arrays) -> AnyFloatArray:
+        """Standard deviations of the expected rewards from variances of z."""
+        is_linear = self._mixture.model.is_linear
+        own = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
+        return np.sqrt(np.maximum(own, 0.0))
