@@ -126,7 +126,8 @@ class SharedItemsOfSession:
             own = engine.describe(tried, engine.means_at(tried)[0], available[0])
             place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
             columns: tuple[list[Any], ...] = (rows, scores, means, stds, ranks)
-            for column, found in zip(columns, own, strict=True):
+            described: tuple[list[Any], ...] = (own.rows, own.scores, own.means, own.stds, own.mean_ranks)
+            for column, found in zip(columns, described, strict=True):
                 column[place], column[last] = column[last], found[0]
         added = self.items.uncertainty_at(engine.belief_means[0], np.array(rows))
         stds = [float(np.hypot(std, more)) for std, more in zip(stds, added, strict=True)]
