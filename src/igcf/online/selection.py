@@ -26,6 +26,11 @@ class CompiledAnswerRules(Protocol):
         """Which items pass the filters, (items,); None: all."""
         ...
 
+    @property
+    def is_filter(self) -> bool:
+        """Whether the rules do no more than leave items out."""
+        ...
+
     def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items may stand in the last place of an answer, in place of the one there."""
         ...
