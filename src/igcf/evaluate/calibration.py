@@ -191,9 +191,9 @@ def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
         reliability.append(Line(name, predicted, observed, tone, has_points=True))
         covered = [float((np.abs(each.places - 0.5) <= level / 2).mean()) for level in nominal]
         coverage.append(Line(each.method, nominal.tolist(), covered, tone))
-    ends = {"x_ends": (0.0, 1.0), "y_ends": (0.0, 1.0)}
-    chance = Frame("predicted probability of satisfaction", "observed share", **ends)
-    inside = Frame("nominal probability of the interval", "share of counts inside", **ends)
+    ends = (0.0, 1.0)
+    chance = Frame("predicted probability of satisfaction", "observed share", x_ends=ends, y_ends=ends)
+    inside = Frame("nominal probability of the interval", "share of counts inside", x_ends=ends, y_ends=ends)
     return {
         "Do chances come true?": line_chart(reliability, "Observed by predicted satisfaction", chance),
         "Do intervals hold what they promise?": line_chart(coverage, "Share of counts inside by nominal level", inside),
