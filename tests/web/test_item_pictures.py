@@ -49,8 +49,8 @@ def test_an_item_shows_its_picture_or_its_drawing(visit: Visit, server: Server) 
 def test_the_taste_card_shows_them_too(visit: Visit, server: Server) -> None:
     visitor = visit()
     for _ in range(12):
-        visitor.press("ArrowRight")
-    visitor.page.wait_for_selector("#finale[open] canvas[data-painted]")
+        visitor.settled().press("ArrowRight")
+    visitor.page.wait_for_selector("#finale[open] canvas[data-painted='12']")
     colours = visitor.page.evaluate(
         "() => { const canvas = document.querySelector('#taste-card');"
         " const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
