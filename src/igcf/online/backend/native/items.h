@@ -4,6 +4,7 @@
 #include "common.h"
 
 enum { LANES = 8 }; /* numbers per vector register */
+enum { NEAR = 16, FAR = 32 }; /* items */
 
 INLINE Py_ssize_t padded(Py_ssize_t d) { return (d + LANES - 1) / LANES * LANES; }
 
@@ -73,16 +74,16 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
 #endif
 
 /* products[update * BLOCK + i] = items[i] . w[update], one or two updates, n <= BLOCK items, the first of `n_left` in
- * memory. */
+ * memory. Items are fetched `ahead` of their use: further where other arrays are read and written beside them. */
 INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
-                           Py_ssize_t n_updates, float* products) {
+                           Py_ssize_t n_updates, Py_ssize_t ahead, float* products) {
     Py_ssize_t i = 0, width = padded(d);
 #ifdef HAS_SHUFFLES
     Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read exists */
     if (stop > n) stop = n;
     for (; i + n_rows <= stop; i += n_rows) {
         for (Py_ssize_t j = 0; j < n_rows * d; j += 16)
-            __builtin_prefetch(items + (i + 16) * d + j, 0, 0); /* used once: not to be kept */
+            __builtin_prefetch(items + (i + ahead) * d + j, 0, 0); /* used once: not to be kept */
         eight_products(items + i * d, n_rows, d, w, width, products + i);
     }
 #endif
@@ -95,7 +96,7 @@ INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, 
 INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
                           const float* steps, Py_ssize_t n_updates, float* z, float* variances) {
     float products[2 * BLOCK];
-    multiply_block(items, n, n_left, d, w, n_updates, products);
+    multiply_block(items, n, n_left, d, w, n_updates, FAR, products);
     rescore_row(products, n, steps, n_updates, z, variances);
 }
 
