@@ -84,7 +84,7 @@ def test_pretraining_shows_its_progress_unless_told_not_to(monkeypatch: pytest.M
         monkeypatch.setattr("sys.stderr", terminal)
         pretrain(log, progress=progress, **quick)
         shown[progress] = terminal.getvalue()
-    assert "logistic expert" in shown[True]
+    assert "expert" in shown[True]
     assert shown[False] == ""
 
 
@@ -92,8 +92,10 @@ def test_a_function_is_called_after_every_step_instead() -> None:
     log, steps = synthetic_catalogue(n_users=60, n_items=30), list[Progress]()
     pretrain(log, progress=steps.append, iterations=2, logistic_dim=2, linear_dim=2, holdout=0.0)
     assert [(step.what, step.epoch, step.epochs) for step in steps] == [
+        ("linear expert", 0, 1),
         ("logistic expert", 1, 2),
         ("logistic expert", 2, 2),
+        ("linear expert", 0, 1),
         ("calibrating the chance", 0, 1),
         ("neighbours of items", 0, 1),
     ]

@@ -25,17 +25,17 @@ def main(dataset: str, folder: Path, store: str) -> None:
     try:
         before = _single(context, "before")
         started = time.perf_counter()
-        done = import_interactions(context.store.database, data, context.current_model.served.model_id)
+        done = import_interactions(context.store, data, context.current_model.served.model_id)
         imported = done.stored / (time.perf_counter() - started)
         started = time.perf_counter()
-        again = import_interactions(context.store.database, data, context.current_model.served.model_id)
+        again = import_interactions(context.store, data, context.current_model.served.model_id)
         repeated = again.reactions / (time.perf_counter() - started)
         after = _single(context, "after")
     finally:
         context.close()
-    single = (before + after) / 2
+    single, is_postgres = (before + after) / 2, context.store.common.database.is_postgres
     sys.stdout.write(
-        f"{'PostgreSQL' if context.store.database.is_postgres else 'SQLite'}: {done.stored:,} reactions imported, "
+        f"{'PostgreSQL' if is_postgres else 'SQLite'}: {done.stored:,} reactions imported, "
         f"{imported:,.0f} a second; repeated ({again.stored} stored) {repeated:,.0f} a second; "
         f"single reactions {single:,.0f} a second (ratio {imported / single:,.0f})\n"
     )

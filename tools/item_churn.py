@@ -150,7 +150,7 @@ def run(seconds: float, kills: int = 3) -> dict[str, Any]:
 
 
 def known_items(model: Path, url: str, log: Path, churn: Churn) -> dict[str, Any]:
-    """Compare what both servers expect of new items with a third one, which starts now and reads the log anew."""
+    """Compare what both servers know of new items with a third one, which starts now and reads the log anew."""
     third = Served(model, url, log, workers=1)
     wait_until_ready(third.port)
     time.sleep(3.0)  # two looks
@@ -159,9 +159,10 @@ def known_items(model: Path, url: str, log: Path, churn: Churn) -> dict[str, Any
         states = [call(port, "GET", f"/v1/items/{item}").body.get("new") for port in (*churn.ports, third.port)]
         if all(states):
             reactions += states[2]["reactions"]
-            differences += [abs(state["expected"] - states[2]["expected"]) for state in states[:2]]
+            for name in ("expected", "std"):
+                differences += [abs(state[name] - states[2][name]) for state in states[:2]]
     third.stop()
-    return {"reactions_to_new_items": reactions, "largest_difference_of_expectations": max(differences, default=0.0)}
+    return {"reactions_to_new_items": reactions, "largest_difference_of_posteriors": max(differences, default=0.0)}
 
 
 def main() -> None:

@@ -152,7 +152,7 @@ class ExpertsConfig:
     objective: float = 0.0
     """What the model ranks by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between. Where
     everything that is shown gets a reaction, 0.9 is best; where it may get none, 0. Models that cannot tell liking
-    apart, of implicit logs and of more than 100,000 items, have 0."""
+    apart, those of implicit logs, have 0."""
     calibrated: bool = True
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True

@@ -1,6 +1,7 @@
 """Rules about answers: what they say holds in every answer, and what they do not say changes nothing."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import igcf
 from igcf.errors import ConfigError, NoItemsLeftError, RuleError, UnknownItemError
 from igcf.item import Item
 from igcf.model import Model
-from igcf.online import Greedy, InfoUcb, Policy, Recommender, Session, Thompson, Ucb
-from tests.toys import ensemble_model, random_model
-from tools.rule_requests import described, may_be_shown, random_rules, violations
+from igcf.model.catalogue import Catalogue
+from igcf.online import Greedy, InfoUcb, Policy, Recommendation, Recommender, Session, Thompson, Ucb
+from tests.toys import ensemble_model, random_model, two_channel_model
+from tools.rule_requests import CATEGORIES, described, may_be_shown, random_rules, violations
 
 POLICIES: list[Policy] = [Ucb(0.5), Ucb(0.0), Greedy(), InfoUcb(), Thompson()]
 WORLDS = [described(random_model()), described(ensemble_model(n_items=40))]
@@ -55,6 +57,50 @@ def test_a_boost_is_added_to_the_score_of_every_item_that_has_the_label(policy: 
     own = {item: WORLDS[0].catalogue.labels_of(WORLDS[0].model.item_row(item)) for item in plain}
     expected = {item: score + sum(boost.get(label, 0.0) for label in own[item]) for item, score in plain.items()}
     assert ids == sorted(expected, key=lambda item: -expected[item])[:10]
+
+
+LARGER = [described(model) for model in (random_model(300, 6), two_channel_model(333, 3), ensemble_model(301, 4))]
+
+
+def taken_in_order(rules: igcf.Rules, ranked: list[Recommendation], k: int, catalogue: Catalogue) -> list[str]:
+    """Choose under boosts, caps and pinned items from what a session ranks without them, by the words of the rules."""
+    boosts, caps = dict(rules.boost), dict(rules.caps)
+    labels = {each.item_id: catalogue.labels_of(catalogue.row_of[each.item_id]) for each in ranked}
+    worth = {each.item_id: each.score + sum(boosts.get(name, 0) for name in labels[each.item_id]) for each in ranked}
+    pinned = [item for item in rules.pinned if item in worth]
+    taken: list[str] = []
+    for item in dict.fromkeys([*pinned, *sorted(worth, key=lambda item: -worth[item])]):
+        own = [*labels[item]]
+        most = {name: caps.get(name, caps.get("*", k) if name in CATEGORIES else k) for name in own}
+        if len(taken) < k and all(sum(name in labels[other] for other in taken) < most[name] for name in own):
+            taken.append(item)
+    return taken
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LARGER), st.sampled_from([1, 5, 10, 40]), st.sampled_from([0, 2, 12]))
+def test_an_answer_under_rules_is_what_they_leave_of_the_ranking(seed: int, world: Recommender, k: int, n: int) -> None:
+    """At the prior, after a past and after reactions, which are scored in different ways."""
+    rng = np.random.default_rng(seed)
+    rules = igcf.Rules.parse({name: part for name, part in random_rules(rng).items() if name != "diversity"})
+    past = [(f"item-{row}", 1.0) for row in rng.integers(0, 40, n)] if seed % 2 else []
+    session = world.session(past, rng=rng)
+    for row in rng.integers(0, 40, 0 if past else n):
+        session.observe(f"item-{row}", float(rng.integers(1, 3)))
+    try:
+        found = session.recommend(k, policy=Ucb(0.5), rules=rules)
+    except NoItemsLeftError:
+        return
+    left = int(session.available(rules=rules).sum())
+    ranked = {
+        each.item_id: each
+        for each in session.recommend(left, policy=Ucb(0.5), rules=replace(rules, boost=(), caps=(), pinned=()))
+    }
+    assert [each.item_id for each in found] == taken_in_order(rules, [*ranked.values()], k, world.catalogue)
+    for each in found:
+        other = ranked[each.item_id]
+        assert each.mean_rank == other.mean_rank
+        np.testing.assert_allclose([each.mean, each.std, each.chance], [other.mean, other.std, other.chance], atol=1e-4)
 
 
 @pytest.mark.parametrize("policy", [Greedy(), Ucb(0.7), InfoUcb(0.7)])

@@ -146,8 +146,10 @@ def test_passwords_come_from_files_or_the_environment_and_are_not_printed(
 ) -> None:
     (folder / "password").write_text("very/secret\n")
     (folder / "igcf.toml").write_text("store = 'postgresql://a@h/d'\nstore_password_file = 'password'\n")
-    assert load_settings({}, file=folder / "igcf.toml").settings.store.startswith(
-        "postgresql+psycopg://a:very%2Fsecret@h/d"
+    assert (
+        load_settings({}, file=folder / "igcf.toml")
+        .settings.store[0]
+        .startswith("postgresql+psycopg://a:very%2Fsecret@h/d")
     )
     monkeypatch.setenv("IGCF_STORE", "postgresql://a:sesame@h/d?password=sesame")
     for arguments in (["--config", "igcf.toml"], []):

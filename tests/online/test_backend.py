@@ -384,14 +384,21 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs,), (floats[:3],), ())),
         (calls.observe_and_rescore, (*belief, 0, 0, one[0], one[1], (), one[3], (), (), ())),
         (calls.observe_and_rescore, (*belief, 0, 0, one[0], (floats,), one[2], one[3], (), (), ())),
-        (calls.select_bounded, (mixture, (), (), (), (), floats, flags, 0.5, 1)),
-        (calls.select_bounded, (mixture, (item,), (cov,), (floats,), (floats,), floats[:5], flags, 0.5, 1)),
-        (calls.select_bounded, (mixture, (pairs,), (cov,), (floats,), (floats,), floats, flags, 0.5, 1)),
-        (calls.select_bounded, (mixture, (item,), (pairs,), (floats,), (floats,), floats, flags, 0.5, 1)),
-        (calls.select, (floats, floats[:5], flags, 0.5, 1)),
-        (calls.select, (floats, floats, flags, 0.5, 7)),
-        (calls.select_mixed, (mixture, (floats,), (floats[:5],), flags, 0.5, 1, floats)),
-        (calls.select_mixed, (mixture, (floats,), (floats,), flags, 0.5, 0, floats)),
+        (calls.select_bounded, (mixture, (), (), (), (), floats, flags, 0.5, 1, None)),
+        (calls.select_bounded, (mixture, (item,), (cov,), (floats,), (floats,), floats[:5], flags, 0.5, 1, None)),
+        (calls.select_bounded, (mixture, (pairs,), (cov,), (floats,), (floats,), floats, flags, 0.5, 1, None)),
+        (calls.select_bounded, (mixture, (item,), (pairs,), (floats,), (floats,), floats, flags, 0.5, 1, None)),
+        (calls.select, (floats, floats[:5], flags, 0.5, 1, None)),
+        (calls.select, (floats, floats, flags, 0.5, 7, None)),
+        (calls.select, (floats, floats, flags, 0.5, 1, (floats[:5], None, None, None, None))),
+        (calls.select, (floats, floats, flags, 0.5, 1, (None, rows[:1] + 6, None, None, None))),
+        (calls.select, (floats, floats, flags, 0.5, 1, (None, np.zeros(65, np.int64), None, None, None))),
+        (
+            calls.select,
+            (floats, floats, flags, 0.5, 1, (None, None, rows, np.zeros(1, np.int32), np.zeros(1, np.int32))),
+        ),
+        (calls.select_mixed, (mixture, (floats,), (floats[:5],), flags, 0.5, 1, floats, None)),
+        (calls.select_mixed, (mixture, (floats,), (floats,), flags, 0.5, 0, floats, None)),
         (calls.rescore_users, (floats, numbers[:2], floats[:5], floats)),
         (calls.rescore_users, (floats[:5], numbers[:2], floats, floats)),
         (calls.select_users, (floats, None, flags, 0.0, 7, rows, floats, flags[:1])),
@@ -414,9 +421,9 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
     half_as_many = np.ones(3)  # as many bytes as `floats`
     mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
     refused: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
-        (calls.select, (half_as_many, floats, flags, 0.5, 1), "means holds numbers of format 'd', expected 'f'"),
-        (calls.select, (floats, floats.view(np.int32), flags, 0.5, 1), "variances holds numbers of format 'i'"),
-        (calls.select, (floats, floats, flags.view(np.uint8), 0.5, 1), "available holds numbers of format 'B'"),
+        (calls.select, (half_as_many, floats, flags, 0.5, 1, None), "means holds numbers of format 'd', expected 'f'"),
+        (calls.select, (floats, floats.view(np.int32), flags, 0.5, 1, None), "variances holds numbers of format 'i'"),
+        (calls.select, (floats, floats, flags.view(np.uint8), 0.5, 1, None), "available holds numbers of format 'B'"),
         (calls.combine, (mixture, (floats,), None, half_as_many), "result holds numbers of format 'd'"),
         (calls.combine, ((floats[:2], *mixture[1:]), (floats,), None, floats), "weights holds numbers of format 'f'"),
         (calls.rescore_users, (floats, floats[:2], floats, floats), "steps holds numbers of format 'f'"),
@@ -430,7 +437,7 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
         with pytest.raises(TypeError, match=message):
             call(*arguments)
     with pytest.raises((ValueError, BufferError), match="contiguous"):
-        calls.select(np.ones(12, dtype=np.float32)[::2], floats, flags, 0.5, 1)
+        calls.select(np.ones(12, dtype=np.float32)[::2], floats, flags, 0.5, 1, None)
     fixed = np.ones(6, dtype=np.float32)
     fixed.setflags(write=False)
     with pytest.raises((ValueError, BufferError), match="read-only"):

@@ -19,6 +19,7 @@ from igcf.service.http.requests import RecommendAsk
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import SAVE_EVERY
+from igcf.service.store.audit import AuditLog
 from igcf.service.store.belief_bytes import decode_belief
 from igcf.service.store.tables import recommendations
 from tests.model.test_adding import genre_model
@@ -294,6 +295,8 @@ def test_answers_to_a_visitor_that_are_not_written_yet_become_the_users_or_are_g
     one, two = open_service(), open_service()
     here, elsewhere = TestClient(create_app(one)), TestClient(create_app(two))
     here.post("/v1/users/visitor/feedback", json={"item": "item-1", "value": 5})
+    assert isinstance(one.audit, AuditLog)
+    assert isinstance(two.audit, AuditLog)
     for audit in (one.audit, two.audit):
         audit._writing.acquire()
     mine = here.post("/v1/users/visitor/recommendations", json={"k": 1}).json()["recommendation_id"]
@@ -303,7 +306,7 @@ def test_answers_to_a_visitor_that_are_not_written_yet_become_the_users_or_are_g
     two.audit._writing.release()
     two.audit.flush()
     query = sa.select(recommendations.c.recommendation_id, recommendations.c.user_id)
-    rows = one.store.database.read(lambda connection: connection.execute(query).all())
+    rows = one.store.common.database.read(lambda connection: connection.execute(query).all())
     assert [tuple(row) for row in rows] == [(mine, "alice")]
 
 

@@ -19,8 +19,10 @@ from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.grades import grade_thresholds
-from igcf.training.experts.logistic import _Fit, polya_gamma_means
+from igcf.training.experts.logistic import _Fit
+from igcf.training.experts.logistic_steps import polya_gamma_means, symmetric
 from igcf.training.experts.prior import prior_from_users
+from igcf.training.experts.shared_log import SharedLog
 from tests.training.worlds import hits, popular_hits
 
 
@@ -72,7 +74,7 @@ def test_250_components_are_tried_only_where_the_caller_allows_it() -> None:
     reward = Reward.from_log(log.values, "satisfied", 4.0)
     for wide, expected in ((False, {48, 24}), (True, {48, 24, 250})):
         config = ExpertsConfig(iterations=1, logistic_dim=3, activity=0.0, validate_rounds=5, wide=wide)
-        fits = Fits(log, config, reward, lambda *_: None)
+        fits = Fits(SharedLog.of(log), config, reward, lambda *_: None)
         best_choice(fits, log.only_users(np.arange(10)).dense())
         assert {dim for dim, _ in fits._linear} == expected
 
@@ -112,7 +114,7 @@ def test_whitening_leaves_every_prediction_alone_and_the_population_standard() -
     assert fit.moments is not None
     np.testing.assert_allclose(fit.means @ fit.vectors.reshape(-1, 4).T, before, atol=1e-5)
     np.testing.assert_allclose(fit.means[:, :-1].mean(axis=0), 0.0, atol=1e-6)
-    np.testing.assert_allclose(fit._symmetric(fit.moments).mean(axis=0), np.eye(4), atol=1e-5)
+    np.testing.assert_allclose(symmetric(fit.moments, 4).mean(axis=0), np.eye(4), atol=1e-5)
 
 
 def test_the_item_step_agrees_with_its_formula() -> None:
@@ -120,7 +122,7 @@ def test_the_item_step_agrees_with_its_formula() -> None:
     fit = _Fit(exposures, [successes], fit_linear([successes, exposures], 3), 3)
     fit.whiten(*fit.user_step())
     assert fit.moments is not None
-    moments, before = fit._symmetric(fit.moments), fit.vectors.copy()
+    moments, before = symmetric(fit.moments, 4), fit.vectors.copy()
     fit.item_step(penalty=2.0)
     seen, liked = exposures.toarray(), successes.toarray()
     for channel, targets, is_known, pull in ((0, seen, np.ones_like(seen), 1e-3), (1, liked, seen, 1.0)):
@@ -176,10 +178,13 @@ def test_the_logistic_expert_explains_users_it_has_not_seen_better_with_every_fe
 
 
 def test_grades_divide_successes_and_failures_and_are_left_out_where_all_are_equal() -> None:
-    assert grade_thresholds(np.array([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), 4.0) == ((5.0,), (3.0,))
-    assert grade_thresholds(np.array([0.0, 1.0, 0.0]), 1.0) == ((), ())
+    assert grade_thresholds(*np.unique(np.array([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), return_counts=True), 4.0) == (
+        (5.0,),
+        (3.0,),
+    )
+    assert grade_thresholds(*np.unique(np.array([0.0, 1.0, 0.0]), return_counts=True), 1.0) == ((), ())
     watched = np.linspace(0.0, 4.0, 41)
-    (above,), (below,) = grade_thresholds(watched, 2.0)
+    (above,), (below,) = grade_thresholds(*np.unique(watched, return_counts=True), 2.0)
     np.testing.assert_allclose([above, below], [3.0, 1.0], atol=0.11)
 
 

@@ -16,6 +16,7 @@ from igcf.training.experts.item_age import (
     age_corrected_logistic,
     growth_since_appearance,
 )
+from igcf.training.experts.shared_log import SharedLog
 from igcf.training.selection import held_out_users, interactive_precision
 
 SMALL = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0)
@@ -39,7 +40,7 @@ def log_with_a_late_item(n_users: int = 40) -> Interactions:
 
 def test_an_item_that_appeared_late_is_judged_by_what_came_after_its_first_reaction() -> None:
     log = log_with_a_late_item()
-    growth = growth_since_appearance(log)
+    growth = growth_since_appearance(SharedLog.of(log))
     assert growth is not None
     users_after = 40 * (1 - 74 / 84)  # its first reaction is the 75th of 84
     np.testing.assert_allclose(growth[2] * 4 / 40, (3 + PRIOR_USERS * 4 / 40) / (users_after + PRIOR_USERS))
@@ -47,7 +48,7 @@ def test_an_item_that_appeared_late_is_judged_by_what_came_after_its_first_react
 
 
 def test_an_item_that_was_always_there_and_one_never_met_stay_as_they_are() -> None:
-    growth = growth_since_appearance(log_with_a_late_item())
+    growth = growth_since_appearance(SharedLog.of(log_with_a_late_item()))
     assert growth is not None
     np.testing.assert_array_equal(growth[[0, 1, 3]], 1.0)
 
@@ -55,7 +56,7 @@ def test_an_item_that_was_always_there_and_one_never_met_stay_as_they_are() -> N
 def test_one_late_reaction_does_not_make_a_late_item() -> None:
     log = log_with_a_late_item()
     once = replace(log, item_idx=np.where(np.arange(len(log)) == len(log) - 1, 3, log.item_idx))
-    growth = growth_since_appearance(once)
+    growth = growth_since_appearance(SharedLog.of(once))
     assert growth is not None
     assert growth[3] == 1.0
 
@@ -63,7 +64,7 @@ def test_one_late_reaction_does_not_make_a_late_item() -> None:
 def test_without_all_times_nothing_is_corrected() -> None:
     log = log_with_a_late_item()
     untimed = replace(log, timestamps=None)
-    assert growth_since_appearance(untimed) is None
+    assert growth_since_appearance(SharedLog.of(untimed)) is None
     plain, asked = (fit_experts(untimed, replace(SMALL, item_age_correction=flag)) for flag in (False, True))
     np.testing.assert_array_equal(plain.item_vectors, asked.item_vectors)
     assert plain.metadata["chosen"]["item_age_correction"] is asked.metadata["chosen"]["item_age_correction"] is False
@@ -102,7 +103,7 @@ def test_no_neighbouring_temperature_and_no_other_age_correction_is_better_than_
     users = held_out_users(log, 0.2)
     config = ExpertsConfig(satisfied=4.0, iterations=3, logistic_dim=4, validate_rounds=30)
     reward = Reward.from_log(log.values, "satisfied", 4.0)
-    fits = Fits(log.subset(~np.isin(log.user_idx, users)), config, reward, lambda *_: None)
+    fits = Fits(SharedLog.of(log).without_users(users), config, reward, lambda *_: None)
     truth = log.only_users(users).dense()
     best, score = best_choice(fits, truth)
     place = TEMPERATURES.index(best.likelihood_temperature)

@@ -224,10 +224,9 @@ def test_every_column_and_every_user_has_one_worker(dim: int, users: int, worker
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shards": 0}, "shards must be between 1 and dim=64, got 0"),
+        ({"shards": 0, "method": "graph"}, "shards must be between 1 and dim=64, got 0"),
         ({"shards": 5, "dim": 4}, "shards must be between 1 and dim=4, got 5"),
-        ({"shards": 2, "method": "experts"}, "several workers are for method=graph"),
-        ({"engine": "spark"}, "engine must be one of local, torchrun, ray"),
+        ({"engine": "spark", "method": "graph"}, "engine must be one of local, torchrun, ray"),
         ({"shards": 2, "address": "auto"}, "needs engine=ray"),
         ({"engine": "torchrun"}, "torchrun started"),
     ],
@@ -240,4 +239,4 @@ def test_workers_that_cannot_be_are_refused(settings: dict[str, Any], message: s
 def test_a_worker_that_cannot_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(WorkerLostError, match=r"worker 2 of 2 \(process \d+\) ended with code 1; give a checkpoint"):
-        pretrain(checkerboard(), shards=2)
+        pretrain(checkerboard(), shards=2, method="graph")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from playwright.sync_api import Route
 
 from tests.web.conftest import Server, Visit, Visitor
 from tests.web.test_access import violations
@@ -86,6 +87,33 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     page.click("#start-again")
     page.wait_for_selector("#start:visible")
     assert visitor.user != user
+    visitor.settled()
+
+
+def test_a_taste_card_waits_for_reactions_that_are_still_on_their_way(visit: Visit, server: Server) -> None:
+    visitor = visit()
+    react_by_taste(visitor, 10)
+    visitor.settled()
+    held: list[Route] = []
+    is_slow = True
+
+    def late(route: Route) -> None:
+        held.append(route) if is_slow else route.continue_()
+
+    visitor.page.route("**/feedback", late)
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.click("#past li button")  # asks what is believed, while two reactions are not sent
+    visitor.page.click("#round-why")
+    visitor.page.wait_for_selector("#why-back:visible")
+    assert visitor.page.locator("#finale").is_hidden()
+    is_slow = False
+    for route in held:
+        route.continue_()
+    visitor.page.wait_for_selector("#finale[open] canvas[data-painted='12']")
+    picks = [re.sub(r" \(\d{4}\)$", "", each["title"]) for each in server.bets(visitor.user)]
+    assert visitor.page.locator("#finale-picks li span").all_text_contents() == picks
+    assert len(server.history(visitor.user)) == 12
     visitor.settled()
 
 

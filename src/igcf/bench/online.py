@@ -14,9 +14,10 @@ from igcf.bench.timing import Row, compared, interleaved, one_thread
 from igcf.bench.worlds import random_experts, random_model, random_neighbours, random_truth, random_vectors
 from igcf.model import Model
 from igcf.online import ModelLearner, Recommender, Session, Ucb, replay
-from igcf.online.engine import RESYNC_EVERY, ScoringEngine
+from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import logged_evidence
 from igcf.online.learning import belief_from_history
+from igcf.online.tracking import RESYNC_EVERY
 
 K = 10
 MATVEC = "one matrix-vector product"

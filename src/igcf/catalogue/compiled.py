@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array
+from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.catalogue.slates import select_slate
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
 from igcf.model.catalogue import Catalogue
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import selection_details
@@ -20,6 +22,9 @@ from igcf.online.selection import selection_details
 if TYPE_CHECKING:
     from igcf.catalogue.rules import Rules
 
+MOST_PINNED = 64
+"""Pinned items that the inner loops have room for."""
+LARGEST_CAP = 1 << 30
 EVERY = "*"
 """Name under which `caps` speaks of every category that it does not name."""
 
@@ -30,7 +35,9 @@ class CompiledRules:
 
     catalogue: Catalogue
     allowed: BoolArray | None
-    """Which items pass the filters, (items,); None: all."""
+    """Which items pass the filters, (1, items); None: all."""
+    n_forbidden: int
+    """How many items do not."""
     boosts: Float32Array | None
     """What is added to the score of each item, (items,); None: nothing to any."""
     caps: Mapping[str, int]
@@ -43,7 +50,7 @@ class CompiledRules:
     _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     """What `limits` found so far."""
 
-    @property
+    @cached_property
     def is_filter(self) -> bool:
         """Whether the rules do no more than leave items out."""
         return not (self.boosts is not None or self.has_caps or self.pinned or self.diversity)
@@ -59,7 +66,34 @@ class CompiledRules:
         """Select `k` items of the only user of `engine` among those available, (1, items), under these rules."""
         if self.is_filter:
             return selection_details(policy, engine, available, k, make_rng=make_rng)
+        if self.arrays is not None:
+            with suppress(NotSelectedError):
+                return selection_details(policy, engine, available, k, make_rng=make_rng, rules=self.arrays)
         return select_slate(self, policy, engine, available, k, make_rng=make_rng)
+
+    @cached_property
+    def arrays(self) -> RuleArrays | None:
+        """These rules as the inner loops take them; None: there is more than they know of."""
+        pinned = tuple(dict.fromkeys(self.pinned))
+        if self.diversity or len(pinned) > MOST_PINNED:
+            return None
+        rows: IntArray | None = np.array(pinned, dtype=np.int64) if pinned else None
+        return RuleArrays(self.boosts, rows, *(self._capped_labels() if self.has_caps else ()))
+
+    def _capped_labels(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return where the capped labels of each item begin, their numbers one item after the other, and their caps."""
+        every = {name: most for name, most in self.caps.items() if name in self.catalogue.labels}
+        rows_of = [self.catalogue.labels[name] for name in every]
+        if self.category_cap is not None:
+            others = {name: own for name, own in self.catalogue.category_rows.items() if name not in self.caps}
+            every |= dict.fromkeys(others, self.category_cap)
+            rows_of += others.values()
+        rows: IntArray = np.concatenate([np.empty(0, dtype=np.int64), *rows_of])
+        numbers: IntArray = np.repeat(np.arange(len(every), dtype=np.int32), [len(own) for own in rows_of])
+        starts: IntArray = np.zeros(len(self.catalogue) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows, minlength=len(self.catalogue)), out=starts[1:])
+        caps: IntArray = np.minimum([*every.values()], LARGEST_CAP).astype(np.int32)
+        return starts, numbers[np.argsort(rows, kind="stable")], caps
 
     def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items, (1, items), may stand in the last place of an answer instead of the one there.
@@ -107,9 +141,11 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
+    mask = _mask(rules, catalogue)
     return CompiledRules(
         catalogue=catalogue,
-        allowed=_mask(rules, catalogue),
+        allowed=None if mask is None else mask[None],
+        n_forbidden=0 if mask is None else len(mask) - int(np.count_nonzero(mask)),
         boosts=None if boosts is None else boosts.astype(np.float32),
         caps=caps,
         category_cap=category_cap,

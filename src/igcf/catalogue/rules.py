@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +44,14 @@ class Rules:
     """Items that come first, in this order, as far as they may be shown at all."""
     diversity: float = 0.0
     """How much an item loses that repeats what stands before it in the answer."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """The hash of all parts, computed once: every answer looks for what was compiled."""
+        return hash(tuple(getattr(self, part.name) for part in fields(self)))
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "Rules":

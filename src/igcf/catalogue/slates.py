@@ -11,7 +11,7 @@ from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
 from igcf.errors import NoItemsLeftError
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend import MakeRng, RuleArrays, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import is_separable, policy_scores, scores_at, selection_details
@@ -76,6 +76,7 @@ class _Ranking:
         self._available, self._make_rng = available, make_rng
         self._scores: AnyFloatArray | None = None
         self._last: Selection | None = None
+        self._boosts = None if rules.boosts is None else RuleArrays(rules.boosts)
         if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
             own = policy_scores(policy, engine, available, make_rng())
             self._scores = own if rules.boosts is None else own + rules.boosts
@@ -84,7 +85,7 @@ class _Ranking:
         """Return rows and scores of the `n` best items."""
         if self._scores is None:
             self._last = selection_details(
-                self._policy, self._engine, self._available, n, make_rng=self._make_rng, boosts=self._rules.boosts
+                self._policy, self._engine, self._available, n, make_rng=self._make_rng, rules=self._boosts
             )
         else:
             rows, scores = backend.loops.select_users(self._scores, None, self._available, 0.0, n, self._make_rng)

@@ -1,6 +1,7 @@
 """`igcf import`: a whole log into the store of a service."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from rich.markup import escape
 
 from igcf.cli.columns import LogFormat, column_options
 from igcf.cli.output import console, emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_url
+from igcf.cli.service_options import CONFIG, STORE, store_urls
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def import_log(
     log: str,
-    store: str | None,
+    store: tuple[str, ...],
     config: Path | None,
     model: Path,
     data_dir: str | None,
@@ -45,39 +46,41 @@ def import_log(
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    url = store_url(store, config)
-    done, unknown = import_into(url, model, log, data_dir, log_format)
+    urls = store_urls(store, config)
+    done, unknown = import_into(urls, model, log, data_dir, log_format)
     seconds = time.perf_counter() - started
     if as_json:
         from igcf.service.sources import database_name
 
         figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
-        emit_json({"store": database_name(url), **figures, "unknown_items": unknown, "seconds": seconds})
+        emit_json(
+            {"store": ", ".join(map(database_name, urls)), **figures, "unknown_items": unknown, "seconds": seconds}
+        )
 
 
 def import_into(
-    store: str, model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
+    urls: Sequence[str], model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
     from igcf.data import load_dataset
     from igcf.model.files import load_model, model_id
     from igcf.service.store.importing import import_interactions
-    from igcf.service.store.store import Store
+    from igcf.service.store.spread import open_store
 
     items = set(load_model(model).item_ids)
     columns, separator = (None, None) if log_format is None else log_format
     data = load_dataset(log, data_dir, columns=columns, separator=separator)
     if data.layout is not None:
         note(data.layout.sentence)
-    opened = Store(store)
+    opened = open_store(urls)
     try:
         started = time.perf_counter()
         with show_progress() as report:
             done = import_interactions(
-                opened.database, data, model_id(model), lambda count: report("reactions stored", count, len(data))
+                opened, data, model_id(model), lambda count: report("reactions stored", count, len(data))
             )
         seconds = time.perf_counter() - started
-        name = opened.database.name
+        name = ", ".join(part.database.name for part in opened.parts)
     finally:
         opened.close()
     unknown = sum(item_id not in items for item_id in data.item_ids)

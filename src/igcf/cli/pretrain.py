@@ -1,6 +1,7 @@
 """`igcf pretrain`: from an interaction log to a model folder."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from igcf.errors import ConfigError, DataError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
+    from igcf.data.user_parts import LogFiles
     from igcf.training.sharded.workers import Engine
 
 KINDS: tuple[type[Config], ...] = (PretrainConfig, ExpertsConfig)
@@ -34,7 +36,12 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 
 @click.command()
 @click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
-@click.option("--from-store", default=None, help="Learn from the reactions in a service's store instead (its URL).")
+@click.option(
+    "--from-store",
+    multiple=True,
+    help="Learn from the reactions in a service's store instead (its URL; all, where there are several databases; and "
+    "the folder of its audit).",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @column_options
@@ -51,16 +58,20 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--learning-rate", type=float, help="Step size of the graph model's optimiser.")
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to keep the state of training in.")
-@click.option("--resume", is_flag=True, help="Go on from --checkpoint.")
-@click.option("--shards", type=int, help="Split the graph model's columns over this many workers.")
-@click.option("--engine", type=click.Choice(("local", "torchrun", "ray")), help="What runs the workers.")
-@click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Folder to keep the state of training in [default with workers: OUT.state, deleted at the end].",
+)
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint, or from OUT.state.")
+@click.option("--shards", type=int, help="Share the log among this many workers.")
+@click.option("--engine", type=click.Choice(("local", "ray", "dask", "torchrun")), help="What runs the workers.")
+@click.option("--address", help="Of a running Ray or Dask cluster; without, one is started on this machine.")
 @click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def pretrain(
     dataset: str | None,
-    from_store: str | None,
+    from_store: tuple[str, ...],
     out: Path,
     data_dir: str | None,
     log_format: LogFormat,
@@ -79,6 +90,9 @@ def pretrain(
     Without further options it is the best model that igcf knows, the average of a linear and a logistic expert. Any
     option of the graph model (--dim, --feedback, --missing, --graph, --layers, ...) asks for that one.
 
+    With --shards or --engine workers share the users of the log; they read Parquet files themselves, so that no process
+    needs the whole log. The result is that of one process.
+
     \b
     Examples:
       igcf pretrain --dataset synthetic --out model/
@@ -88,7 +102,8 @@ def pretrain(
       igcf pretrain --dataset clicks.csv --implicit --out model/
       igcf pretrain --dataset ml-1m --dim 64 --missing zero --out model/
       igcf pretrain --from-store sqlite:///igcf.db --out model2/
-      igcf pretrain --dataset log/ --shards 4 --checkpoint state/ --out model/
+      igcf pretrain --dataset log/ --engine ray --shards 8 --out model/
+      igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
     """
     if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
         from igcf.training.sharded.rendezvous import work_for_environment
@@ -96,30 +111,28 @@ def pretrain(
         return work_for_environment()
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
-    if (dataset is None) == (from_store is None):
+    if (dataset is None) == (not from_store):
         raise ConfigError("name the log with --dataset or --from-store, one of them")
     chosen = {
         name: value if name == "method" else _checked(f"--{name.replace('_', '-')}", name, value)
         for name, value in settings.items()
         if value is not None
     } | parse_settings(others)
-    if (shards, engine, address) != (None, None, None):
+    if engine == "torchrun":
         chosen.setdefault("method", "graph")
-    configured(None, chosen)  # a bad setting is refused before anything is read
+    config = configured(None, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
-    data = read_log(dataset, from_store, data_dir, log_format)
-    if items is not None:
-        data = described(data, items)
+    are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
+    own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
+    data: Interactions | LogFiles | None = parquet_files(dataset, log_format, items) if are_workers_asked_for else None
+    if data is None:
+        data = announced(read_log(dataset, from_store, data_dir, log_format), items, chosen.get("satisfied"))
 
-    from igcf.data import success_in
     from igcf.training import pretrain as learn
-
-    for line in told(data, success_in(data, chosen.get("satisfied"))):
-        note(line)
 
     model = learn(
         data,
-        checkpoint=checkpoint,
+        checkpoint=own_state or checkpoint,
         resume=resume,
         shards=shards,
         engine=engine,
@@ -127,6 +140,8 @@ def pretrain(
         **chosen,
     )
     model.save(out)
+    if own_state is not None:
+        shutil.rmtree(own_state, ignore_errors=True)
     seconds = time.perf_counter() - started
     if as_json:
         emit_json({"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds, **model.metadata})
@@ -159,10 +174,10 @@ def _checked(option: str, name: str, value: object) -> object:
 
 
 def read_log(
-    dataset: str | None, from_store: str | None, data_dir: str | None, log_format: LogFormat
+    dataset: str | None, from_store: tuple[str, ...], data_dir: str | None, log_format: LogFormat
 ) -> "Interactions":
     """Read the log that the options name."""
-    if from_store is not None:
+    if from_store:
         try:
             from igcf.service.sources import refuse_password
             from igcf.service.store import read_store
@@ -170,14 +185,38 @@ def read_log(
             raise DataError(
                 f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
             ) from error
-        refuse_password("--from-store", from_store)
-        log = read_store(from_store)
+        for place in from_store:
+            refuse_password("--from-store", place)
+        log = read_store(*from_store)
         console.print(log.sentence, highlight=False)
         return log.interactions()
     from igcf.data import load_dataset
 
     assert dataset is not None  # noqa: S101
     return load_dataset(dataset, data_dir, **log_format._asdict())
+
+
+def parquet_files(dataset: str | None, log_format: LogFormat, items: Path | None) -> "LogFiles | None":
+    """Return the Parquet files that a log consists of, unread; None for any other log."""
+    from igcf.data.registry import DATASETS
+    from igcf.data.user_parts import LogFiles
+
+    path = Path(dataset or "")
+    if dataset is None or dataset in DATASETS:
+        return None
+    is_parquet = path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None) is not None)
+    return LogFiles(path, log_format.columns, items) if is_parquet else None
+
+
+def announced(data: "Interactions", items: Path | None, satisfied: float | None) -> "Interactions":
+    """Return a log with the descriptions of its items, and say how it was understood."""
+    from igcf.data import success_in
+
+    if items is not None:
+        data = described(data, items)
+    for line in told(data, success_in(data, satisfied)):
+        note(line)
+    return data
 
 
 def described(data: "Interactions", items: Path) -> "Interactions":

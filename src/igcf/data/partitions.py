@@ -76,19 +76,19 @@ class Dictionary:
 def read_table(path: Path, columns: Columns) -> Table:
     """Read all pieces; raises where one cannot be used, naming its file and row."""
     files = parquet_files(path)
-    sizes = [_n_rows(file) for file in files]
+    sizes = [n_rows(file) for file in files]
     n = sum(sizes)
-    layout = find_layout(_head(files[0], path, columns), columns, str(files[0]))
+    layout = find_layout(head(files[0], path, columns), columns, str(files[0]))
     if n == 0:
         raise DataError(f"{path} has no rows; expected one row per reaction")
     users, items, times = Dictionary(), Dictionary(), Times(n)
     user_idx, item_idx = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     values = np.empty(n, dtype=np.float32)
     place = 0
-    for file, offset, frame in _pieces(files, sizes, path, layout):
+    for file, offset, frame in pieces(files, sizes, path, layout):
         rows = slice(place, place + len(frame))
-        user_idx[rows] = users.codes(_checked_ids(frame[layout.user], str(file), offset))
-        item_idx[rows] = items.codes(_checked_ids(frame[layout.item], str(file), offset))
+        user_idx[rows] = users.codes(checked_ids(frame[layout.user], str(file), offset))
+        item_idx[rows] = items.codes(checked_ids(frame[layout.item], str(file), offset))
         values[rows] = frame_values(frame, layout, columns.kinds, str(file), first_row=offset)
         times.add(rows, time_column(frame, layout.timestamp), file, offset)
         place = rows.stop
@@ -102,9 +102,9 @@ def parquet_frame(path: Path, columns: Columns) -> tuple[pl.DataFrame, LogLayout
     if not path.is_dir():
         check_readable(path, text=False)
     files = parquet_files(path)
-    layout = find_layout(_head(files[0], path, columns), columns, str(files[0]))
-    pieces = [frame for _, _, frame in _pieces(files, [_n_rows(file) for file in files], path, layout)]
-    return pl.concat(pieces, how="diagonal_relaxed"), layout
+    layout = find_layout(head(files[0], path, columns), columns, str(files[0]))
+    frames = [frame for _, _, frame in pieces(files, [n_rows(file) for file in files], path, layout)]
+    return pl.concat(frames, how="diagonal_relaxed"), layout
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -154,7 +154,7 @@ class Times:
         return self._times
 
 
-def _pieces(
+def pieces(
     files: list[Path], sizes: list[int], root: Path, layout: LogLayout
 ) -> Iterator[tuple[Path, int, pl.DataFrame]]:
     """Yield some rows of a file at a time, with the number of the row before the first."""
@@ -178,7 +178,7 @@ def _piece(file: Path, root: Path, layout: LogLayout, offset: int) -> pl.DataFra
         raise _unreadable(file, error) from error
 
 
-def _head(file: Path, root: Path, columns: Columns) -> pl.DataFrame:
+def head(file: Path, root: Path, columns: Columns) -> pl.DataFrame:
     """Return the first rows with all columns; one that a folder's name tells counts where its name says what it is."""
     asked = (columns.user, columns.item, columns.value, columns.timestamp, columns.kind)
     try:
@@ -196,7 +196,8 @@ def _scan(file: Path, root: Path) -> pl.LazyFrame:
     return pl.scan_parquet(file, hive_partitioning=False).with_columns(columns)
 
 
-def _n_rows(file: Path) -> int:
+def n_rows(file: Path) -> int:
+    """Count the rows of a file."""
     try:
         return int(pl.scan_parquet(file, hive_partitioning=False).select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -207,7 +208,8 @@ def _unreadable(file: Path, error: Exception) -> DataError:
     return DataError(f"{file} cannot be read as Parquet: {first_line(error)}")
 
 
-def _checked_ids(column: pl.Series, source: str, offset: int) -> pl.Series:
+def checked_ids(column: pl.Series, source: str, offset: int) -> pl.Series:
+    """Return ids as text; raises where one is missing or a fraction."""
     ids = id_text(column)
     missing = ids.is_null()
     if missing.any():

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.data.registry import known_dataset
 from igcf.errors import DataError
@@ -72,10 +73,15 @@ def success_in(data: Interactions, satisfied: float | None = None) -> Success:
 
     A data set that igcf knows by name has its documented threshold.
     """
+    return success_from(data, *np.unique(data.values, return_counts=True), satisfied)
+
+
+def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
+    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not looked at."""
     info = known_dataset(data)
-    if satisfied is None and info is not None and not data.is_implicit:
+    if satisfied is None and info is not None and len(levels) > 1:
         satisfied = info.satisfied
-    return what_is_a_success(data.values, satisfied)
+    return _success(levels.astype(np.float64), counts, satisfied)
 
 
 def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None = None) -> Success:
@@ -90,20 +96,25 @@ def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None 
         values: Values of the reactions, finite.
         satisfied: The threshold, where the caller has one; it is refused where no reaction reaches it, or all do.
     """
-    if not len(values):
+    return _success(*np.unique(np.asarray(values, dtype=np.float64), return_counts=True), satisfied)
+
+
+def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> Success:
+    """Choose the threshold from the distinct values, ascending, and their numbers, or check the one that is given."""
+    n_reactions = int(counts.sum())
+    if not n_reactions:
         raise DataError("there is no reaction, so nothing tells what a success is")
-    levels, counts = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
     reached = counts[::-1].cumsum()[::-1]
     if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
-        return Success(float(levels[0]), len(values), len(values))
+        return Success(float(levels[0]), n_reactions, n_reactions)
     threshold = _even_threshold(levels, reached) if satisfied is None else float(satisfied)
     n = int(reached[levels >= threshold][0]) if threshold <= levels[-1] else 0
-    if n in (0, len(values)):
+    if n in (0, n_reactions):
         raise DataError(
             f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
             f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied="
         )
-    return Success(threshold, n, len(values))
+    return Success(threshold, n, n_reactions)
 
 
 def _even_threshold(levels: npt.NDArray[np.float64], reached: npt.NDArray[np.integer]) -> float:

@@ -1,6 +1,5 @@
 """Where jobs run: in this machine's processes, or as tasks of a Ray or Dask cluster. All give the same numbers."""
 
-import logging
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,11 +14,11 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
-from igcf.training.sharded.ray_cluster import check_reachable, no_cluster, ray_cluster
+from igcf.training.sharded.dask_cluster import dask_client
+from igcf.training.sharded.ray_cluster import ray_cluster
 
 TRIES = 4
 """Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
-CONNECT_S = 10.0
 WORKERS_S = 60.0
 """Seconds that a cluster may take to have its first worker."""
 GO_ON = "what was finished is kept; the same command goes on from there"
@@ -116,8 +115,8 @@ def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started:
 
 def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
     """Run jobs as Dask tasks, one thread each."""
-    distributed = _needed("distributed", "Dask")
-    with _dask_client(distributed, engine) as client:
+    with dask_client(engine.address, n_workers=engine.processes) as client:
+        distributed: Any = import_module("distributed")
         try:
             client.wait_for_workers(1, timeout=WORKERS_S)
         except TimeoutError as error:
@@ -157,31 +156,6 @@ def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started
             fill()
 
 
-@contextmanager
-def _dask_client(distributed: Any, engine: Engine) -> Iterator[Any]:
-    if engine.address is None:
-        with (
-            distributed.LocalCluster(
-                n_workers=engine.processes,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address=None,
-                memory_limit=0,
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client
-        return
-    check_reachable("Dask", engine.address, 8786)
-    try:
-        client = distributed.Client(engine.address, timeout=CONNECT_S)
-    except (OSError, ValueError) as error:
-        raise no_cluster("Dask", engine.address, error) from error
-    with client:
-        yield client
-
-
 def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
     if code_version() != version:
         raise IgcfError(
@@ -195,13 +169,6 @@ def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
 def _named_job(name: str, data: Interactions, job: Job) -> tuple[str, list[Outcome]]:
     with one_thread():
         return name, run_job(data, job)
-
-
-def _needed(module: str, name: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ConfigError(f"{name} is not installed; install it with `pip install igcf[scale]`") from error
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from igcf.item import Item
 T = TypeVar("T")
 MOST_COMPILED = 1_000
 """What was computed from a catalogue and is kept with it, at most."""
-COMPILED_BYTES, BYTES_PER_ITEM = 64_000_000, 16
-"""Memory that this may take, about; compiled rules have a number and a few flags per item."""
+COMPILED_BYTES, BYTES_PER_ITEM = 64_000_000, 24
+"""Memory that this may take, about; compiled rules have some numbers and flags per item."""
 
 
 class Catalogue:
@@ -62,7 +62,8 @@ class Catalogue:
         other = Catalogue(self.item_ids, titles, categories, self.attributes.replaced(items))
         other.__dict__["row_of"] = self.row_of
         if all(self._reads_alike(row, item) for row, item in items.items()):  # only what may be shown when has changed
-            other.__dict__["labels"] = self.labels
+            for name in ("labels", "category_rows"):
+                other.__dict__[name] = getattr(self, name)
             other._compiled = self._compiled
         return other
 
@@ -114,12 +115,12 @@ class Catalogue:
     @cached_property
     def labels(self) -> dict[str, IntArray]:
         """The rows of the items that carry each category or tag, by name."""
-        rows: dict[str, list[int]] = {}
-        for column in (self.categories, self.attributes.tags):
-            for row, names in enumerate(column or ()):
-                for name in names:
-                    rows.setdefault(name, []).append(row)
-        return {name: np.array(own, dtype=np.int64) for name, own in rows.items()}
+        return _rows_by_name(self.categories, self.attributes.tags)
+
+    @cached_property
+    def category_rows(self) -> dict[str, IntArray]:
+        """The rows of the items of each category, by name."""
+        return _rows_by_name(self.categories)
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -143,6 +144,16 @@ class Catalogue:
             self._compiled[key] = found
         result: T = found
         return result
+
+
+def _rows_by_name(*columns: Sequence[Sequence[str]] | None) -> dict[str, IntArray]:
+    """Return the rows that carry each name in some of the columns, each once and in order."""
+    rows: dict[str, dict[int, None]] = {}
+    for column in columns:
+        for row, names in enumerate(column or ()):
+            for name in names:
+                rows.setdefault(name, {})[row] = None
+    return {name: np.array(list(own), dtype=np.int64) for name, own in rows.items()}
 
 
 def _replaced(column: Sequence[T], new: Mapping[int, T]) -> tuple[T, ...]:

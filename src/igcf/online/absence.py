@@ -130,9 +130,11 @@ class LogisticAbsence:
         self._absent_vectors = tuple(channel.vectors for channel in self.absent)
         self._absent_noise = tuple(channel.noise_var for channel in self.absent)
         self._level = self._level_direction(model.prior_cov[span, span])
-        sums = [self._sums_at(level) for level in (LEVELS if self._level.any() else LEVELS[:1] * 0.0)]
-        self._counts = np.array([count for count, _, _ in sums])
+        levels = LEVELS if self._level.any() else LEVELS[:1] * 0.0
+        sums = [self._sums_at(level) for level in levels]
+        self._log_counts = np.log([max(count, 1e-12) for count, _, _ in sums])
         self._sums = [(slope, curvature) for _, slope, curvature in sums]
+        self._starts = [level * (self._inverse.T @ self._level) for level in levels]
         frame, curvature = self._frame, self._sums[len(sums) // 2][1]
         cov = frame @ np.linalg.inv(np.eye(frame.shape[1]) + frame.T @ curvature @ frame) @ frame.T
         self.typical = TypicalSpread(cov, self._inverse)
@@ -167,8 +169,7 @@ class LogisticAbsence:
         """
         frame, weight = self._frame, record.weight
         at = self._nearest_level(record)
-        level = LEVELS[at] if self._level.any() else 0.0
-        v = np.ascontiguousarray(self._inverse.T @ (level * self._level))
+        v = self._starts[at].copy()
         terms = self._terms(record, self._sums[at][0])
         user = self.prior_mean + frame @ v
         precision = _curvature(terms, user) + weight * self._sums[at][1]
@@ -209,11 +210,11 @@ class LogisticAbsence:
 
     def _nearest_level(self, record: Record) -> int:
         """The level at which the population would have as many reactions as this record stands for."""
-        if len(self._counts) == 1:
+        if len(self._log_counts) == 1:
             return 0
         n = sum(float(channel.reward.of(record.values).sum()) for channel in self.absent)
         stands_for = max(n, 0.5) / max(record.weight, 1e-3)
-        return int(np.argmin(np.abs(np.log(self._counts) - np.log(stands_for))))
+        return int(np.argmin(np.abs(self._log_counts - np.log(stands_for))))
 
     def surprises(self, record: Record) -> FloatArray:
         """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""

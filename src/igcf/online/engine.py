@@ -1,106 +1,18 @@
-"""Means and variances of all items, for one user or many at once, kept up to date in O(items x d) per reaction."""
+"""What is expected of all items for the users of a `TrackedUsers`, how sure that is, and which items are best."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
-from igcf.model import Model
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online import backend
-from igcf.online.backend import Arrays, Bounds, Evidence, MakeRng, Mixture, Moments, Query, Selection
-from igcf.online.belief import Belief, decay
-from igcf.online.blocks import ScoredBlock, scored_blocks
-from igcf.online.monotone import monotone_learning
-from igcf.online.state import AtPrior, Stale, State, Tracked
-
-RESYNC_EVERY = 200
-"""Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
-CATCH_UP = 8
-"""Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
-NO_MOMENTS = Moments((), ())
+from igcf.online.backend import Arrays, Bounds, MakeRng, Query, RuleArrays, Selection
+from igcf.online.state import Stale
+from igcf.online.tracking import TrackedUsers
 
 
-class ScoringEngine:
-    """The state of `n_users` users in lock-step: beliefs (float64) and, for every item, mean and variance (`dtype`).
-
-    After a reward on item j (eq:update_dis carried over to every item):
-
-        w = cov x_j;  c = E w;  den = noise_j + x_j . w;  g = (reward - x_j . mean) / den
-        item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
-
-    A model of several channels keeps such means and variances of z for every channel that its expected reward depends
-    on; `means` and `variances` put them together. A user may have an offset per item beside the belief, which is added
-    to the expected rewards. `igcf.online.state` describes when they are kept.
-
-    Args:
-        model: what is scored.
-        n_users: users in lock-step.
-        dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
-        tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
-            they are asked for, and variances too, which is slow.
-        is_monotone: whether reactions count as `igcf.online.monotone` says, or as they are.
-    """
-
-    keeps_items: ClassVar[bool] = True
-    """Whether means and variances of all items are kept between answers."""
-
-    def __init__(
-        self,
-        model: Model,
-        n_users: int = 1,
-        *,
-        dtype: npt.DTypeLike = np.float32,
-        tracks_variances: bool = True,
-        is_monotone: bool = True,
-    ) -> None:
-        self.model = model
-        self.tracks_variances = tracks_variances
-        self.unsettled: Callable[[FloatArray], tuple[IntArray, AnyFloatArray]] | None = None
-        """Gives the rows of items that are still learned and, for users' means (users, d), what is unknown of them."""
-        self.prior = Belief(model.prior_mean, model.prior_cov)
-        channels = [model.channels[number] for number in model.scored]
-        self._items: Arrays = tuple(np.ascontiguousarray(channel.vectors, dtype=dtype) for channel in channels)
-        self._spans = tuple(channel.span for channel in channels)
-        self._mixture = Mixture.from_model(model)
-        self._blocks = scored_blocks(model, self._items)
-        self._monotone = monotone_learning(model) if is_monotone else None
-        self._prior_moments = self._moments_of_prior()
-        self._begin(n_users)
-
-    def _moments_of_prior(self) -> Moments:
-        z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
-        moments = Moments(z, self._z_variances_of(self.prior.cov))
-        for shared in (*moments.z, *moments.variances):
-            shared.setflags(write=False)
-        return moments
-
-    def _begin(self, n_users: int) -> None:
-        self.n_users = n_users
-        self.belief_means: FloatArray = _for_all(self.prior.mean, n_users)
-        self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
-        z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
-        self._state: State = AtPrior(Moments(z, variances))
-        self._is_within_prior: bool | None = True
-        self._tighter_bounds: Arrays | None = None
-        self._offsets: AnyFloatArray | None = None
-        self._scratch: AnyFloatArray | None = None
-        self._drop_sums()
-
-    def _drop_sums(self) -> None:
-        self._means: AnyFloatArray | None = None
-        self._variances: AnyFloatArray | None = None
-
-    def fresh(self, n_users: int = 1) -> Self:
-        """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
-        other = object.__new__(type(self))
-        other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
-        other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
-        other._blocks, other._prior_moments = self._blocks, self._prior_moments
-        other._monotone, other.unsettled = self._monotone, self.unsettled
-        other._begin(n_users)
-        return other
+class ScoringEngine(TrackedUsers):
+    """Users in lock-step, and the scores of all items for them; the arguments are those of `TrackedUsers`."""
 
     @property
     def means(self) -> AnyFloatArray:
@@ -141,10 +53,6 @@ class ScoringEngine:
         """`means` of all users at some items, (users, n), for `rows` (n,) or one row of them per user, (users, n)."""
         return self.means[:, rows] if rows.ndim == 1 else np.take_along_axis(self.means, rows, axis=1)
 
-    def largest_mean(self, available: BoolArray, user: int = 0) -> float:
-        """Return the largest of one user's means among available items (items,), or 0 where there is none above it."""
-        return float(np.max(self.means[user], where=available, initial=0.0))
-
     def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
         """Tell what is believed of some items of the only user, beside all that are available (items,)."""
         return backend.loops.describe(rows, np.asarray(scores), self.variances_at(rows), self.means[0], available)
@@ -173,17 +81,13 @@ class ScoringEngine:
         return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
 
     def select(
-        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, boosts: Float32Array | None = None
+        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, rules: RuleArrays | None = None
     ) -> Selection:
         """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
 
-        `boosts`, of shape (items,), are added to that. After a belief was set, few variances are computed: those of
-        the prior bound them, unless the belief is wider.
+        After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
         """
-        query, state = Query(available, k, nu, make_rng), self._state
-        if boosts is not None:
-            found = self._select_by(self.means[0] + boosts, query)
-            return self.describe(np.array(found.rows), found.scores, available)
+        query, state = Query(available, k, nu, make_rng, rules), self._state
         if isinstance(state, Stale) or self._offsets is not None:
             return self._select_by(self.means[0], query)
         moments = state.first_user
@@ -202,34 +106,6 @@ class ScoringEngine:
             return backend.loops.select_bounded(self._mixture, Bounds(self._items, covs, z, bounds, means), query)
         return backend.loops.select_scored(means, self.variances[0], query)
 
-    def belief(self, user: int = 0) -> Belief:
-        """Return a copy of the belief about one user."""
-        return Belief(self.belief_means[user].copy(), self.belief_covs[user].copy())
-
-    def set_belief(
-        self,
-        belief: Belief,
-        user: int = 0,
-        *,
-        is_within_prior: bool | None = None,
-        offset: AnyFloatArray | None = None,
-    ) -> None:
-        """Take over a belief computed elsewhere, for instance from a stored history.
-
-        `is_within_prior` says that it is no wider than the prior, as any that was learned from it; None: find out.
-        `offset` is added to the expected reward of every item, (items,), and stays while reactions are learned.
-        """
-        if self.n_users == 1:
-            self.belief_means = np.array(belief.mean[None], order="C")
-            self.belief_covs = np.array(belief.cov[None], order="C")
-            self._is_within_prior = is_within_prior
-        else:
-            self._own_beliefs()
-            self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
-        self._state = Stale()
-        self._tighter_bounds = None
-        self.set_offset(offset, user)
-
     def _has_bounds(self) -> bool:
         """Whether the belief that was set is no wider than the prior, which is found out when it is first needed."""
         if self._is_within_prior is None:
@@ -244,149 +120,8 @@ class ScoringEngine:
         """
         self._tighter_bounds = bounds
 
-    def offset_of(self, user: int = 0) -> Float32Array | None:
-        """Return a copy of one user's offset, shape (items,); None: nobody has one."""
-        return None if self._offsets is None else self._offsets[user].astype(np.float32)
-
-    def set_offset(self, offset: AnyFloatArray | None, user: int = 0) -> None:
-        """Add `offset`, shape (items,), to one user's expected rewards instead of any before; None adds nothing."""
-        if offset is not None:
-            if self._offsets is None:
-                self._offsets = np.zeros((self.n_users, self.model.n_items), dtype=self._items[0].dtype)
-            self._offsets[user] = offset
-        elif self.n_users == 1:
-            self._offsets = None
-        elif self._offsets is not None:
-            self._offsets[user] = 0.0
-        self._drop_sums()
-
-    def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
-        """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
-
-        Values are in the units of the log; NaN is an item that was shown without a reaction.
-        """
-        rows = np.asarray(rows).reshape(self.n_users, -1)
-        numbers = np.asarray(values, dtype=np.float64).reshape(self.n_users, -1)
-        if self.n_users == 1:
-            for row, value in zip(rows[0].tolist(), numbers[0].tolist(), strict=True):
-                self.observe_one(row, value)
-            return
-        state = self._begin_update()
-        for slot in range(rows.shape[1]):
-            own_rows, own_values = rows[:, slot], numbers[:, slot]
-            if self._monotone is None:
-                rewards = np.stack([channel.reward.of(own_values) for channel in self.model.channels], axis=1)
-            else:
-                rewards = self._monotone.rewards_of(self.belief_means, self.belief_covs, own_rows, own_values)
-            for block in self._blocks:
-                self._observe_block(block, own_rows, rewards, state)
-        self._finish_update(state, rows.shape[1])
-
-    def observe_one(self, row: int, value: float) -> None:
-        """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
-        state = self._begin_update()
-        mean, cov = self.belief_means[0], self.belief_covs[0]
-        counted = None if self._monotone is None else self._monotone.rewards_of_one(mean, cov, row, value)
-        for number, block in enumerate(self._blocks):
-            moments = state.at(block.places) if isinstance(state, Tracked) else NO_MOMENTS
-            own = block.rewards_of(value) if counted is None else counted[number]
-            backend.loops.observe_and_rescore(mean, cov, block.arrays, row, own, moments)
-        self._finish_update(state, 1)
-
-    def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
-        """Update one block of all users' vectors by a reaction each, and everything that is scored by it."""
-        for number, channel in zip(block.numbers, block.channels, strict=True):
-            evidence = Evidence(
-                channel.vectors[rows].astype(np.float64),
-                np.ascontiguousarray(rewards[:, number]),
-                channel.noise_var[rows],
-                np.full(self.n_users, channel.link == "logit"),
-            )
-            w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
-            if isinstance(state, Stale):
-                continue
-            for place in block.places:
-                z, variances = state.moments.z[place], state.moments.variances[place]
-                if self._scratch is None:
-                    self._scratch = np.empty_like(z)
-                products = np.matmul(w.astype(z.dtype), self._items[place].T, out=self._scratch)
-                backend.loops.rescore_users(products, steps, z, variances)
-
-    def _begin_update(self) -> Tracked | Stale:
-        """Leave the prior, and return the state that an update is to be carried over to."""
-        self._drop_sums()
-        state = self._state
-        if isinstance(state, AtPrior):
-            self._own_beliefs()
-            self._state = state = state.owned() if self.tracks_variances else Stale()
-        elif isinstance(state, Tracked) and not self.tracks_variances:
-            self._state = state = Stale()
-        return state
-
-    def _own_beliefs(self) -> None:
-        """Copy the beliefs where they are still the prior's own arrays."""
-        if isinstance(self._state, AtPrior):
-            self.belief_means = np.array(self.belief_means, order="C")
-            self.belief_covs = np.array(self.belief_covs, order="C")
-
-    def _finish_update(self, state: Tracked | Stale, n_reactions: int) -> None:
-        state.n_updates += n_reactions
-        if isinstance(state, Tracked):
-            is_due = state.n_updates >= RESYNC_EVERY
-        else:
-            state.z = None
-            is_due = self.tracks_variances and state.n_updates >= CATCH_UP
-        if is_due:
-            self.resync()
-
-    def forget(self, keep: float) -> None:
-        """Let every user's evidence decay toward the population by the factor `keep`."""
-        if keep < 1.0:
-            means, covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
-            self.belief_means, self.belief_covs = np.ascontiguousarray(means), np.ascontiguousarray(covs)
-            if self._offsets is not None:
-                self._offsets = self._offsets * self._offsets.dtype.type(keep)
-            self._drop_sums()
-            self._state, self._tighter_bounds = Stale(), None
-
-    def resync(self) -> None:
-        """Compute all means and variances anew from the beliefs."""
-        self._own_beliefs()
-        self._drop_sums()
-        of_users = [self._z_variances_of(cov) for cov in self.belief_covs]
-        variances = tuple(
-            each[0][None] if self.n_users == 1 else np.stack(each) for each in zip(*of_users, strict=True)
-        )
-        self._state = Tracked(Moments(self._z_of(self.belief_means), variances))
-
-    def items_moved(self, rows: IntArray) -> None:
-        """Compute anew what is kept of the items at `rows`, after their vectors have changed in the model's arrays."""
-        self._drop_sums()
-        self._tighter_bounds = None
-        state = self._state
-        if isinstance(state, Stale):
-            state.z = None
-        elif isinstance(state, Tracked):
-            for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
-                state.moments.z[place][:, rows] = self.belief_means[:, span].astype(items.dtype) @ items[rows].T
-                for user, cov in enumerate(self.belief_covs):
-                    found = backend.loops.variances_of(items, cov[span, span], rows)
-                    state.moments.variances[place][user, rows] = found
-
-    def prior_items_moved(self, rows: IntArray) -> None:
-        """Do the same for the prior's moments, which all engines made by `fresh` share."""
-        moved = self._z_variances_of(self.prior.cov, rows)
-        for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
-            shared = self._prior_moments.z[place], self._prior_moments.variances[place]
-            found = items[rows] @ self.prior.mean[span].astype(items.dtype), moved[place]
-            for array, own in zip(shared, found, strict=True):
-                array.setflags(write=True)
-                array[rows] = own
-                array.setflags(write=False)
-        self._drop_sums()
-
     def item_uncertainty(self, draws: FloatArray | None = None) -> FloatArray:
-        """Return what is unknown of the items themselves adds to the variance of a score, (users, items).
+        """Return what the variance of a score gains from what is unknown of the items themselves, (users, items).
 
         For independent e_i ~ N(x_i, diag s_i) and user ~ N(m, S) it is m' diag(s_i) m + trace(diag(s_i) S); items that
         are learned while users are met say it themselves. `draws`, (users, d), stand for users without doubt.
@@ -400,38 +135,3 @@ class ScoringEngine:
             rows, stds = self.unsettled(users)
             result[:, rows] += stds**2
         return result
-
-    def _up_to_date(self) -> AtPrior | Tracked:
-        """The state with the moments of all items, which are computed where they are stale."""
-        if isinstance(self._state, Stale):
-            self.resync()
-        assert not isinstance(self._state, Stale)  # noqa: S101
-        return self._state
-
-    def _z(self) -> Arrays:
-        """Means of z of all items, computed where they are stale."""
-        state = self._state
-        if not isinstance(state, Stale):
-            return state.moments.z
-        if state.z is None:
-            state.z = self._z_of(self.belief_means)
-        return state.z
-
-    def _z_of(self, users: FloatArray) -> Arrays:
-        """Each scored channel's item vectors times user vectors (users, d), arrays (users, items)."""
-        found = []
-        for items, span in zip(self._items, self._spans, strict=True):
-            own = users[:, span].astype(items.dtype)
-            # for one user a matrix-vector product, which reads the items once, in order
-            found.append(backend.loops.multiply(items, own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
-        return tuple(found)
-
-    def _z_variances_of(self, cov: FloatArray, rows: IntArray | None = None) -> Arrays:
-        """The variances of z of each scored channel for one user, of all items or of those at `rows`."""
-        pairs = zip(self._items, self._spans, strict=True)
-        return tuple(backend.loops.variances_of(items, cov[span, span], rows) for items, span in pairs)
-
-
-def _for_all(of_prior: Any, n_users: int) -> Any:
-    """The same for all users, without a copy."""
-    return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, *of_prior.shape))

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb
@@ -23,7 +23,12 @@ class CompiledAnswerRules(Protocol):
 
     @property
     def allowed(self) -> BoolArray | None:
-        """Which items pass the filters, (items,); None: all."""
+        """Which items pass the filters, (1, items); None: all."""
+        ...
+
+    @property
+    def n_forbidden(self) -> int:
+        """How many items do not pass the filters."""
         ...
 
     @property
@@ -80,18 +85,21 @@ def selection_details(
     k: int,
     *,
     make_rng: MakeRng,
-    boosts: Float32Array | None = None,
+    rules: RuleArrays | None = None,
 ) -> Selection:
     """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items.
 
-    `boosts`, of shape (items,), are added to the scores.
+    Rules with caps or pinned items need `Ucb` with nu > 0, and may raise `NotSelectedError`.
     """
     nu = _optimism(policy)
     if nu:
-        return engine.select(available[0], nu, k, make_rng=make_rng, boosts=boosts)
+        return engine.select(available[0], nu, k, make_rng=make_rng, rules=rules)
     if isinstance(engine, IndexedEngine) and is_searchable(policy):
         draw = policy.draw(engine, make_rng())[0] if isinstance(policy, Thompson) else None
-        return engine.select(available[0], 0.0, k, make_rng=make_rng, boosts=boosts, draw=draw)
+        return engine.select(available[0], 0.0, k, make_rng=make_rng, rules=rules, draw=draw)
+    if rules is not None and not rules.are_boosts:
+        raise NotSelectedError
+    boosts = None if rules is None else rules.boosts
     if boosts is None:
         rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
     else:

@@ -73,7 +73,7 @@ class Session:
         self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
         self._values = self.model.reward.checked_all([value for _, value in past.history])
         self._record = logged_record(self.model, past.logged, past.until)
-        seen = self._rows if self._record is None else [*self._rows, *self._record.rows.tolist()]
+        seen = self._rows if self._record is None else np.append(self._record.rows, self._rows).astype(np.int64)
         self._unseen = (Unseen if engine.keeps_items else FewSeen)(self.model.n_items, seen)
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
@@ -261,22 +261,23 @@ class Session:
         if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
             raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
         available = unseen = self._unseen.mask()
-        left = self._unseen.n_left
+        left = self._unseen.n_left  # or more: counted only where that may not be enough
         mask = catalogue.available(self._recommender.clock())
         if mask is not None:
-            available = available & mask
+            available, left = available & mask, 0
         if compiled is not None and compiled.allowed is not None:
-            available = available & compiled.allowed
+            available, left = available & compiled.allowed, left - compiled.n_forbidden
         if candidates is not None:
             rows: npt.NDArray[np.intp] = np.array(self.model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
-            available = available & chosen
+            available, left = available & chosen, 0
         if not isinstance(exclude, tuple) or exclude:
             excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
             available = available.copy()
             available[0, excluded] = False
-        if available is not unseen:
+            left -= len(excluded)
+        if left < k and available is not unseen:
             left = int(np.count_nonzero(available))
         if left < k:
             raise NoItemsLeftError(

@@ -15,9 +15,12 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
+from igcf.service.spread_lines import SpreadAudit, SpreadReactions, SpreadVersions
 from igcf.service.store.audit import AuditLog
+from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import StoreEvents
 from igcf.service.store.items import ItemStore
+from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
 from igcf.service.store.versions import VersionReader
 
@@ -27,21 +30,21 @@ class ServiceContext:
     """The settings, the store, the model in service, the users in memory, the audit log and the counters."""
 
     settings: ServiceSettings
-    store: Store
+    store: AnyStore
     current_model: CurrentModel
     users: UsersInMemory
-    audit: AuditLog
+    audit: AuditLog | SpreadAudit
     metrics: Metrics
     load: LoadHistory
     """What the counters said in the last half hour."""
-    versions: VersionReader
+    versions: VersionReader | SpreadVersions
     rules: Rules | None
     """Rules that every answer keeps to."""
     items: LiveItems
     """What changed in the catalogue since the model was trained."""
     items_from_log: ItemsFromLog
     """What all users told of new items."""
-    reactions: ReactionsTogether
+    reactions: ReactionsTogether | SpreadReactions
 
     @classmethod
     def open(
@@ -57,32 +60,44 @@ class ServiceContext:
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models_root is None:
             settings = settings.changed(models_root=str(Path(served.folder).parent))
-        store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
-        if store.database.checkpointer is not None:
-            store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
+        store = open_store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
+        for part in store.living:
+            if part.database.checkpointer is not None:
+                part.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics()
-        store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
+        for part in store.parts:
+            part.database.events = StoreEvents(
+                metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc
+            )
+        folder = None if settings.audit is None else AuditFolder(settings.audit)
+
+        def audit_of(part: Store) -> AuditLog:
+            days, wait_s = settings.audit_days, settings.store_wait_s
+            return AuditLog(part, size=settings.audit_queue, wait_s=wait_s, days=days, folder=folder)
+
+        is_spread, wait_s = isinstance(store, Spread), settings.store_wait_s
         users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
             settings=settings,
             store=store,
             current_model=current,
             users=users,
-            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
+            audit=SpreadAudit(store, audit_of, folder) if isinstance(store, Spread) else audit_of(store),
             metrics=metrics,
             load=LoadHistory(metrics),
-            versions=VersionReader(store),
+            versions=SpreadVersions(store) if isinstance(store, Spread) else VersionReader(store),
             items_from_log=ItemsFromLog(store),
-            items=LiveItems(ItemStore(store.database), current, users.keep_only),
+            items=LiveItems(ItemStore(store.common.database), current, users.keep_only, goes_on=is_spread),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
-            reactions=ReactionsTogether(settings.store_wait_s),
+            reactions=SpreadReactions(store, wait_s) if isinstance(store, Spread) else ReactionsTogether(wait_s),
         )
 
     def observe(self) -> None:
         """Set the gauges that tell of this moment."""
-        checkpointer = self.store.database.checkpointer
-        self.metrics.erasure_pending.set(checkpointer is not None and checkpointer.is_pending)
+        checkpointers = [part.database.checkpointer for part in self.store.parts]
+        self.metrics.erasure_pending.set(any(each is not None and each.is_pending for each in checkpointers))
+        self.metrics.databases_away.set(len(self.store.parts) - len(self.store.living))
         self.metrics.audit_waiting.set(self.audit.waiting)
         self.metrics.generation.set(self.current_model.generation)
 

@@ -17,6 +17,14 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _one_or_several(value: Any) -> Any:
+    """Read one store, or several: a list, or a text that is one in JSON."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else (value,)
+
+
+Stores = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_one_or_several)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 IndexChoice = Literal["auto", "exact", "faiss"]
@@ -36,8 +44,9 @@ class ServiceSettings(BaseSettings):
 
     model: str | None = None
     """Folder of the model to serve where the store has announced none."""
-    store: str = "igcf.db"
-    """A SQLite file or postgresql://USER@HOST/DB; a password belongs in the environment or in a file."""
+    store: Stores = ("igcf.db",)
+    """A SQLite file or postgresql://USER@HOST/DB (its password in the environment or in a file); users are spread over
+    several."""
     store_password_file: str | None = None
     """File with the password of the PostgreSQL store."""
     host: str = "127.0.0.1"
@@ -88,6 +97,8 @@ class ServiceSettings(BaseSettings):
     """Users whose scores are kept in memory, per process."""
     hot_megabytes: int = 256
     """Memory for those users; whichever of the two limits is met first counts."""
+    audit: str | None = None
+    """Folder for the audit log, as Parquet files per hour, shared by all servers of the store; unset: in the store."""
     audit_queue: int = 10_000
     """Answers that may wait to be written to the audit log, per process."""
     audit_days: float | None = None
@@ -119,7 +130,9 @@ class ServiceSettings(BaseSettings):
             first = error.errors(include_url=False, include_context=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             expected = first["msg"][0].lower() + first["msg"][1:]
-            found = type(first["input"]).__name__ if name == "store" else repr(str(first["input"])[:80])  # a password
+            found = (
+                type(first["input"]).__name__ if name.startswith("store") else repr(str(first["input"])[:80])
+            )  # a password
             raise ConfigError(f"{name}: {expected}, got {found}") from error
 
     @classmethod
@@ -134,6 +147,8 @@ class ServiceSettings(BaseSettings):
         """Refuse what cannot work, naming the setting, what was found and what was expected."""
         from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
 
+        if not self.store:
+            raise ConfigError("store: expected a SQLite file or postgresql://USER@HOST/DB, got an empty list")
         nu = 0.0 if self.nu is None else self.nu
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (

@@ -12,7 +12,7 @@ from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.database import database_url, printed_url
-from igcf.service.store.store import Store
+from igcf.service.store.spread import open_store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -50,7 +50,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
-        store=printed_url(database_url(settings.store)),
+        store=", ".join(printed_url(database_url(store)) for store in settings.store),
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(str(model.resolve()), current, settings, bound),
@@ -58,11 +58,11 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
 
 
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
-    url = database_url(settings.store)
-    is_new = url.drivername == "sqlite" and not Path(str(url.database)).exists()
+    urls = [database_url(store) for store in settings.store]
+    is_new = any(url.drivername == "sqlite" and not Path(str(url.database)).exists() for url in urls)
     if is_new or is_override:
         ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
-    store = Store(settings.store)
+    store = open_store(settings.store)
     try:
         if is_override:
             served = ServedModel.from_folder(model, settings)

@@ -45,12 +45,12 @@ def work(place: Place, settings: ServiceSettings, current: CurrentModel | None =
     from igcf.service.http.application import create_app
     from igcf.service.http.connections import limited_protocol
     from igcf.service.http.logs import configure
-    from igcf.service.store.store import Store
+    from igcf.service.store.spread import open_store
 
     configure(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
     if current is None:
-        store = Store(settings.store)
+        store = open_store(settings.store)
         try:
             current = CurrentModel.announced(store, Path(place.folder), settings)
         finally:

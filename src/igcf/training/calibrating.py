@@ -5,6 +5,7 @@ shown item gets its true reaction. Where every reaction is a success that would 
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -222,10 +223,11 @@ def successes(model: Model, truth: Float32Array, rounds: int, nu: float, *, is_o
     return np.asarray(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).astype(np.float64))
 
 
-def chosen_policy(model: Model, truth: Float32Array, rounds: int) -> PolicyChoice:
+def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: "Play") -> PolicyChoice:
     """Return the exploration that is best on validation users, in the manner of the objective: none unless it pays.
 
-    `rounds` are those of a play in which everything is available, as for the objective hit.
+    `rounds` are those of a play in which everything is available, as for the objective hit; `play` is `successes`, or
+    does the same on several workers.
     """
     is_observed = model.usage.is_sound
     own = truth
@@ -234,7 +236,7 @@ def chosen_policy(model: Model, truth: Float32Array, rounds: int) -> PolicyChoic
     rounds = min(rounds, max(model.n_items // 4, 1))
     if rounds == 0 or len(own) < ENOUGH_USERS:
         return PolicyChoice("ucb", 0.0)
-    found = {nu: successes(model, own, rounds, nu, is_observed=is_observed) for nu in NUS}
+    found = {nu: play(model, own, rounds, nu, is_observed=is_observed) for nu in NUS}
     best = 0.0
     for nu in NUS[1:]:
         gain = found[nu] - found[0.0]
@@ -244,12 +246,20 @@ def chosen_policy(model: Model, truth: Float32Array, rounds: int) -> PolicyChoic
     return PolicyChoice("ucb", best)
 
 
-def for_use(model: Model, truth: Float32Array | None, rounds: int) -> Model:
+class Play(Protocol):
+    """Plays users as `successes` does."""
+
+    def __call__(self, model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
+        """Return each user's number of successes."""
+        ...
+
+
+def for_use(model: Model, truth: Float32Array | None, rounds: int, play: Play = successes) -> Model:
     """Return the model with the policy and the calibration that validation users decide; neutral ones without them."""
     usage = replace(model.usage, policy=PolicyChoice("ucb", 0.0), is_ordered=True)
     if truth is None:
         return model.used_as(usage)
-    usage = replace(usage, policy=chosen_policy(model, truth, rounds))
+    usage = replace(usage, policy=chosen_policy(model, truth, rounds, play))
     return model.used_as(replace(usage, calibration=calibrated(model.used_as(usage), truth)))
 
 

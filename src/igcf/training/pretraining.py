@@ -7,17 +7,18 @@ from typing import Any
 from igcf.config import ExpertsConfig, PretrainConfig, configured
 from igcf.data.interactions import Interactions
 from igcf.data.success import Success, success_in
+from igcf.data.user_parts import LogFiles
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
 from igcf.training.content import fit_content
-from igcf.training.experts import fit_experts
+from igcf.training.experts_run import ExpertsRun, learned, read
 from igcf.training.progress import Watch, watching
 from igcf.training.sharded.workers import Engine, Workers
 
 
 def pretrain(
-    data: Interactions,
+    data: Interactions | LogFiles,
     config: PretrainConfig | ExpertsConfig | None = None,
     *,
     validation: Interactions | None = None,
@@ -40,16 +41,19 @@ def pretrain(
     the most active users are held out for such choices, and the model is then learned once more from everybody.
 
     Args:
-        data: The log.
+        data: The log, or the Parquet files of one, which workers read themselves.
         config: All settings, an `ExpertsConfig` or a `PretrainConfig`; the defaults if left out.
         validation: Reactions of users that are not in `data`.
-        checkpoint: A folder for checkpoints, written whenever the validation users are scored.
+        checkpoint: A folder for the state of training: of the default model after every stage, of the graph model
+            whenever the validation users are scored. With workers on several machines all of them must see it.
         resume: Continue from the checkpoints in that folder, to the same result as without interruption.
         progress: True shows on standard error how far training is, False shows nothing; a function is called with a
             `Progress` after every step instead.
-        shards: Over how many workers the graph model's columns are split; the result does not depend on it.
-        engine: What runs them: processes of this machine (`local`), of `torchrun`, or actors of a `ray` cluster.
-        address: Address of a running Ray cluster; without it, one is started on this machine.
+        shards: Over how many workers the users of the log, or the graph model's columns, are split; the result does
+            not depend on it.
+        engine: What runs them: processes of this machine (`local`), actors of a `ray` or `dask` cluster; for the graph
+            model `local`, `ray` or the processes of `torchrun`.
+        address: Address of a running Ray or Dask cluster; without it, one is started on this machine.
         **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
 
     Example:
@@ -60,30 +64,29 @@ def pretrain(
         20
     """
     workers = Workers(shards, engine, address)
-    if config is None and workers.are_asked_for:
+    if config is None and engine == "torchrun":
         settings = {"method": "graph"} | settings
     config = configured(config, settings)
-    if len(data) == 0:
+    if isinstance(data, Interactions) and len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
-    success = success_in(data, config.satisfied)
-    config = replace(config, satisfied=success.threshold)
     if resume and checkpoint is None:
         raise ConfigError("resume needs the checkpoint folder of the run to continue")
-    if isinstance(config, PretrainConfig):
+    workers.check(config)
+    folder = None if checkpoint is None else Path(checkpoint)
+    with watching(progress) as watch:
+        if isinstance(config, ExpertsConfig):
+            run = ExpertsRun(config, folder, resume, watch)
+            model, catalogue, success = learned(data, run, workers, validation=validation)
+            return _told(model, catalogue, success)
+        data = read(data)
+        success = success_in(data, config.satisfied)
+        config = replace(config, satisfied=success.threshold)
         try:
             from igcf.training.graph.run import GraphRun, fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        workers.check(config)
-        with watching(progress) as watch:
-            run = GraphRun(config, None if checkpoint is None else Path(checkpoint), resume, watch)
-            return _told(fit_graph(data, run, workers, validation=validation), data, success)
-    if checkpoint is not None:
-        raise ConfigError("checkpoints are for method=graph; the experts are learned anew in about a minute")
-    if workers.are_asked_for:
-        raise ConfigError("several workers are for method=graph; the experts are learned in one process")
-    with watching(progress) as watch:
-        return _told(fit_experts(data, config, validation=validation, progress=watch), data, success)
+        graph_run = GraphRun(config, folder, resume, watch)
+        return _told(fit_graph(data, graph_run, workers, validation=validation), data, success)
 
 
 def _told(model: Model, data: Interactions, success: Success) -> Model:

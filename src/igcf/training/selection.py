@@ -20,7 +20,11 @@ FEWEST_USERS = 5
 
 def held_out_users(data: Interactions, share: float) -> IntArray:
     """Return the most active users, `share` of those who reacted and at most 200; nobody if that is fewer than five."""
-    counts = np.bincount(data.user_idx, minlength=data.n_users)
+    return most_active(np.bincount(data.user_idx, minlength=data.n_users), share)
+
+
+def most_active(counts: IntArray, share: float) -> IntArray:
+    """Return the users with the most reactions, ascending, from the number of reactions of each (`held_out_users`)."""
     n = min(int(share * (counts > 0).sum()), MOST_USERS)
     return np.sort(np.argsort(-counts, kind="stable")[: n if n >= FEWEST_USERS else 0])
 
@@ -30,7 +34,11 @@ def drawn_users(data: Interactions, seed: int) -> IntArray:
 
     Chances calibrated on the most active users would not hold for the others.
     """
-    counts = np.bincount(data.user_idx, minlength=data.n_users)
+    return drawn_of(np.bincount(data.user_idx, minlength=data.n_users), seed)
+
+
+def drawn_of(counts: IntArray, seed: int) -> IntArray:
+    """Return drawn users, ascending, from the number of reactions of each (`drawn_users`)."""
     able = np.flatnonzero(counts >= LEAST_REACTIONS)
     n = min(len(able) // 4, MOST_USERS)
     return np.sort(np.random.default_rng(seed).permutation(able)[: n if n >= FEWEST_USERS else 0])

@@ -49,12 +49,12 @@ def test_a_log_is_stored_as_it_is_and_a_repetition_stores_nothing(
     monkeypatch.setattr("igcf.service.store.importing.BATCH", 100)
     store, data = Store(store_url), log()
     seen: list[int] = []
-    first = import_interactions(store.database, data, "m", seen.append)
+    first = import_interactions(store, data, "m", seen.append)
     assert (first.users, first.reactions, first.stored) == (40, 600, 600)
     assert seen[-1] == 600
     assert len(seen) >= 5
     assert rows(store) == expected(data)
-    assert import_interactions(store.database, data, "m").stored == 0
+    assert import_interactions(store, data, "m").stored == 0
     assert rows(store) == expected(data)
     for user_id in data.user_ids:
         events = store.events(user_id)
@@ -70,13 +70,13 @@ def test_an_import_comes_after_what_is_stored_and_removes_the_saved_belief(store
     born = store.append("u1", [event], "m").before.born
     store.save({"u1": LearnedState("u1", born, 2.0, SavedBelief("m", 1, 2.0, b"belief"))})
     assert store.user("u1").saved == SavedBelief("m", 1, 2.0, b"belief")
-    import_interactions(store.database, data, "m")
+    import_interactions(store, data, "m")
     row = store.user("u1")
     assert (row.saved, row.drift) == (None, 2.0)
     assert [event.evidence for event in store.events("u1")][:2] == ["shown", "logged"]
     assert store.version("u1")[1] == len(store.events("u1"))
     store.forget("u1")
-    assert import_interactions(store.database, data, "m").stored == int((data.user_idx == 1).sum())
+    assert import_interactions(store, data, "m").stored == int((data.user_idx == 1).sum())
     store.close()
 
 

@@ -17,7 +17,9 @@ from igcf.online.backend.types import (
     MakeRng,
     Mixture,
     Moments,
+    NotSelectedError,
     Query,
+    RuleArrays,
     Selection,
 )
 
@@ -31,8 +33,10 @@ __all__ = [
     "MakeRng",
     "Mixture",
     "Moments",
+    "NotSelectedError",
     "NumpyBackend",
     "Query",
+    "RuleArrays",
     "Selection",
     "loops",
 ]

@@ -220,14 +220,14 @@ class NativeBackend(NumpyBackend):
     def select_tracked(mixture: Mixture, moments: Moments, query: Query) -> tuple[Selection, AnyFloatArray]:
         """Select the best items of one user, all of whose moments are known."""
         z, variances = moments
-        available, k, nu, _ = query
+        available, k, nu, _, rules = query
         if k > MOST_SELECTED or not _fits(z):
             return NumpyBackend.select_tracked(mixture, moments, query)
         if mixture.model.is_linear:
             return NativeBackend.select_scored(z[0], variances[0], query), z[0]
         means = np.empty(len(available), dtype=np.float32)
-        columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means)
-        if columns is None:  # equal scores
+        columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means, rules)
+        if columns is None:  # equal scores, or too few
             return NumpyBackend.select_tracked(mixture, moments, query)
         return _selection(columns), means
 
@@ -236,16 +236,18 @@ class NativeBackend(NumpyBackend):
         """Select the best items of one user from the means and variances of all items."""
         columns = None
         if query.k <= MOST_SELECTED and means.dtype == np.float32:
-            columns = _native.select(means, variances, query.available, query.nu, query.k)
+            columns = _native.select(means, variances, query.available, query.nu, query.k, query.rules)
         return NumpyBackend.select_scored(means, variances, query) if columns is None else _selection(columns)
 
     @staticmethod
     def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:
         """Select the best items of one user whose variances are not known."""
         items, covs, z, variances, means = user
-        available, k, nu, _ = query
+        available, k, nu, _, rules = query
         columns = None
         if k <= MOST_SELECTED and _fits(z):
             own_covs = tuple(cov.astype(np.float32, order="C") for cov in covs)
-            columns = _native.select_bounded(mixture.parts, items, own_covs, z, variances, means, available, nu, k)
+            columns = _native.select_bounded(
+                mixture.parts, items, own_covs, z, variances, means, available, nu, k, rules
+            )
         return NumpyBackend.select_bounded(mixture, user, query) if columns is None else _selection(columns)

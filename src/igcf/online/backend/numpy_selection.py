@@ -4,7 +4,16 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, IntArray
 from igcf.online.backend.numpy_items import expected_rewards, reward_variances, variances_of
-from igcf.online.backend.types import ABOVE_ROUNDING, Bounds, MakeRng, Mixture, Moments, Query, Selection
+from igcf.online.backend.types import (
+    ABOVE_ROUNDING,
+    Bounds,
+    MakeRng,
+    Mixture,
+    Moments,
+    NotSelectedError,
+    Query,
+    Selection,
+)
 
 LEAST = float(np.finfo(np.float32).min)
 """Any score is at least this; what is not available has less."""
@@ -66,9 +75,18 @@ def select_tracked(mixture: Mixture, moments: Moments, query: Query) -> tuple[Se
 
 def select_scored(means: AnyFloatArray, variances: AnyFloatArray, query: Query) -> Selection:
     """Select the best items of one user from the means and variances of all items, shape (items,)."""
-    scores = means + query.nu * np.sqrt(variances)
+    scores = boosted(means, query) + query.nu * np.sqrt(variances)
     rows, best = best_of(scores, query.available, query.k, query.make_rng)
     return describe(rows, best, variances[rows], means, query.available)
+
+
+def boosted(means: AnyFloatArray, query: Query) -> AnyFloatArray:
+    """Add what rules add to the scores of items, (items,); caps and pinned items are not for these loops."""
+    if query.rules is None:
+        return means
+    if not query.rules.are_boosts:
+        raise NotSelectedError
+    return means if query.rules.boosts is None else means + query.rules.boosts
 
 
 def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:
@@ -77,15 +95,16 @@ def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:
     An item whose bound, its mean plus `nu` times the root of what its variance is at most, is below the exact scores
     of `k` others cannot be among the best.
     """
-    available, k, nu, make_rng = query
-    likely = np.argpartition(np.where(available, user.means, -np.inf), -k)[-k:]
-    threshold = np.min(user.means[likely] + nu * np.sqrt(_variances_at(mixture, user, likely)))
+    available, k, nu, make_rng, _ = query
+    means = boosted(user.means, query)
+    likely = np.argpartition(np.where(available, means, -np.inf), -k)[-k:]
+    threshold = np.min(means[likely] + nu * np.sqrt(_variances_at(mixture, user, likely)))
     most = user.variances[0] if mixture.model.is_linear else reward_variances(mixture, user.z, user.variances)
-    bounds = user.means + nu * ABOVE_ROUNDING * np.sqrt(most)
+    bounds = means + nu * ABOVE_ROUNDING * np.sqrt(most)
     rows = (available & (bounds >= threshold - (ABOVE_ROUNDING - 1.0) * abs(threshold))).nonzero()[0]
     rows = np.union1d(rows, likely)
     variances = _variances_at(mixture, user, rows)
-    scores = user.means[rows] + nu * np.sqrt(variances)
+    scores = means[rows] + nu * np.sqrt(variances)
     places, best = best_of(scores, np.ones(len(rows), dtype=np.bool_), k, make_rng)
     return describe(rows[places], best, variances[places], user.means, available)
 

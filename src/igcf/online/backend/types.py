@@ -110,6 +110,31 @@ class Query(NamedTuple):
     """Items are ranked by mean + nu * standard deviation."""
     make_rng: MakeRng
     """Asked for random numbers only where scores are equal."""
+    rules: "RuleArrays | None" = None
+
+
+class RuleArrays(NamedTuple):
+    """What rules say of an answer, in the order in which the native loops take it."""
+
+    boosts: AnyFloatArray | None = None
+    """What is added to the score of each item, shape (items,); None: nothing to any."""
+    pinned: IntArray | None = None
+    """Rows of items that come first as far as they are available, each once."""
+    starts: IntArray | None = None
+    """Where the capped labels of each item begin in `labels`, shape (items + 1,); None: there are no caps."""
+    labels: IntArray | None = None
+    """Numbers of the capped labels of all items, one item after the other, int32."""
+    caps: IntArray | None = None
+    """Most items of an answer with each of these labels, int32."""
+
+    @property
+    def are_boosts(self) -> bool:
+        """Whether nothing is said but what is added to scores."""
+        return self.pinned is None and self.starts is None
+
+
+class NotSelectedError(Exception):
+    """The loops cannot choose under caps or pinned items: not these loops, equal scores, or too many are forbidden."""
 
 
 class Bounds(NamedTuple):

@@ -8,11 +8,12 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Arrays, MakeRng, Moments, Query, Selection
+from igcf.online.backend import Arrays, MakeRng, Moments, NotSelectedError, Query, RuleArrays, Selection
 from igcf.online.belief import Belief
-from igcf.online.engine import NO_MOMENTS, ScoringEngine
+from igcf.online.engine import ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
 from igcf.online.state import AtPrior
+from igcf.online.tracking import NO_MOMENTS
 
 
 class IndexedEngine(ScoringEngine):
@@ -58,12 +59,6 @@ class IndexedEngine(ScoringEngine):
         """Return the variances of some items, (rows,)."""
         return self._variances_from(self._z_at(self.belief_means[0], rows), rows)
 
-    def largest_mean(self, available: BoolArray, user: int = 0) -> float:
-        """Return the largest expected reward among available items (items,), or 0 where there is none above it."""
-        if not available.any():
-            return 0.0
-        return max(self.select(available, 0.0, 1, make_rng=np.random.default_rng).means[0], 0.0)
-
     def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
         """Tell what is believed of some items; ranks are those among the candidates of the expected reward."""
         others = self._candidates(None, 0.0, len(rows), available)
@@ -79,13 +74,16 @@ class IndexedEngine(ScoringEngine):
         k: int,
         *,
         make_rng: MakeRng,
-        boosts: Float32Array | None = None,
+        rules: RuleArrays | None = None,
         draw: FloatArray | None = None,
     ) -> Selection:
         """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
 
-        `mean_ranks` are those among the candidates. `boosts`, (items,), are added to the scores.
+        `mean_ranks` are those among the candidates. Neither caps nor pinned items are heard.
         """
+        if rules is not None and not rules.are_boosts:
+            raise NotSelectedError
+        boosts = None if rules is None else rules.boosts
         user = self.belief_means[0]
         rows = (
             self._candidates(draw, nu, k, available)

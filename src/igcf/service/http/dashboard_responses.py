@@ -126,7 +126,8 @@ class StoreHealth(BaseModel):
     """The store."""
 
     kind: Literal["sqlite", "postgresql"]
-    ok: bool
+    ok: bool = Field(description="Whether all databases answer; figures are of those that do.")
+    databases: int
     schema_: int = Field(alias="schema")
     users: int
     reactions: int

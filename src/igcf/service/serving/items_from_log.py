@@ -8,16 +8,20 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
+from igcf.errors import StoreError
 from igcf.online import Belief, prior_belief
 from igcf.online.learning import learned
 from igcf.service.serving.learning import end_of_record, logged_reactions, usable
 from igcf.service.serving.new_items import Evidence, ItemsOfLog
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash
+from igcf.service.store.spread import AnyStore
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, merges
 
@@ -25,17 +29,27 @@ OVERLAP_S = 10.0
 """How far a look goes back behind the one before it: clocks differ, and a commit may take a while."""
 
 
-class ItemsFromLog:
-    """Reactions to new items as far as they are known here."""
+@dataclass
+class _Read:
+    """How far one database has been read."""
 
-    def __init__(self, store: Store) -> None:
+    served: ServedModel | None = None
+    since: float = -math.inf
+    deleted: set[tuple[str, float]] = field(default_factory=set)
+    merged: set[tuple[str, str, float]] = field(default_factory=set)
+    grown: set[str] = field(default_factory=set)
+    """Hashes of users to whom reactions of another one came, whatever database that one was in."""
+
+
+class ItemsFromLog:
+    """Reactions to new items as far as they are known here, from all databases that answer."""
+
+    def __init__(self, store: AnyStore) -> None:
         self._store = store
         self._told: dict[str, dict[Hashable, Evidence]] = {}
         self._revisions: dict[str, int] = {}
         self._served: ServedModel | None = None
-        self._since = -math.inf
-        self._deleted: set[tuple[str, float]] = set()
-        self._merged: set[tuple[str, str, float]] = set()
+        self._read = {part: _Read() for part in store.parts}
         self.has_read = False
         """Whether the log was read once; until then answers know new items by their descriptions alone."""
 
@@ -44,51 +58,56 @@ class ItemsFromLog:
         if not len(served.model.added):
             self.has_read = True
             return
-        started = time.time()
         if self._served is None or self._served.trained is not served.trained:
-            self._told, self._revisions, self._since = {}, {}, -math.inf
+            self._told, self._revisions = {}, {}
+            self._read = {part: _Read() for part in self._store.parts}
         is_new = self._served is not served
-        changed, merged = self._forget_deleted(), self._merged_users()
-        news = self._users_with_news(served, -math.inf if is_new else self._since)
-        if merged:  # rows that moved have the times that they had
-            news += [each for each in self._users_with_news(served, -math.inf) if user_hash(each[0]) in merged]
-        for user_id, revision in news:
-            if self._revisions.get(user_id) != revision or is_new or user_hash(user_id) in merged:
-                changed |= self._read_user(served, user_id)
-                self._revisions[user_id] = revision
+        changed: set[str] = set()
+        error: StoreError | None = None
+        for look in (self._look_for_merges, partial(self._look_at, served=served, changed=changed)):
+            for part in self._store.living:  # one that does not answer is read when it does; the others go on
+                try:
+                    look(part)
+                except StoreError as found:
+                    error = found
         self._teach(served, None if is_new else changed)
-        self._served, self._since = served, started - OVERLAP_S
+        self._served = served
+        if error is not None:
+            raise error
         self.has_read = True
 
-    def _users_with_news(self, served: ServedModel, since: float) -> list[tuple[str, int]]:
-        """Find those who reacted to a new item, or took a reaction back, and their newest such row."""
-        added = [served.model.item_ids[row] for row in served.model.added.tolist()]
-        found: dict[str, int] = {}
-        for start in range(0, len(added), 500):
-            is_news = feedback.c.item_id.in_(added[start : start + 500])
-            query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
-            if since > -math.inf:
-                query = query.where(feedback.c.time >= since, is_news | feedback.c.retracts.is_not(None))
-            else:
-                query = query.where(is_news)
-            for user_id, revision in self._rows(query):
-                found[user_id] = max(found.get(user_id, 0), revision)
-        return list(found.items())
+    def _look_for_merges(self, part: Store) -> None:
+        merged = _merged_users(part, self._read[part])
+        for read in self._read.values():
+            read.grown |= merged
 
-    def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
-        return self._store.database.read(lambda connection: connection.execute(query).all())
+    def _look_at(self, part: Store, served: ServedModel, changed: set[str]) -> None:
+        """Read what is new in one database; `changed` receives the items that it tells something else of."""
+        started, read = time.time(), self._read[part]
+        is_new = read.served is not served
+        merged = read.grown
+        changed |= self._forget_deleted(part, read)
+        news = _users_with_news(part, served, -math.inf if is_new else read.since)
+        if merged:  # rows that moved have the times that they had
+            news += [each for each in _users_with_news(part, served, -math.inf) if user_hash(each[0]) in merged]
+        for user_id, revision in news:
+            if self._revisions.get(user_id) != revision or is_new or user_hash(user_id) in merged:
+                changed |= self._read_user(part, served, user_id)
+                self._revisions[user_id] = revision
+        read.served, read.since, read.grown = served, started - OVERLAP_S, set()
 
-    def _read_user(self, served: ServedModel, user_id: str) -> set[str]:
+    def _read_user(self, part: Store, served: ServedModel, user_id: str) -> set[str]:
         """Read the log of a user; returns the items that it tells something else of than before."""
-        before = self._told.pop(user_id, {})
-        now = evidence_of(served, user_id, self._store.events(user_id))
-        if now:
-            self._told[user_id] = now
+        before = self._told.get(user_id, {})
+        now = evidence_of(served, user_id, part.events(user_id))
+        self._told[user_id] = now
+        if not now:
+            del self._told[user_id]
         return {each.item_id for each in (*before.values(), *now.values())}
 
-    def _forget_deleted(self) -> set[str]:
-        deletions = set(self._store.deletions().items())
-        fresh, self._deleted = deletions - self._deleted, deletions
+    def _forget_deleted(self, part: Store, read: _Read) -> set[str]:
+        deletions = set(part.deletions().items())
+        fresh, read.deleted = deletions - read.deleted, deletions
         if not fresh:
             return set()
         hashes = {hashed for hashed, _ in fresh}
@@ -96,15 +115,6 @@ class ItemsFromLog:
         changed = {each.item_id for user_id in gone for each in self._told.pop(user_id).values()}
         self._revisions = {name: n for name, n in self._revisions.items() if user_hash(name) not in hashes}
         return changed
-
-    def _merged_users(self) -> set[str]:
-        """Find the users, by their hashes, to whom reactions of another one came since the last look."""
-        if self._since == -math.inf:
-            return set()
-        query = sa.select(merges.c.visitor_hash, merges.c.user_hash, merges.c.time).where(merges.c.time >= self._since)
-        found = {(row[0], row[1], row[2]) for row in self._rows(query)}
-        fresh, self._merged = found - self._merged, found
-        return {user for _, user, _ in fresh}
 
     def _teach(self, served: ServedModel, changed: set[str] | None) -> None:
         """Let items be known by the earliest reactions to them, as many as settle one; None: all items."""
@@ -120,6 +130,36 @@ class ItemsFromLog:
             row, own = served.model.known_row(item_id), of_item[item_id]
             if row is not None and row in items:
                 items.learn(row, dict(sorted(own.items(), key=_by_time)[: items.exposure.settled]))
+
+
+def _users_with_news(part: Store, served: ServedModel, since: float) -> list[tuple[str, int]]:
+    """Find those who reacted to a new item, or took a reaction back, and their newest such row."""
+    added = [served.model.item_ids[row] for row in served.model.added.tolist()]
+    found: dict[str, int] = {}
+    for start in range(0, len(added), 500):
+        is_news = feedback.c.item_id.in_(added[start : start + 500])
+        query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
+        if since > -math.inf:
+            query = query.where(feedback.c.time >= since, is_news | feedback.c.retracts.is_not(None))
+        else:
+            query = query.where(is_news)
+        for user_id, revision in _rows(part, query):
+            found[user_id] = max(found.get(user_id, 0), revision)
+    return list(found.items())
+
+
+def _merged_users(part: Store, read: _Read) -> set[str]:
+    """Find the users, by their hashes, to whom reactions of another one came since the last look."""
+    if read.since == -math.inf:
+        return set()
+    query = sa.select(merges.c.visitor_hash, merges.c.user_hash, merges.c.time).where(merges.c.time >= read.since)
+    found = {(row[0], row[1], row[2]) for row in _rows(part, query)}
+    fresh, read.merged = found - read.merged, found
+    return {user for _, user, _ in fresh}
+
+
+def _rows(part: Store, query: sa.Select[Any]) -> Sequence[Any]:
+    return part.database.read(lambda connection: connection.execute(query).all())
 
 
 def _by_time(pair: tuple[Hashable, Evidence]) -> tuple[float, str]:

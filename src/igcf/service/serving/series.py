@@ -1,13 +1,16 @@
 """What happened when: reactions, hits and exploration over time, generations of the model, items that came and went."""
 
 import time
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from igcf.service.http.dashboard_responses import CatalogueChange, Generation, Series, SeriesPoint
 from igcf.service.serving.catalogue import new_item_state
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.spread import AnyStore
 from igcf.service.store.tables import feedback, items, recommendations, serving
 
 SPANS_S = (3600.0, 86_400.0, 30 * 86_400.0)
@@ -22,33 +25,54 @@ LEARNS = '%"reason":"learn"%'
 """Part of the items of an answer, as the audit log keeps them; stores of before have a space after the colon."""
 
 
-def series(connection: sa.Connection, served: ServedModel) -> Series:
-    """Count reactions and answers in equal steps of time up to now."""
+@dataclass(frozen=True)
+class Moments:
+    """What happened when, in one database, in the shortest of the spans that holds its latest reactions."""
+
+    span: float
+    reactions: list[tuple[float, float | None, str]]
+    """Time, value and kind of evidence."""
+    answers: list[tuple[float, bool]]
+    """Time, and whether an item was shown to learn."""
+
+
+def moments(connection: sa.Connection) -> Moments:
+    """Read the latest reactions and answers."""
     now = time.time()
     rows = feedback.c
     given = sa.select(rows.time).where(rows.retracts.is_(None)).order_by(rows.time.desc()).limit(LATEST).subquery()
     oldest = connection.execute(sa.select(sa.func.min(given.c.time))).scalar_one() or now
     span = next((each for each in SPANS_S if now - oldest <= each), SPANS_S[-1])
+    told = sa.select(rows.time, rows.value, rows.evidence).where(rows.time > now - span, rows.retracts.is_(None))
+    answers = recommendations.c
+    has_learned = sa.or_(answers["items"].like(LEARNS), answers["items"].like(LEARNS.replace(":", ": ")))
+    is_learning = sa.case((has_learned, 1), else_=0)
+    asked = sa.select(answers.time, is_learning).where(answers.time > now - span).order_by(answers.time.desc())
+    return Moments(
+        span,
+        [tuple(row) for row in connection.execute(told.order_by(rows.time.desc()).limit(50 * LATEST))],
+        [(moment, bool(learns)) for moment, learns in connection.execute(asked.limit(10 * LATEST))],
+    )
+
+
+def series(parts: Sequence[Moments], served: ServedModel) -> Series:
+    """Count reactions and answers of all databases in equal steps of time up to now."""
+    now, span = time.time(), max(part.span for part in parts)
     step, start = span / POINTS, now - span
     points = [SeriesPoint(time=start + (i + 1) * step) for i in range(POINTS)]
 
     def place(moment: float) -> SeriesPoint:
         return points[min(POINTS - 1, max(0, int((moment - start) / step)))]
 
-    told = sa.select(rows.time, rows.value, rows.evidence).where(rows.time > start, rows.retracts.is_(None))
     threshold = served.model.reward.threshold
-    for moment, value, evidence in connection.execute(told.order_by(rows.time.desc()).limit(50 * LATEST)):
+    for moment, value, evidence in (row for part in parts for row in part.reactions):
         point = place(moment)
         point.skips += evidence == "skip"
         point.logged += evidence == "logged"
         if evidence == "shown":
             point.reactions += 1
             point.hits += value is not None and value >= threshold
-    answers = recommendations.c
-    has_learned = sa.or_(answers["items"].like(LEARNS), answers["items"].like(LEARNS.replace(":", ": ")))
-    is_learning = sa.case((has_learned, 1), else_=0)
-    asked = sa.select(answers.time, is_learning).where(answers.time > start).order_by(answers.time.desc())
-    for moment, learns in connection.execute(asked.limit(10 * LATEST)):
+    for moment, learns in (row for part in parts for row in part.answers):
         point = place(moment)
         point.answers += 1
         point.learning += learns
@@ -70,33 +94,40 @@ def generations(connection: sa.Connection) -> list[Generation]:
     return [Generation(generation=number, model=model, time=moment) for number, model, moment in found]
 
 
-def catalogue_changes(connection: sa.Connection, served: ServedModel) -> list[CatalogueChange]:
-    """List the items that came, changed or went last, with what they met."""
+def latest_changes(connection: sa.Connection) -> list[tuple[str, bool, float, float]]:
+    """Read the items that came, changed or went last: id, whether it is retired, when it was added and changed."""
     rows = items.c
-    latest: list[Any] = list(
-        connection.execute(
-            sa.select(rows.item_id, rows.retired, rows.added, rows.updated).order_by(rows.updated.desc()).limit(LISTED)
-        )
+    query = sa.select(rows.item_id, rows.retired, rows.added, rows.updated).order_by(rows.updated.desc()).limit(LISTED)
+    return [(item_id, bool(retired), added, updated) for item_id, retired, added, updated in connection.execute(query)]
+
+
+def reactions_to(connection: sa.Connection, item_ids: Sequence[str], threshold: float) -> dict[str, tuple[int, int]]:
+    """Count the reactions to some items when they were shown, and how many of these satisfied."""
+    rows, hit = feedback.c, sa.case((feedback.c.value >= threshold, 1), else_=0)
+    query = sa.select(rows.item_id, sa.func.count(), sa.func.sum(hit)).where(
+        rows.item_id.in_(item_ids), rows.retracts.is_(None), rows.evidence == "shown"
     )
-    ids = [item_id for item_id, *_ in latest]
-    threshold = served.model.reward.threshold
-    hit = sa.case((feedback.c.value >= threshold, 1), else_=0)
-    counts = {
-        item_id: (int(n), int(hits or 0))
-        for item_id, n, hits in connection.execute(
-            sa.select(feedback.c.item_id, sa.func.count(), sa.func.sum(hit))
-            .where(feedback.c.item_id.in_(ids), feedback.c.retracts.is_(None), feedback.c.evidence == "shown")
-            .group_by(feedback.c.item_id)
-        )
-    }
+    found = connection.execute(query.group_by(rows.item_id))
+    return {item_id: (int(n), int(hits or 0)) for item_id, n, hits in found}
+
+
+def catalogue_changes(store: AnyStore, served: ServedModel) -> list[CatalogueChange]:
+    """List the items that came, changed or went last, with what they met."""
+    latest = store.common.database.read(latest_changes)
+    ids, threshold = [item_id for item_id, *_ in latest], served.model.reward.threshold
+    n, hits = Counter[str](), Counter[str]()
+    for part in store.living:
+        for item_id, counts in part.database.read(lambda each: reactions_to(each, ids, threshold)).items():
+            n[item_id] += counts[0]
+            hits[item_id] += counts[1]
     return [
         CatalogueChange(
             item=item_id,
             title=served.title_of(item_id),
             state="retired" if retired else "changed" if updated > added + 1.0 else "new",
             time=updated,
-            reactions=counts.get(item_id, (0, 0))[0],
-            hits=counts.get(item_id, (0, 0))[1],
+            reactions=n[item_id],
+            hits=hits[item_id],
             new=None if (row := served.model.known_row(item_id)) is None else new_item_state(served, row),
         )
         for item_id, retired, added, updated in latest

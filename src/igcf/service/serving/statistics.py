@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,9 @@ from igcf.service.http.dashboard_responses import (
 from igcf.service.serving.drift import drifting_users
 from igcf.service.serving.load import quantile_ms
 from igcf.service.serving.model_info import model_info
-from igcf.service.serving.series import catalogue_changes, generations, series
+from igcf.service.serving.series import Moments, catalogue_changes, generations, moments, series
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, recommendations, shown, users
 
 log = logging.getLogger("igcf.service")
@@ -68,20 +70,29 @@ def statistics(context: ServiceContext) -> Stats:
 def readiness(context: ServiceContext) -> list[str]:
     """Find what keeps this process from answering well; empty when nothing does."""
     problems = [] if context.current_model.problem is None else [context.current_model.problem]
-    database, asked = context.store.database, "did not answer"
-    try:
-        database.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=READY_S)
-        asked = "cannot be written"
-        database.check_writable()
-    except StoreError as error:
-        log.error("store failed", extra={"reason": str(error)})
-        problems.append(f"the store {asked}")
+    away = [found for part in context.store.parts if (found := _store_problem(part))]
+    if len(away) == len(context.store.parts):  # users of others are served on
+        problems.append(away[0] if len(away) == 1 else f"none of the {len(away)} databases of the store answers")
     if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
         problems.append("the reactions to new items are not read yet")
     if context.audit.waiting >= context.settings.audit_queue:
         problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
     context.metrics.ready.set(not problems)
     return problems
+
+
+def _store_problem(part: Store) -> str | None:
+    if part.database.is_away and not part.database.probe():
+        return "the store did not answer"
+    asked = "did not answer"
+    try:
+        part.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=READY_S)
+        asked = "cannot be written"
+        part.database.check_writable()
+    except StoreError as error:
+        log.error("store failed", extra={"reason": str(error)})
+        return f"the store {asked}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -97,45 +108,77 @@ class _StoreFigures:
 
 
 def _store_figures(context: ServiceContext) -> _StoreFigures:
-    served, database = context.current_model.served, context.store.database
+    served, store = context.current_model.served, context.store
     started = time.perf_counter()
+    home = store.common.database
+    parts = [part.database.read(lambda connection: _part_figures(connection, served)) for part in store.living]
+    shown_items = _summed([part.shown for part in parts])
+    liked = [row for row in _summed([part.liked for part in parts]) if row[1]]
+    counts = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
+    return _StoreFigures(
+        [
+            ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
+            for item_id, times, explored in shown_items
+        ],
+        [
+            LikedItem(item=item_id, title=served.title_of(item_id), likes=likes, reactions=reactions)
+            for item_id, likes, reactions in liked
+        ],
+        series([part.moments for part in parts], served),
+        home.read(generations),
+        catalogue_changes(store, served),
+        StoreHealth(
+            kind="postgresql" if home.is_postgres else "sqlite",
+            ok=len(parts) == len(store.parts),
+            databases=len(store.parts),
+            **counts,
+            schema=parts[0].schema,
+            read_ms=(time.perf_counter() - started) * 1e3,
+            audit_waiting=context.audit.waiting,
+            hot_users=len(context.users),
+        ),
+    )
 
-    def work(connection: sa.Connection) -> _StoreFigures:
-        shown_rows = connection.execute(
-            sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
-        ).all()
-        liked_rows = connection.execute(_most_liked(served.model.reward.threshold)).all()
-        count = {
-            name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for name, table in (("users", users), ("reactions", feedback), ("recommendations", recommendations))
-        }
-        return _StoreFigures(
-            [
-                ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
-                for item_id, times, explored in shown_rows
-            ],
-            [
-                LikedItem(item=item_id, title=served.title_of(item_id), likes=int(likes), reactions=int(reactions))
-                for item_id, likes, reactions in liked_rows
-                if likes
-            ],
-            series(connection, served),
-            generations(connection),
-            catalogue_changes(connection, served),
-            StoreHealth(
-                kind="postgresql" if database.is_postgres else "sqlite",
-                ok=True,
-                schema=connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
-                **count,
-                retracted=connection.execute(sa.select(sa.func.count(feedback.c.retracts))).scalar_one(),
-                bytes=connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one(),
-                read_ms=(time.perf_counter() - started) * 1e3,
-                audit_waiting=context.audit.waiting,
-                hot_users=len(context.users),
-            ),
-        )
 
-    return database.read(work)
+@dataclass(frozen=True)
+class _PartFigures:
+    """Figures of one database."""
+
+    shown: list[tuple[str, int, int]]
+    liked: list[tuple[str, int, int]]
+    counts: dict[str, int]
+    schema: int
+    moments: Moments
+
+
+def _part_figures(connection: sa.Connection, served: ServedModel) -> _PartFigures:
+    most_shown = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
+    tables = (("users", users), ("reactions", feedback), ("recommendations", recommendations))
+    counts = {
+        name: int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+        for name, table in tables
+    }
+    counts["retracted"] = connection.execute(sa.select(sa.func.count(feedback.c.retracts))).scalar_one()
+    counts["bytes"] = connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one()
+    return _PartFigures(
+        [(item_id, int(times), int(explored)) for item_id, times, explored in connection.execute(most_shown)],
+        [
+            (item_id, int(likes), int(reactions))
+            for item_id, likes, reactions in connection.execute(_most_liked(served.model.reward.threshold))
+        ],
+        counts,
+        connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
+        moments(connection),
+    )
+
+
+def _summed(parts: list[list[tuple[str, int, int]]]) -> list[tuple[str, int, int]]:
+    """Add up two counts of items over databases; the largest first."""
+    first, second = Counter[str](), Counter[str]()
+    for item_id, one, other in (row for part in parts for row in part):
+        first[item_id] += one
+        second[item_id] += other
+    return [(item_id, n, second[item_id]) for item_id, n in first.most_common(TOP)]
 
 
 def _most_liked(threshold: float) -> sa.Select[Any]:

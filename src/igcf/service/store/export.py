@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
 from igcf.attributes import Attributes
 from igcf.errors import StoreError
 from igcf.item import Item
-from igcf.service.store.database import database_url
+from igcf.service.store.answers import shown_items
+from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.items import ItemStore
-from igcf.service.store.store import Store
+from igcf.service.store.maintenance import open_existing
 from igcf.service.store.tables import feedback
 
 if TYPE_CHECKING:
@@ -38,14 +39,17 @@ class StoreLog:
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
     """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
+    unanswered: int = 0
+    """Times that an item was shown, by the audit in a folder, and no reaction names the answer."""
 
     @property
     def sentence(self) -> str:
         """One line about what is learned from and what is not."""
         n = Counter(self.evidence)
+        audit = f"; {self.unanswered:,} items of the audit drew no reaction" if self.unanswered else ""
         return (
             f"store: {n['logged']:,} logged reactions and {n['reacted']:,} reactions to shown items are learned from; "
-            f"{n['ignored']:,} shown without a reaction are not; {len(self.described):,} items are described"
+            f"{n['ignored']:,} shown without a reaction are not; {len(self.described):,} items are described{audit}"
         )
 
     def interactions(self) -> "Interactions":
@@ -69,12 +73,14 @@ class StoreLog:
         )
 
 
-def read_store(url: str) -> StoreLog:
-    """Read everything in force in a store; one that does not exist is not created."""
-    target = database_url(url)
-    if target.drivername == "sqlite" and not Path(str(target.database)).is_file():
-        raise StoreError(f"there is no store at {target.database}; `igcf serve` creates one")
-    store = Store(url)
+def read_store(*places: str) -> StoreLog:
+    """Read everything in force in a store; one that does not exist is not created.
+
+    Args:
+        places: the databases of the store, and the folder of its audit where there is one.
+    """
+    folders = [AuditFolder.existing(place) for place in places if Path(place).is_dir()]
+    store = open_existing([place for place in places if not Path(place).is_dir()])
     try:
         log = feedback.c
         taken_back = feedback.alias("taken_back")
@@ -82,8 +88,17 @@ def read_store(url: str) -> StoreLog:
         query = sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).where(
             log.retracts.is_(None), log.evidence != "skip", ~is_retracted
         )
-        rows = store.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
-        described = {item.item_id: _lasting(item.described()) for item in ItemStore(store.database).changes()}
+        rows: list[Any] = []
+        for part in store.parts:
+            rows += part.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
+        if len(store.parts) > 1:
+            rows.sort(key=lambda row: row[3])
+        stored = ItemStore(store.common.database).changes()
+        described = {item.item_id: _lasting(item.described()) for item in stored}
+        unanswered = sum(
+            int((~frame["has_reacted"]).sum()) for folder in folders for frame in shown_items(store, folder)
+        )
+        name = ", ".join(part.database.name for part in store.parts)
     finally:
         store.close()
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
@@ -91,12 +106,12 @@ def read_store(url: str) -> StoreLog:
         "logged" if kind == "logged" else "ignored" if value is None else "reacted"
         for kind, value in zip(kinds, values, strict=True)
     )
-    return StoreLog(users, items, values, times, evidence, store.database.name, described)
+    return StoreLog(users, items, values, times, evidence, name, described, unanswered)
 
 
-def interactions_from_store(url: str) -> "Interactions":
+def interactions_from_store(*places: str) -> "Interactions":
     """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
-    return read_store(url).interactions()
+    return read_store(*places).interactions()
 
 
 def _lasting(item: Item) -> Item:

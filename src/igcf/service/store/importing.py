@@ -3,6 +3,7 @@
 import hashlib
 import time
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ import sqlalchemy as sa
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, NewEvent
 from igcf.service.store.rows import advance
+from igcf.service.store.spread import AnyStore
 from igcf.service.store.statements import CREATE, DROP_BELIEF
+from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, users
 
 if TYPE_CHECKING:
@@ -60,29 +63,30 @@ class Imported:
 
 
 def import_interactions(
-    database: Database, data: "Interactions", model: str, report: Callable[[int], None] = lambda _: None
+    store: AnyStore, data: "Interactions", model: str, report: Callable[[int], None] = lambda _: None
 ) -> Imported:
     """Store a whole log as logged reactions, in durable batches; killed and repeated, it stores every reaction once.
 
     Args:
-        database: where to.
+        store: where to.
         data: the log.
         model: id of the model in service, kept beside each reaction.
         report: called after each batch with the number of reactions done.
     """
     stored = done = 0
-    batch: list[UserLog] = []
-    waiting = 0
+    batches: defaultdict[Store, list[UserLog]] = defaultdict(list)
+    waiting: Counter[Store] = Counter()
     for log in _user_logs(data):
-        batch.append(log)
-        waiting += len(log.events)
-        if waiting >= BATCH:
-            stored += import_logs(database, batch, model)
-            done += waiting
+        part = store.of(log.user_id)
+        batches[part].append(log)
+        waiting[part] += len(log.events)
+        if waiting[part] >= BATCH:
+            stored += import_logs(part.database, batches.pop(part), model)
+            done += waiting.pop(part)
             report(done)
-            batch, waiting = [], 0
-    stored += import_logs(database, batch, model)
-    report(done + waiting)
+    for part, batch in batches.items():
+        stored += import_logs(part.database, batch, model)
+    report(done + sum(waiting.values()))
     return Imported(data.n_users, len(data), stored)
 
 

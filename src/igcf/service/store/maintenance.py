@@ -2,27 +2,54 @@
 
 import os
 import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
+from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import database_url
-from igcf.service.store.invariants import problems
-from igcf.service.store.snapshots import snapshot
+from igcf.service.store.invariants import Problem, problems
+from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
+from igcf.service.store.tables import users
 
 PAGES = 4_000
 """Pages of a SQLite file that are copied between two reports."""
 
 
-def backup_store(store: str, out: Path, report: Report = silent) -> None:
-    """Copy a SQLite store to `out`, also while servers use it: all that was acknowledged before, nothing in part."""
-    _copy(_sqlite_file(store), out, report)
+def backup_store(stores: Sequence[str], out: Path, report: Report = silent) -> None:
+    """Copy a SQLite store to `out`, also while servers use it: all that was acknowledged before, nothing in part.
+
+    Of several databases the copies are in a folder, one after the other; every user is whole in one of them.
+    """
+    if len(stores) == 1:
+        _copy(_sqlite_file(stores[0]), out, report)
+        return
+    files = [_sqlite_file(store) for store in stores]
+    if out.exists():
+        raise StoreError(f"{out} exists; a copy is never overwritten, choose another name")
+    out.mkdir(parents=True)
+    for number, file in enumerate(files, start=1):
+        _copy(file, out / f"{number}.db", report)
 
 
-def restore_store(backup: Path, store: str, report: Report = silent) -> None:
-    """Make a new SQLite store from a copy; one that exists is never overwritten."""
+def restore_store(backup: Path, stores: Sequence[str], report: Report = silent) -> None:
+    """Make new SQLite stores from copies; one that exists is never overwritten."""
+    copies = [backup] if len(stores) == 1 else sorted(backup.glob("*.db"))
+    if len(copies) != len(stores):
+        raise StoreError(
+            f"{backup} has copies of {len(copies)} databases, {len(stores)} are named; name one --store each"
+        )
+    for copy, store in zip(copies, stores, strict=True):
+        _restore(copy, store, report)
+
+
+def _restore(backup: Path, store: str, report: Report) -> None:
     url = database_url(store)
     if url.drivername != "sqlite":
         raise StoreError(
@@ -34,21 +61,52 @@ def restore_store(backup: Path, store: str, report: Report = silent) -> None:
     _copy(_sqlite_file(str(backup)), target, report)
 
 
-def check_store(store: str) -> list[str]:
+def check_store(*stores: str) -> list[str]:
     """Find what is wrong with a store: one sentence per row, none for a sound one. Beliefs are not looked at."""
-    opened = open_existing(store)
+    opened = open_existing(stores)
     try:
-        with snapshot(opened.database) as connection:
-            return [str(problem) for problem in problems(connection)]
+        return [str(problem) for part in opened.parts for problem in part_problems(opened, part)]
     finally:
         opened.close()
 
 
-def open_existing(store: str) -> Store:
-    """Open a store; one that does not exist is not created."""
-    if database_url(store).drivername == "sqlite":
-        _sqlite_file(store)
-    return Store(store)
+def part_problems(store: AnyStore, part: Store, report: Report = silent) -> Iterator[Problem]:
+    """Find what is wrong with one of the databases of a store."""
+    with snapshot(part.database) as connection:
+        yield from problems(connection, report, counts=len(store.parts) == 1)
+        if isinstance(store, Spread):
+            yield from _misplaced(connection, store, part)
+
+
+def audit_problems(folder: AuditFolder) -> Iterator[Problem]:
+    """Find what is wrong with an audit in files: what cannot be read, and answers that are there twice."""
+    seen: set[str] = set()
+    try:
+        for frame in folder.frames():
+            for name in frame["recommendation_id"]:
+                if name in seen:
+                    yield Problem("audit", name, "the answer is there twice")
+                seen.add(name)
+    except StoreError as error:
+        yield Problem("audit", str(folder.folder), str(error))
+
+
+def _misplaced(connection: sa.Connection, store: Spread, part: Store) -> Iterator[Problem]:
+    for (user_id,) in rows_of(connection, sa.select(users.c.user_id)):
+        if store.place(user_id) is not part:
+            yield Problem(users.name, repr(user_id), f"the user belongs to {store.place(user_id).database.name}")
+
+
+def open_existing(stores: Sequence[str]) -> AnyStore:
+    """Open a store, all databases of which must answer; one that does not exist is not created."""
+    for store in stores:
+        if database_url(store).drivername == "sqlite":
+            _sqlite_file(store)
+    opened = open_store(stores)
+    if len(opened.living) < len(opened.parts):
+        opened.close()
+        raise StoreError("not all databases of the store answer")
+    return opened
 
 
 def _sqlite_file(store: str) -> Path:
@@ -59,7 +117,7 @@ def _sqlite_file(store: str) -> Path:
         )
     path = Path(str(url.database))
     if not path.is_file():
-        raise StoreError(f"there is no store at {path}")
+        raise StoreError(f"there is no store at {path}; `igcf serve` creates one")
     return path
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from igcf.service.errors import EventConflictError
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
+from igcf.service.store.rows import insert_rows
 from igcf.service.store.store import FORGET_LOCK
 from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, users
 
@@ -44,46 +45,76 @@ def merge_users(database: Database, visitor: str, user_id: str) -> Merged:
 
 
 def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
-    mark: dict[str, Any] = {
-        "visitor_hash": user_hash(visitor),
-        "user_hash": user_hash(user_id),
-        "time": time.time(),
-    }
+    now = time.time()
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
-    revisions = _lock_both(connection, visitor, user_id)
-    before = connection.execute(sa.select(merges).where(merges.c.visitor_hash == mark["visitor_hash"])).first()
-    if before is not None and before.user_hash != mark["user_hash"]:
+    revisions = lock_both(connection, visitor, user_id)
+    is_repeated = promised(connection, visitor, user_id)
+    log, revision = read_log(connection, visitor), revisions.get(user_id, 0)
+    rows, n_known = rows_to_add(log, read_log(connection, user_id), user_id, revision, user_hash(visitor))
+    if rows:
+        add_rows(connection, user_id, rows, is_new=user_id not in revisions)
+    connection.execute(sa.update(recommendations).where(recommendations.c.user_id == visitor).values(user_id=user_id))
+    drop_visitor(connection, visitor, now)
+    if log:
+        mark_merge(connection, visitor, user_id, now)
+    return Merged(revision + len(rows), len(rows), n_known, duplicate=is_repeated and not log)
+
+
+def promised(connection: sa.Connection, visitor: str, user_id: str) -> bool:
+    """Whether a visitor was merged into this user before; one who was merged into another is refused."""
+    query = sa.select(merges.c.user_hash).where(merges.c.visitor_hash == user_hash(visitor))
+    before = connection.execute(query).scalar()
+    if before is not None and before != user_hash(user_id):
         raise EventConflictError(f"visitor {visitor!r} was merged into another user before; nothing was changed")
-    log = _log(connection, visitor)
-    own = {row["event_id"]: row for row in _log(connection, user_id) if row["event_id"] is not None}
+    return before is not None
+
+
+def mark_merge(connection: sa.Connection, visitor: str, user_id: str, now: float) -> None:
+    """Keep the hashes of a visitor and of the user whom the visitor became."""
+    connection.execute(sa.delete(merges).where(merges.c.visitor_hash == user_hash(visitor)))
+    mark = {"visitor_hash": user_hash(visitor), "user_hash": user_hash(user_id), "time": now}
+    connection.execute(sa.insert(merges).values(mark))
+
+
+def drop_visitor(connection: sa.Connection, visitor: str, now: float) -> None:
+    """Leave nothing of a visitor but the mark of a deletion."""
+    for table in (feedback, users, beliefs):
+        connection.execute(sa.delete(table).where(table.c.user_id == visitor))
+    connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == user_hash(visitor)))
+    connection.execute(sa.insert(forgotten).values(user_hash=user_hash(visitor), time=now))
+
+
+def add_answers(connection: sa.Connection, answers: Sequence[dict[str, Any]]) -> None:
+    """Add answers to the audit, in the place of copies that are there."""
+    for start in range(0, len(answers), 500):
+        part = answers[start : start + 500]
+        ids = [answer["recommendation_id"] for answer in part]
+        connection.execute(sa.delete(recommendations).where(recommendations.c.recommendation_id.in_(ids)))
+        insert_rows(connection, recommendations, part)
+
+
+def rows_to_add(
+    log: Sequence[dict[str, Any]], own_log: Sequence[dict[str, Any]], user_id: str, revision: int, visitor_hash: str
+) -> tuple[list[dict[str, Any]], int]:
+    """Find the rows in force of a visitor's log that a user's lacks, numbered behind it; and how many it has."""
+    own = {row["event_id"]: row for row in own_log if row["event_id"] is not None}
     retracted = {row["retracts"] for row in log}
     taken = {row["event_id"] for row in log} | own.keys()
     rows: list[dict[str, Any]] = []
     n_known = 0
-    revision = revisions.get(user_id, 0)
     for row in log:
         event_id = row["event_id"]
         if row["retracts"] is not None or event_id in retracted:
             continue
         if event_id in own:
-            event_id = _id_of_both(row, own, taken, mark["visitor_hash"])
+            event_id = _id_of_both(row, own, taken, visitor_hash)
             if event_id is None:
                 n_known += 1
                 continue
             taken.add(event_id)
         rows.append(row | {"user_id": user_id, "event_id": event_id, "revision": revision + len(rows) + 1})
-    if rows:
-        _append(connection, user_id, rows, is_new=user_id not in revisions)
-    connection.execute(sa.update(recommendations).where(recommendations.c.user_id == visitor).values(user_id=user_id))
-    for table in (feedback, users, beliefs):
-        connection.execute(sa.delete(table).where(table.c.user_id == visitor))
-    if log:
-        connection.execute(sa.delete(merges).where(merges.c.visitor_hash == mark["visitor_hash"]))
-        connection.execute(sa.insert(merges).values(mark))
-    connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == mark["visitor_hash"]))
-    connection.execute(sa.insert(forgotten).values(user_hash=mark["visitor_hash"], time=mark["time"]))
-    return Merged(revision + len(rows), len(rows), n_known, duplicate=before is not None and not log)
+    return rows, n_known
 
 
 def _id_of_both(
@@ -100,7 +131,7 @@ def _id_of_both(
     raise AssertionError
 
 
-def _lock_both(connection: sa.Connection, visitor: str, user_id: str) -> dict[str, int]:
+def lock_both(connection: sa.Connection, visitor: str, user_id: str) -> dict[str, int]:
     """Keep both users from being changed elsewhere; returns their revisions, of those who have one.
 
     They are locked in the order of their names, so that no two changes wait for each other.
@@ -111,7 +142,8 @@ def _lock_both(connection: sa.Connection, visitor: str, user_id: str) -> dict[st
     return {str(name): int(revision) for name, revision in connection.execute(query)}
 
 
-def _log(connection: sa.Connection, user_id: str) -> list[dict[str, Any]]:
+def read_log(connection: sa.Connection, user_id: str) -> list[dict[str, Any]]:
+    """Read all rows of a user's log, in all columns."""
     query = sa.select(feedback).where(feedback.c.user_id == user_id).order_by(feedback.c.revision)
     return [dict(row) for row in connection.execute(query).mappings()]
 
@@ -120,7 +152,7 @@ def _payload(row: dict[str, Any]) -> Payload:
     return Payload(row["item_id"], row["value"], row["evidence"], row["kind"])
 
 
-def _append(connection: sa.Connection, user_id: str, rows: Sequence[dict[str, Any]], *, is_new: bool) -> None:
+def add_rows(connection: sa.Connection, user_id: str, rows: Sequence[dict[str, Any]], *, is_new: bool) -> None:
     """Add rows to the log of a user; the saved belief is removed, so that the next reader computes it from the log."""
     now = time.time()
     if is_new:

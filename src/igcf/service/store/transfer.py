@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,10 +13,13 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import Database, RefusedError
+from igcf.service.store.database import RefusedError
+from igcf.service.store.durable import make_durable
 from igcf.service.store.migrations import MIGRATIONS
 from igcf.service.store.snapshots import rows_of, snapshot
-from igcf.service.store.tables import forgotten, metadata
+from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
+from igcf.service.store.tables import forgotten, merges, metadata, placement, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +28,10 @@ PART_ROWS = 100_000
 """Rows in one file."""
 MANIFEST = "manifest.json"
 FORMAT = "igcf-store-1"
-TABLES = [table for table in metadata.sorted_tables if table is not forgotten]
-"""Tables that are exported; hashes of users who were deleted within the last minute are not."""
+TABLES = [table for table in metadata.sorted_tables if table not in (forgotten, placement)]
+"""Tables that are exported; hashes of users who were deleted within the last minute are not, nor where a store is."""
+SPREAD_TABLES = [table for table in TABLES if "user_id" in table.columns or table in (merges, shown)]
+"""Tables that every one of several databases has rows of; the others are in the common one."""
 Row: TypeAlias = tuple[Any, ...]
 Content: TypeAlias = dict[str, dict[str, Any]]
 """For each table the number of its rows and a digest of them in any order."""
@@ -50,21 +56,28 @@ class Digest:
         return {"rows": self.rows, "digest": f"{self._sum % 2**128:032x}"}
 
 
-def export_store(database: Database, out: Path, report: Report = silent) -> Content:
-    """Write all tables as they are at one moment to the new folder `out`; it appears whole or not at all."""
+def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content:
+    """Write all tables as they are at one moment to the new folder `out`; it appears whole or not at all.
+
+    Of several databases each is read at one moment of its own; every user is in one of them.
+    """
     if out.exists():
         raise StoreError(f"{out} exists; an export is never overwritten, choose another name")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
-        with snapshot(database) as connection:
-            found = {table.name: _write_table(connection, table, part, report) for table in TABLES}
+        with ExitStack() as stack:
+            connections = {each: stack.enter_context(snapshot(each.database)) for each in store.parts}
+            found = {}
+            for table in TABLES:
+                sources = connections.values() if table in SPREAD_TABLES else [connections[store.common]]
+                found[table.name] = _write_table(list(sources), table, part, report)
         manifest = {"format": FORMAT, "schema": len(MIGRATIONS), "tables": found}
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for path in (*part.rglob("*"), part):
-            _sync(path)
+            make_durable(path)
         part.rename(out)
-        _sync(out.parent)
+        make_durable(out.parent)
     except OSError as error:
         raise StoreError(f"cannot export to {out}: {error}") from error
     finally:
@@ -72,16 +85,26 @@ def export_store(database: Database, out: Path, report: Report = silent) -> Cont
     return found
 
 
-def import_store(database: Database, folder: Path, report: Report = silent) -> bool:
-    """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already."""
-    manifest = _read_manifest(folder)
+def import_store(store: AnyStore, folder: Path, report: Report = silent) -> bool:
+    """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already.
+
+    Of several databases each is filled in one transaction; what was interrupted is simply repeated.
+    """
+    is_new = [_import_part(store, part, folder, report) for part in store.parts]
+    return any(is_new)
+
+
+def _import_part(store: AnyStore, part: Store, folder: Path, report: Report) -> bool:
+    manifest, database = _read_manifest(folder), part.database
+    is_one = len(store.parts) == 1
 
     def work(connection: sa.Connection) -> bool:
         if database.is_postgres:  # nobody writes in between
             names = ", ".join(table.name for table in TABLES)
             connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
         if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in TABLES):
-            if _content(connection, report) == manifest["tables"]:
+            mine = manifest["tables"] if is_one else _content_of(store, part, folder)
+            if _content(connection, report) == mine:
                 return False
             raise StoreError(f"the store {database.name} is not empty; an export is imported into an empty one")
         for table in TABLES:
@@ -89,7 +112,7 @@ def import_store(database: Database, folder: Path, report: Report = silent) -> b
             for rows in _read_table(folder, table):
                 for row in rows:
                     digest.add(row)
-                _insert(connection, table, rows)
+                _insert(connection, table, rows if is_one else _own(store, part, table, rows))
                 report(f"rows of {table.name}", digest.rows, expected["rows"])
             if digest.content != expected:
                 raise StoreError(f"{folder / table.name} is damaged: its rows are not those that were exported")
@@ -113,21 +136,55 @@ def _content(connection: sa.Connection, report: Report) -> Content:
     return found
 
 
-def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
+def _content_of(store: AnyStore, part: Store, folder: Path) -> Content:
+    """Find what an export holds for one of several databases."""
+    found: Content = {}
+    for table in TABLES:
+        digest = Digest()
+        for rows in _read_table(folder, table):
+            for row in _own(store, part, table, rows):
+                digest.add(row)
+        found[table.name] = digest.content
+    return found
+
+
+def _own(store: AnyStore, part: Store, table: sa.Table, rows: list[Row]) -> list[Row]:
+    """Select the rows that belong into one of several databases."""
+    if "user_id" in table.columns:
+        place = list(table.columns.keys()).index("user_id")
+        return [row for row in rows if store.place(row[place]) is part]
+    if table is merges:
+        return [row for row in rows if store.place_of_hash(row[0]) is part]
+    return rows if part is store.common else []
+
+
+def _write_table(connections: list[sa.Connection], table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
     import polars as pl
 
     folder = part / table.name
     folder.mkdir(parents=True)
-    total = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+    count, query = sa.select(sa.func.count()).select_from(table), sa.select(table).order_by(*table.primary_key.columns)
+    total = sum(connection.execute(count).scalar_one() for connection in connections)
     digest = Digest()
-    query = sa.select(table).order_by(*table.primary_key.columns)
-    for number, rows in enumerate(_batches(rows_of(connection, query))):
+    found: Iterable[Any] = (row for connection in connections for row in rows_of(connection, query))
+    if table is shown and len(connections) > 1:
+        found = _summed(found)
+    for number, rows in enumerate(_batches(found)):
         for row in rows:
             digest.add(row)
         frame = pl.DataFrame(rows, schema=_schema(table), orient="row")
         frame.write_parquet(folder / f"{number:05d}.parquet")
         report(f"rows of {table.name}", digest.rows, total)
     return digest.content
+
+
+def _summed(rows: Iterable[Any]) -> list[Row]:
+    """Add up how often items were shown to users of several databases."""
+    times, explored = Counter[str](), Counter[str]()
+    for item_id, n, n_explored in rows:
+        times[item_id] += n
+        explored[item_id] += n_explored
+    return [(item_id, times[item_id], explored[item_id]) for item_id in sorted(times)]
 
 
 def _batches(rows: Iterable[Any]) -> Iterator[list[Row]]:
@@ -166,6 +223,8 @@ def _read_table(folder: Path, table: sa.Table) -> Iterator[list[Row]]:
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:
+    if not rows:
+        return
     columns = ", ".join(column.name for column in table.columns)
     if connection.dialect.name == "postgresql":
         with connection.connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[attr-defined]
@@ -192,12 +251,3 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             "the igcf that wrote it, which a newer one then migrates"
         )
     return dict(manifest)
-
-
-def _sync(path: Path) -> None:
-    """Make a file or a folder durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

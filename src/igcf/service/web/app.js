@@ -12,6 +12,7 @@ import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
 import { friendlyName } from "./names.js";
 import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy, last } from "./panels.js";
+import { affinity } from "./regions.js";
 import { openRound } from "./rounds.js";
 import { expectStart, setUpStart } from "./start.js";
 import { setUpTheme } from "./theme.js";
@@ -160,7 +161,7 @@ function showView() {
   byId("curve-sum").textContent = reactions.length && found.popular.length > 1 ? `${last(found.ours)} against ${last(found.popular).toFixed(1)}` : "";
   showFacts();
   compareNow();
-  if (isFinaleDue) showFinale();
+  if (isFinaleDue && visit.isUpToDate) showFinale();
 }
 
 /**
@@ -173,9 +174,9 @@ function wayWith(beliefs, n) {
   const names = beliefs.taste.categories.map((each) => each.category).sort();
   const isSame = kept.user === visit.user && kept.model === beliefs.model;
   const steps = isSame ? kept.steps.slice(0, n) : [];
-  const lifts = new Map(beliefs.taste.categories.map((each) => [each.category, Number(each.lift.toFixed(2))]));
+  const near = new Map(beliefs.taste.categories.map((each) => [each.category, Number(affinity(each).toFixed(2))]));
   const order = steps.length && isSame ? kept.names : names;
-  if (n && lifts.size) steps[Math.min(n, steps.length + 1) - 1] = order.map((/** @type {string} */ name) => lifts.get(name) ?? 0);
+  if (n && near.size) steps[Math.min(n, steps.length + 1) - 1] = order.map((/** @type {string} */ name) => near.get(name) ?? 0);
   localStorage.setItem(WAY, JSON.stringify({ user: visit.user, model: beliefs.model, names: order, steps }));
   return steps.map((/** @type {number[]} */ step) => new Map(order.map((/** @type {string} */ name, /** @type {number} */ i) => [name, step[i]])));
 }

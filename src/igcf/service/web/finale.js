@@ -1,6 +1,7 @@
 // The end of a first round: a picture of the taste to take away, ten picks, and how it did against popularity.
 
 import { byId, el } from "./dom.js";
+import { countedLikes } from "./learned.js";
 import { friendlyList, paintCard } from "./picture.js";
 import { chanceText, titleAndYear } from "./values.js";
 
@@ -9,13 +10,13 @@ import { chanceText, titleAndYear } from "./values.js";
  */
 export async function openFinale(what) {
   const { taste, top, n, hits, popular } = what;
-  const dialog = byId("finale");
+  const dialog = byId("finale"), counted = countedLikes(taste);
   byId("finale-title").textContent = `Your taste, after ${n} reactions`;
-  byId("finale-sentence").textContent = taste.sentence || "You are hard to read: nothing stands out yet.";
+  byId("finale-sentence").textContent = taste.sentence || (counted ? `You liked ${counted}. How you differ from others does not show yet.` : "You are hard to read: nothing stands out yet.");
   byId("finale-hits").textContent = `${hits} of ${n} were hits. Everybody’s favourites would have had about ${popular.toFixed(0)}.`;
   byId("finale-picks").replaceChildren(...top.slice(0, 10).map((each) => el("li", null, el("span", { dir: "auto" }, titleAndYear(each)[0]), " ", el("small", { class: "muted" }, chanceText(each)))));
   const canvas = byId("taste-card");
-  canvas.setAttribute("aria-label", `Picture: ${taste.sentence} ${friendlyList(top)}`);
+  canvas.setAttribute("aria-label", `Picture: ${taste.sentence || counted} ${friendlyList(top)}`);
   if (!dialog.open) dialog.showModal();
   await paintCard(canvas, what);
   canvas.dataset.painted = String(n);

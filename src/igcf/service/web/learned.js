@@ -4,6 +4,7 @@ import { byId, el } from "./dom.js";
 import { plural } from "./values.js";
 
 export const GOALS = [12, 30];
+const OFTEN = 3; // hits from which a category is counted, and how many hits it has for each miss
 
 /** @type {Record<Api.TasteTold["confidence"], string>} */
 const CONFIDENCE = { none: "", "first impression": "A first impression.", "fairly sure": "Fairly sure.", sure: "Sure of it." };
@@ -14,12 +15,24 @@ const CONFIDENCE = { none: "", "first impression": "A first impression.", "fairl
  */
 export function showLearned(taste, n) {
   const sentence = taste?.sentence ?? "";
-  const silent = n === 0 ? "Nothing yet: it starts from what people in general like." : "Not enough yet to say anything about you.";
+  const counted = taste ? countedLikes(taste) : "";
+  const silent = n === 0 ? "Nothing yet: it starts from what people in general like." : counted ? `So far you liked ${counted}.` : "Not enough yet to say anything about you.";
   setText(byId("learned"), sentence || silent);
   byId("learned").classList.toggle("silent", !sentence);
   const most = taste?.categories.find((each) => each.standing === "liked");
   const seen = most ? ` You liked ${most.hits} of ${plural(most.hits + most.misses, "card")} with ${most.category}.` : "";
-  setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `After ${plural(n, "reaction")}.` : "React to a few cards and it says here what it makes of them.");
+  const early = counted ? "Too early to tell how you differ from others. " : "";
+  setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `${early}After ${plural(n, "reaction")}.` : "React to a few cards and it says here what it makes of them.");
+}
+
+/**
+ * What pleased most of what was shown, in numbers: a fact also where it does not tell this visitor from others.
+ * @param {Api.TasteTold} taste
+ */
+export function countedLikes({ categories }) {
+  const often = categories.filter(({ hits, misses }) => hits >= OFTEN && hits >= OFTEN * misses);
+  often.sort((a, b) => b.hits - a.hits || (a.category < b.category ? -1 : 1));
+  return often.slice(0, 2).map(({ category, hits, misses }) => `${hits} of ${hits + misses} with ${category}`).join(" and ");
 }
 
 /**

@@ -1,7 +1,7 @@
 // The map: named regions of the catalogue, what may still be among the best, and the visitor's way so far.
 
 import { colour, el, isStill } from "./dom.js";
-import { layOut, seeds, standing } from "./regions.js";
+import { affinity, layOut, seeds, standing } from "./regions.js";
 import { plural, titleAndYear } from "./values.js";
 
 const MOVE_MS = 350;
@@ -87,7 +87,7 @@ export class CatalogueMap {
 
   /** Walk the way so far once more. */
   replay() {
-    this.#move([...this.way.map((lifts) => standing(this.regions, lifts)), this.#standing()], STEP_MS);
+    this.#move([...this.way.map((step) => standing(this.regions, step)), this.#standing()], STEP_MS);
   }
 
   /**
@@ -110,7 +110,7 @@ export class CatalogueMap {
   }
 
   #standing() {
-    return standing(this.regions, new Map([...this.told].map(([name, { lift }]) => [name, lift])));
+    return standing(this.regions, new Map([...this.told].map(([name, each]) => [name, affinity(each)])));
   }
 
   #settle() {
@@ -265,7 +265,7 @@ export class CatalogueMap {
     pen.globalAlpha = 0.55;
     pen.lineWidth = 1.6;
     pen.beginPath();
-    for (const lifts of this.way) pen.lineTo(...standing(this.regions, lifts));
+    for (const step of this.way) pen.lineTo(...standing(this.regions, step));
     pen.stroke();
     pen.globalAlpha = 1;
     const [x, y] = this.you;

@@ -1,6 +1,7 @@
 // The taste card: painted on the device, with nothing in it that tells who it belongs to.
 
 import { cover, hueOf, loadedPicture } from "./cover.js";
+import { countedLikes } from "./learned.js";
 import { chanceText, listed, titleAndYear } from "./values.js";
 
 const W = 1080, H = 1350, EDGE = 72;
@@ -17,6 +18,7 @@ export const friendlyList = (top) => `Picks: ${listed(top.slice(0, 10).map((each
  */
 export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const counted = countedLikes(taste);
   const liked = taste.categories.find((each) => each.standing === "liked") ?? taste.categories[0];
   const hue = hueOf(liked ? [liked.category] : undefined);
   const back = pen.createLinearGradient(0, 0, W, H);
@@ -30,7 +32,7 @@ export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   pen.fillText(`MY TASTE, AFTER ${n} REACTIONS`, EDGE, 108);
   pen.fillStyle = "#fff";
   pen.font = `600 58px ${SERIF}`;
-  let y = paragraph(pen, taste.sentence || "Hard to read: I like a bit of everything.", EDGE, 186, W - 2 * EDGE, 68, 4);
+  let y = paragraph(pen, taste.sentence || (counted ? `I liked ${counted}.` : "Hard to read: nothing stands out yet."), EDGE, 186, W - 2 * EDGE, 68, 4);
   y = await posters(pen, top.slice(0, POSTERS), y + 10);
   y = bars(pen, taste.categories, y + 46);
   picks(pen, top.slice(0, 10), y + 40);

@@ -100,13 +100,19 @@ export function seeds(region) {
 }
 
 /**
- * Where the visitor stands: the middle of the regions, each as heavy as it is liked. It always lies among them.
+ * How near the visitor stands to a category: by what is believed, and by what was liked of it.
+ * @param {Api.CategoryTold} told
+ */
+export const affinity = ({ lift, hits, misses }) => lift + Math.log((1 + hits) / (1 + misses));
+
+/**
+ * Where the visitor stands: the middle of the regions, each as heavy as its affinity. It always lies among them.
  * @param {Region[]} regions
- * @param {Map<string, number>} lifts
+ * @param {Map<string, number>} affinities
  * @returns {Point}
  */
-export function standing(regions, lifts) {
-  const weights = regions.map(({ name }) => Math.exp(1.1 * Math.max(-3, Math.min(4, lifts.get(name) ?? 0))) * (lifts.has(name) || !lifts.size ? 1 : 0.05));
+export function standing(regions, affinities) {
+  const weights = regions.map(({ name }) => Math.exp(1.1 * Math.max(-3, Math.min(4, affinities.get(name) ?? 0))) * (affinities.has(name) || !affinities.size ? 1 : 0.05));
   const all = sumOf(weights) || 1;
   return [sumOf(regions.map((each, i) => each.x * weights[i])) / all, sumOf(regions.map((each, i) => each.y * weights[i])) / all];
 }

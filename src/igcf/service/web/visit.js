@@ -15,6 +15,8 @@ const TOP = 10;
 const LONGEST_BASELINE = 500;
 
 export class Visit extends EventTarget {
+  /** Whether what is believed counts every reaction of this visit. */
+  isUpToDate = false;
   outbox = new Outbox();
   /** @type {Api.ModelInfo | null} */
   model = null;
@@ -301,13 +303,14 @@ export class Visit extends EventTarget {
     const look = ++this.look;
     const item = this.asked ?? this.card?.item;
     const { user } = this;
+    const n = this.reactions.length, isAllSent = !this.outbox.waiting(user).length;
     try {
-      const rounds = Math.min(this.reactions.length, LONGEST_BASELINE);
+      const rounds = Math.min(n, LONGEST_BASELINE);
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
       if (look !== this.look || user !== this.user) return;
       if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
       beliefs.top.sort((a, b) => b.chance - a.chance); // the list says how likely each is, and reads in that order
-      Object.assign(this, { beliefs, why });
+      Object.assign(this, { beliefs, why, isUpToDate: isAllSent && n === this.reactions.length });
       this.#tell("view");
       await this.#lookAhead();
     } catch (error) {

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
 from igcf.model.usage import HIT, Usage
@@ -31,16 +31,17 @@ class Experts:
     """Fitted experts of one log, with the thresholds of the gradings that they learned beside success."""
 
     linear: LinearExpert
-    logistic: LogisticExpert | None
-    """None for a catalogue that is too large for it."""
+    logistic: LogisticExpert
     above: tuple[float, ...] = ()
     """Thresholds above that of success."""
     below: tuple[float, ...] = ()
     """Thresholds below that of success; the linear expert does not use them."""
+    appeared: IntArray | None = None
+    """Time of the first reaction to each item; None where the log has no times."""
 
 
 def ensemble_model(
-    data: Interactions,
+    catalogue: Interactions,
     reward: Reward,
     experts: Experts,
     likelihood_temperature: float,
@@ -55,9 +56,10 @@ def ensemble_model(
     user sees and likes of everything is a dimension of its own: the linear expert's constant, with prior variance
     `activity_variance`, and a 1 in the logistic expert; with 0 both are known. With an objective w above 0 so is how
     much of what they see a user likes, and gradings count less; where liking cannot be told apart, w is 0.
+    Of `catalogue` only the items are looked at.
     """
-    linear, logistic, n = experts.linear, experts.logistic, data.n_items
-    if logistic is None or reward.threshold <= reward.low:
+    linear, logistic, n = experts.linear, experts.logistic, catalogue.n_items
+    if reward.threshold <= reward.low:
         objective = HIT
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
     noise = likelihood_temperature * (linear.residuals + RESIDUAL_FLOOR)
@@ -68,36 +70,34 @@ def ensemble_model(
         channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), kind))
     means, variances = [_constant_first(linear.loadings.shape[1])], [np.ones(factors.shape[1])]
     variances[0][0] = activity_variance
-    terms = [Term(1.0, (0,))]
-    if logistic is not None:
-        first, start, flat = len(channels), factors.shape[1], np.full(n, likelihood_temperature)
-        grades = (reward.threshold, *experts.above, *experts.below)
-        liked = [replace(reward, kind="liked", threshold=grade) for grade in grades]
-        for vectors, kind in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
-            is_seen = np.full(n, 1.0 if kind.kind == "exposed" else 0.0)
-            columns, own_noise = [vectors[:, -1], is_seen, vectors[:, :-1]], flat
-            if objective > HIT:
-                columns.append(1.0 - is_seen)
-                own_noise = flat if kind.kind == "exposed" else GRADE_NOISE * flat
-            channels.append(Channel(np.column_stack(columns).astype(np.float32), own_noise, kind, "logit", start))
-        own = [0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, *np.ones(logistic.vectors.shape[2] - 1)]
+    first, start, flat = len(channels), factors.shape[1], np.full(n, likelihood_temperature)
+    grades = (reward.threshold, *experts.above, *experts.below)
+    liked = [replace(reward, kind="liked", threshold=grade) for grade in grades]
+    for vectors, kind in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
+        is_seen = np.full(n, 1.0 if kind.kind == "exposed" else 0.0)
+        columns, own_noise = [vectors[:, -1], is_seen, vectors[:, :-1]], flat
         if objective > HIT:
-            own.append(GENEROSITY_VARIANCE if activity_variance else 0.0)
-        means.append(_constant_first(len(own) - 1))
-        variances.append(np.array(own))
-        terms = terms_of(objective, 0, first, first + 1)
+            columns.append(1.0 - is_seen)
+            own_noise = flat if kind.kind == "exposed" else GRADE_NOISE * flat
+        channels.append(Channel(np.column_stack(columns).astype(np.float32), own_noise, kind, "logit", start))
+    own = [0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, *np.ones(logistic.vectors.shape[2] - 1)]
+    if objective > HIT:
+        own.append(GENEROSITY_VARIANCE if activity_variance else 0.0)
+    means.append(_constant_first(len(own) - 1))
+    variances.append(np.array(own))
+    terms = terms_of(objective, 0, first, first + 1)
     return Model(
         channels=channels,
         terms=terms,
-        item_ids=data.item_ids,
-        titles=data.titles,
-        categories=data.categories,
-        attributes=data.attributes,
+        item_ids=catalogue.item_ids,
+        titles=catalogue.titles,
+        categories=catalogue.categories,
+        attributes=catalogue.attributes,
         prior_mean=np.concatenate(means),
         prior_cov=np.diag(np.concatenate(variances)),
         reward=reward,
         metadata=metadata,
-        appeared=data.first_appearances(),
+        appeared=experts.appeared,
         usage=Usage(objective=objective),
     )
 

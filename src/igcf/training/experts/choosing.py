@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from igcf.arrays import Float32Array
 from igcf.config import ExpertsConfig
-from igcf.model import Model
-from igcf.training.calibrating import observed_precision
-from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.fitting import Choice, Fits
 from igcf.training.experts.linear import FULL_COMPONENTS
-from igcf.training.selection import interactive_precision
 
 TEMPERATURES = (0.7, 1.0, 2.0, 4.0, 8.0)
 ACTIVITIES = (0.0, 0.5, -0.5)
@@ -50,14 +48,17 @@ def best_choice(fits: Fits, truth: Float32Array) -> tuple[Choice, float]:
         corrections = _candidates(config.item_age_correction, ITEM_AGE_CORRECTIONS)
     total = len(temperatures) + len(activities) + len(dims) + len(corrections) - 3
 
-    def score(model: Model) -> float:
-        if model.usage.is_sound:
-            return observed_precision(model, truth)
-        return interactive_precision(model, truth, config.validate_rounds)
+    kept = fits.kept.stage("scores")
+    before = {} if kept is None else kept.load() or {}
 
     def best_of(choices: list[Choice]) -> Choice:
         new = [choice for choice in dict.fromkeys(choices) if choice not in scores]
-        scores.update(zip(new, in_threads(score, [fits.model(choice) for choice in new]), strict=True))
+        scores.update({choice: float(before[str(choice)]) for choice in new if str(choice) in before})
+        new = [choice for choice in new if choice not in scores]
+        models = [fits.model(choice) for choice in new]
+        scores.update(zip(new, fits.players.precisions(models, truth, config.validate_rounds), strict=True))
+        if kept is not None and new:
+            kept.save({str(choice): np.array(score) for choice, score in scores.items()})
         fits.say("choosing on validation users", len(scores), max(total, len(scores)))
         return max(choices, key=scores.__getitem__)
 

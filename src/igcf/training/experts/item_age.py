@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.data.interactions import Interactions
-from igcf.data.splits import has_all_times
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic import LogisticExpert
+from igcf.training.experts.shared_log import SharedLog
 
 PRIOR_USERS = 5.0
 """Number of users who count as if they had seen the item from the beginning: a few days are no proof."""
@@ -19,23 +18,24 @@ LARGEST_SHARE = 0.9
 """Share of users above which no item is corrected."""
 
 
-def growth_since_appearance(data: Interactions) -> FloatArray | None:
+def growth_since_appearance(log: SharedLog) -> FloatArray | None:
     """Return the factor by which each item's share of users grows when only the time since its first reaction counts.
 
     The shape is (items,); None where the times are not known. The first
     reaction itself is left out, or every rare item would seem to grow; nothing shrinks.
     """
-    if data.timestamps is None or not has_all_times(data) or not len(data):
+    if not len(log.users) or log.first_times is None:
         return None
-    by_time = data.item_idx[np.argsort(data.timestamps, kind="stable")]
-    items, first = np.unique(by_time, return_index=True)
-    counts = np.bincount(by_time, minlength=data.n_items)[items]
-    n_users = len(np.unique(data.user_idx))
-    users_after = n_users * (1.0 - first / len(by_time))
+    times, places = log.first_times
+    items = np.flatnonzero(log.item_counts)
+    order = items[np.lexsort((places[items], times[items]))]
+    counts = log.item_counts[order]
+    n_users, n_reactions = len(log.users), int(log.item_counts.sum())
+    users_after = n_users * (1.0 - log.n_before(times[order], places[order]) / n_reactions)
     share = counts / n_users
     since = (counts - 1.0 + PRIOR_USERS * share) / (users_after + PRIOR_USERS)
-    growth = np.ones(data.n_items)
-    growth[items] = np.maximum(np.minimum(since, LARGEST_SHARE) / share, 1.0)
+    growth = np.ones(log.n_items)
+    growth[order] = np.maximum(np.minimum(since, LARGEST_SHARE) / share, 1.0)
     return growth
 
 

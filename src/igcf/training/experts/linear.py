@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.linalg import svd
+from scipy.sparse.linalg import LinearOperator, eigsh
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, IntArray
+from igcf.training.experts.executor import Executor, InProcess
+from igcf.training.experts.part import Worker
 
 FLAT = 1e-12
 """Distance from 0 or 1 below which a column of zeros and ones is constant."""
@@ -39,6 +42,26 @@ class LinearExpert:
     """Variance of each column that the loadings leave unexplained, shape (tables x items,)."""
 
 
+class LinearRows:
+    """Rows of some users over the columns of all tables, and their weights."""
+
+    def __init__(self, tables: Sequence[sp.csr_array]) -> None:
+        self.successes = np.asarray(tables[0].sum(axis=1), dtype=np.float64).ravel()
+        self.Z = sp.hstack(tables, format="csr").astype(np.float64)
+        self.weight = np.ones(self.Z.shape[0])
+        self.root = self.weight
+        self.means = np.zeros(self.Z.shape[1])
+
+    def forward(self, v: FloatArray) -> FloatArray:
+        """Return the weighted, centred rows times a vector of the columns."""
+        return np.asarray(self.root * (self.Z @ v - self.means @ v))
+
+    def backward(self, u: FloatArray) -> FloatArray:
+        """Return the transposed rows times a vector of these users."""
+        scaled = self.root * u
+        return np.asarray(self.Z.T @ scaled - self.means * scaled.sum())
+
+
 def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.0, seed: int = 0) -> LinearExpert:
     """Compute weighted principal components of [successes | exposures | ...] without making the matrix dense.
 
@@ -48,32 +71,122 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.
         activity: Users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
         seed: Seed of the vector that the iteration starts from.
     """
-    Z = sp.hstack(tables, format="csr").astype(np.float64)
-    n_users = Z.shape[0]
-    weight = (np.asarray(tables[0].sum(axis=1), dtype=np.float64).ravel() + QUIET_USER) ** activity
-    weight /= weight.mean()
-    means = (Z.T @ weight) / n_users
-    root = np.sqrt(weight)
+    worker = Worker()
+    worker.linear = LinearRows(tables)
+    return fit_linear_on(InProcess(worker), [tables[0].shape[0]], dim, activity=activity, seed=seed)
 
-    def forward(v: FloatArray) -> FloatArray:
-        return np.asarray(root * (Z @ v.ravel() - means @ v.ravel()))
 
-    def backward(u: FloatArray) -> FloatArray:
-        scaled = root * u.ravel()
-        return np.asarray(Z.T @ scaled - means * scaled.sum())
-
-    dim = min(dim, min(Z.shape) - 1)
+def fit_linear_on(
+    executor: Executor, n_users: Sequence[int], dim: int, *, activity: float = 0.0, seed: int = 0
+) -> LinearExpert:
+    """Compute the components of rows that workers hold (`hold_rows`), as `fit_linear` does; `n_users` of each."""
+    total = sum(n_users)
+    mean_weight = np.sum(executor.call(weigh, activity)) / total
+    means = _added(executor.call(column_sums, mean_weight)) / total
+    executor.call(centre, means)
+    shape = (total, len(means))
+    dim = min(dim, min(shape) - 1)
     if dim < 1 or ((means < FLAT) | (means > 1.0 - FLAT)).all():  # one user, or all alike: nothing varies
-        return LinearExpert(means, np.zeros((Z.shape[1], 1)), np.zeros(Z.shape[1]))
-    start = np.random.default_rng(seed).standard_normal(min(Z.shape))
-    centred = LinearOperator(Z.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
-    _, size, axes = svds(centred, k=dim, v0=start)
+        return LinearExpert(means, np.zeros((len(means), 1)), np.zeros(len(means)))
+    size, axes = _leading(executor, n_users, shape, dim, np.random.default_rng(seed).standard_normal(min(shape)))
     order = np.argsort(-size)
     axes, size = axes[order], size[order]
     signs = np.sign(axes[np.arange(dim), np.abs(axes).argmax(axis=1)])  # a sign of its own would differ by machine
-    loadings = axes.T * (signs * size / np.sqrt(n_users))
+    loadings = axes.T * (signs * size / np.sqrt(total))
     residuals = np.maximum(means * (1.0 - means) - (loadings**2).sum(axis=1), 0.0)  # z * z = z
     return LinearExpert(means, loadings, residuals)
+
+
+def _leading(
+    executor: Executor, n_users: Sequence[int], shape: tuple[int, int], dim: int, start: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest singular values and their axes (dim, columns), by the steps of `scipy.sparse.linalg.svds`.
+
+    The iteration runs over vectors of the shorter side: of the columns where there are more users, so that vectors of
+    users stay where they are, or of the users.
+    """
+    ends = np.cumsum(n_users)[:-1]
+
+    def over_columns(v: FloatArray) -> FloatArray:
+        return _added(executor.call(forward_and_back, v.ravel()))
+
+    def back(u: FloatArray) -> FloatArray:
+        return _added(executor.call(backward, each=[(piece,) for piece in np.split(u.ravel(), ends)]))
+
+    def over_users(u: FloatArray) -> FloatArray:
+        return np.concatenate(executor.call(forward, back(u)))
+
+    has_more_users = shape[0] >= shape[1]
+    n = min(shape)
+    products = LinearOperator((n, n), matvec=over_columns if has_more_users else over_users, dtype=np.float64)
+    basis = np.linalg.qr(eigsh(products, k=dim, v0=start)[1])[0]
+    if has_more_users:
+        rows = np.concatenate(executor.call(projected, basis, executor.size > 1))
+        _, size, turn = svd(rows, full_matrices=False, overwrite_a=True)
+        return size[::-1], turn[::-1] @ basis.T
+    axes, size, _ = svd(np.column_stack([back(column) for column in basis.T]), full_matrices=False, overwrite_a=True)
+    return size[::-1], axes[:, ::-1].T
+
+
+def hold_rows(worker: Worker, thresholds: Sequence[float], without: IntArray) -> int:
+    """Let a worker make the rows of its users, one table per threshold; return how many users they are."""
+    worker.linear = None
+    users = worker.part.kept(without)
+    worker.linear = LinearRows([worker.part.table(users, threshold) for threshold in thresholds])
+    return len(users)
+
+
+def weigh(worker: Worker, activity: float) -> float:
+    """Give every user of a worker a weight and return their sum."""
+    rows = _rows(worker)
+    rows.weight = (rows.successes + QUIET_USER) ** activity
+    return float(rows.weight.sum())
+
+
+def column_sums(worker: Worker, mean_weight: float) -> FloatArray:
+    """Return the weighted sum of each column, after the weights were divided by their mean."""
+    rows = _rows(worker)
+    rows.weight = rows.weight / mean_weight
+    rows.root = np.sqrt(rows.weight)
+    return np.asarray(rows.Z.T @ rows.weight)
+
+
+def centre(worker: Worker, means: FloatArray) -> None:
+    """Tell a worker the means of all columns."""
+    _rows(worker).means = means
+
+
+def forward(worker: Worker, v: FloatArray) -> FloatArray:
+    """Return a worker's rows times a vector."""
+    return _rows(worker).forward(v)
+
+
+def backward(worker: Worker, u: FloatArray) -> FloatArray:
+    """Return a worker's transposed rows times a vector."""
+    return _rows(worker).backward(u)
+
+
+def forward_and_back(worker: Worker, v: FloatArray) -> FloatArray:
+    """Return a worker's share of the products of all columns with each other, times a vector."""
+    return _rows(worker).backward(_rows(worker).forward(v))
+
+
+def projected(worker: Worker, basis: FloatArray, reduced: bool) -> FloatArray:
+    """Return a worker's rows in a basis; `reduced` to a triangle that has the same products."""
+    found = np.column_stack([_rows(worker).forward(column) for column in basis.T])
+    return np.asarray(np.linalg.qr(found, mode="r")) if reduced else found
+
+
+def _rows(worker: Worker) -> LinearRows:
+    assert worker.linear is not None, "hold_rows comes first"  # noqa: S101
+    return worker.linear
+
+
+def _added(parts: Sequence[FloatArray]) -> FloatArray:
+    total = parts[0]
+    for each in parts[1:]:
+        total = total + each
+    return total
 
 
 def shrunk_beyond_leading(expert: LinearExpert) -> LinearExpert:

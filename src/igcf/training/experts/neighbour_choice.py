@@ -11,6 +11,7 @@ from igcf.model import Model, Neighbours
 from igcf.online.absence import Record
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.training.experts.blocks import in_threads
+from igcf.training.experts.executor import Executor
 from igcf.training.experts.neighbours import fit_neighbours
 
 PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
@@ -26,13 +27,13 @@ TOP = 100
 """Ranks that count."""
 
 
-def default_neighbours(successes: sp.csr_array) -> Neighbours:
+def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbours:
     """Fit the map with the default penalty and mix."""
-    return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0])[0]
+    return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0], executor=executor)[0]
 
 
 def best_neighbours(
-    model: Model, successes: sp.csr_array, truth: Float32Array, seed: int
+    model: Model, successes: sp.csr_array, truth: Float32Array, seed: int, executor: Executor | None = None
 ) -> tuple[Neighbours, float | None]:
     """Return the map whose penalty and mix rank hidden successes best, and its mean nDCG@100.
 
@@ -43,8 +44,9 @@ def best_neighbours(
         successes: Zeros and ones of its users, shape (users, items).
         truth: Reactions of held-out users, shape (users, items), NaN where there is none.
         seed: Seed of what is hidden.
+        executor: Workers that share the items; None: this process.
     """
-    maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0])
+    maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0], executor=executor)
     rng = np.random.default_rng(seed)
     drawn = [record for values in truth for record in _hidden_parts(model, values, rng)]
     if not drawn:

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Neighbours
 from igcf.training.experts.blocks import in_threads
+from igcf.training.experts.executor import Executor, InProcess
+from igcf.training.experts.part import Worker
 
 MOST_NEIGHBOURS = 50
 """Items that predict another one, at most."""
@@ -21,7 +23,12 @@ BLOCK = 128
 
 
 def fit_neighbours(
-    successes: sp.csr_array, penalties: Sequence[float], *, mix: float, dense: bool | None = None
+    successes: sp.csr_array,
+    penalties: Sequence[float],
+    *,
+    mix: float,
+    dense: bool | None = None,
+    executor: Executor | None = None,
 ) -> list[Neighbours]:
     """Fit one map per penalty: every item's success regressed on those of its most correlated items.
 
@@ -33,23 +40,46 @@ def fit_neighbours(
         penalties: Ridge penalties, in users.
         mix: Weight of the maps beside the belief.
         dense: Whether all pairs of items are kept in memory; None: where the catalogue is small enough.
+        executor: Workers that share the items; None: this process.
     """
-    counts = _Counts.of(successes, successes.shape[1] <= MOST_DENSE_ITEMS if dense is None else dense)
+    executor = executor or InProcess(Worker())
     n_items = successes.shape[1]
     k = min(MOST_NEIGHBOURS, n_items)
+    is_dense = n_items <= MOST_DENSE_ITEMS if dense is None else dense
+    executor.call(hold_successes, successes.indptr, successes.indices, n_items, is_dense)
+    blocks = [slice(start, min(start + BLOCK, n_items)) for start in range(0, n_items, BLOCK)]
+    shares = [blocks[number :: executor.size] for number in range(executor.size)]
     sources = np.zeros((n_items, k), dtype=np.int32)
     weights = np.zeros((len(penalties), n_items, k), dtype=np.float32)
-
-    def fit(rows: slice) -> None:
-        sources[rows], weights[:, rows] = _fit_block(counts, np.arange(rows.start, rows.stop), k, penalties)
-
-    in_threads(fit, [slice(start, min(start + BLOCK, n_items)) for start in range(0, n_items, BLOCK)])
-    means = counts.means.astype(np.float32)
+    found = executor.call(fit_blocks, k, tuple(penalties), each=[(share,) for share in shares])
+    for share, fitted in zip(shares, found, strict=True):
+        for rows, (own_sources, own_weights) in zip(share, fitted, strict=True):
+            sources[rows], weights[:, rows] = own_sources, own_weights
+    counts = np.bincount(successes.indices, minlength=n_items).astype(np.float64)
+    means = (counts / max(successes.shape[0], 1)).astype(np.float32)
     pairs = zip(penalties, weights, strict=True)
     return [Neighbours(sources, own, means, mix, float(penalty)) for penalty, own in pairs]
 
 
-class _Counts(NamedTuple):
+def hold_successes(worker: Worker, indptr: IntArray, items: IntArray, n_items: int, is_dense: bool) -> None:
+    """Let a worker hold the successes of everybody."""
+    worker.linear = worker.counts = None
+    shape = (len(indptr) - 1, n_items)
+    table = sp.csr_array((np.ones(len(items), dtype=np.float32), items, indptr), shape=shape)
+    worker.counts = Counts.of(table, is_dense)
+
+
+def fit_blocks(
+    worker: Worker, k: int, penalties: Sequence[float], blocks: Sequence[slice]
+) -> list[tuple[IntArray, Float32Array]]:
+    """Fit the regressions of some blocks of items, and let the successes go."""
+    counts = worker.counts
+    assert counts is not None, "hold_successes comes first"  # noqa: S101
+    worker.counts = None
+    return in_threads(lambda rows: _fit_block(counts, np.arange(rows.start, rows.stop), k, penalties), blocks)
+
+
+class Counts(NamedTuple):
     """Who likes what, in the forms in which products between items are computed."""
 
     by_user: sp.csr_array
@@ -62,7 +92,8 @@ class _Counts(NamedTuple):
     """Users in common of every pair of items, shape (items, items); None: too many items."""
 
     @classmethod
-    def of(cls, successes: sp.csr_array, is_dense: bool) -> "_Counts":
+    def of(cls, successes: sp.csr_array, is_dense: bool) -> "Counts":
+        """Count successes, of all pairs of items where `is_dense`."""
         by_user = sp.csr_array(successes).astype(np.float32)
         by_item = sp.csr_array(by_user.T)
         counts = np.diff(by_item.indptr).astype(np.float64)
@@ -72,10 +103,11 @@ class _Counts(NamedTuple):
 
     @property
     def n_users(self) -> int:
+        """Number of users."""
         return int(self.by_user.shape[0])
 
 
-def _fit_block(counts: _Counts, items: IntArray, k: int, penalties: Sequence[float]) -> tuple[IntArray, Float32Array]:
+def _fit_block(counts: Counts, items: IntArray, k: int, penalties: Sequence[float]) -> tuple[IntArray, Float32Array]:
     """Sources (items, k) and, for each penalty, weights (penalties, items, k) of some items."""
     sources, common = _most_correlated(counts, items, k)
     is_used = common > 0.0
@@ -89,7 +121,7 @@ def _fit_block(counts: _Counts, items: IntArray, k: int, penalties: Sequence[flo
     return sources, weights
 
 
-def _most_correlated(counts: _Counts, items: IntArray, k: int) -> tuple[IntArray, FloatArray]:
+def _most_correlated(counts: Counts, items: IntArray, k: int) -> tuple[IntArray, FloatArray]:
     """The neighbours of some items, shape (items, k), and the users in common; 0 where there are fewer neighbours."""
     common = sp.csr_array(counts.by_item[items] @ counts.by_user)
     common.sort_indices()
@@ -109,7 +141,7 @@ def _most_correlated(counts: _Counts, items: IntArray, k: int) -> tuple[IntArray
     return sources, in_common
 
 
-def _common_of_neighbours(counts: _Counts, sources: IntArray, is_used: BoolArray) -> FloatArray:
+def _common_of_neighbours(counts: Counts, sources: IntArray, is_used: BoolArray) -> FloatArray:
     """Users in common of all pairs of an item's neighbours, shape (items, k, k); zero for places that are not used."""
     if counts.common is not None:
         pairs = counts.common[sources[:, :, None], sources[:, None, :]].astype(np.float64)

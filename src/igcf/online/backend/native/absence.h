@@ -48,7 +48,7 @@ INLINE void add_slope(const float* items, const double* noise, const float* weig
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
         const float* own = items + start * d;
-        multiply_block(own, size, n - start, d, user, 1, NEAR, products);
+        multiply_block(own, size, n - start, d, user, 1, n * d <= CACHED, products);
         if (noise)
             for (Py_ssize_t k = 0; k < size; k++)
                 products[k] = 1.0f / ((1.0f + exp_of_minus(products[k])) * (float)noise[start + k]);

@@ -3,72 +3,69 @@
 #define IGCF_SELECTION_H
 #include "items.h"
 #include "mixture.h"
+#include "rules.h"
 
 /* Scores of a block of items and their maximum; what is not available scores less than anything. */
-INLINE float score_block(const float* means, const float* variances, const uint8_t* is_available, float nu,
-                         Py_ssize_t n, float* scores) {
+INLINE float score_block(const float* means, const float* variances, const float* boosts, const uint8_t* is_available,
+                         float nu, Py_ssize_t n, float* scores) {
     float largest = -FLT_MAX;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        float score = variances ? means[i] + nu * sqrtf(variances[i]) : means[i];
-        score = is_available[i] ? score : -FLT_MAX;
-        scores[i] = score;
-        largest = score > largest ? score : largest;
+#define SCORE_ITEMS(mean)                                             \
+    for (Py_ssize_t i = 0; i < n; i++) {                              \
+        float score = variances ? mean + nu * sqrtf(variances[i]) : mean; \
+        score = is_available[i] ? score : -FLT_MAX;                   \
+        scores[i] = score;                                            \
+        largest = score > largest ? score : largest;                  \
     }
+    if (boosts) {
+        SCORE_ITEMS((means[i] + boosts[i]))
+    } else {
+        SCORE_ITEMS(means[i])
+    }
+#undef SCORE_ITEMS
     return largest;
 }
 
-/* The best items so far, best first; one more than asked for, which tells whether the last place is a tie. */
-struct best {
-    Py_ssize_t k;
-    float scores[MOST_SELECTED + 1], variances[MOST_SELECTED + 1];
-    int64_t rows[MOST_SELECTED + 1];
-};
+INLINE const float* from(const float* numbers, Py_ssize_t start) { return numbers ? numbers + start : NULL; }
 
-INLINE void begin(struct best* best, Py_ssize_t k) {
-    best->k = k;
-    for (Py_ssize_t i = 0; i <= MOST_SELECTED; i++) best->scores[i] = -FLT_MAX, best->rows[i] = -1;
-}
-
-INLINE void insert(struct best* best, float score, float variance, int64_t row) {
-    Py_ssize_t place = best->k;
-    if (score <= best->scores[place]) return;
-    for (; place > 0 && best->scores[place - 1] < score; place--) {
-        best->scores[place] = best->scores[place - 1];
-        best->variances[place] = best->variances[place - 1];
-        best->rows[place] = best->rows[place - 1];
-    }
-    best->scores[place] = score, best->variances[place] = variance, best->rows[place] = row;
-}
-
-/* Copy the k best; returns whether some of them are equal, or too few. */
-INLINE int finish(const struct best* best, int64_t* rows, float* scores) {
-    int is_tied = best->rows[best->k - 1] < 0;
-    for (Py_ssize_t i = 0; i < best->k; i++) {
-        is_tied |= best->rows[i + 1] >= 0 && best->scores[i] == best->scores[i + 1];
-        rows[i] = best->rows[i], scores[i] = best->scores[i];
-    }
-    return is_tied;
-}
-
-INLINE void select_all(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
-                       struct best* best) {
+INLINE void select_all(const float* means, const float* variances, const float* boosts, const uint8_t* is_available,
+                       Py_ssize_t n, float nu, struct best* best) {
     float scores[BLOCK];
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        float largest =
-            score_block(means + start, variances ? variances + start : NULL, is_available + start, nu, size, scores);
+        float largest = score_block(means + start, from(variances, start), from(boosts, start), is_available + start,
+                                    nu, size, scores);
         if (largest <= best->scores[best->k]) continue;
         for (Py_ssize_t i = 0; i < size; i++) insert(best, scores[i], 0.0f, start + i);
     }
 }
 
+/* Rows and scores of the k best; returns whether some of them are equal, or too few. */
 FOR_EACH_PROCESSOR
 static int select_one(const float* means, const float* variances, const uint8_t* is_available, Py_ssize_t n, float nu,
                       Py_ssize_t k, int64_t* rows, float* scores) {
     struct best best;
     begin(&best, k);
-    select_all(means, variances, is_available, n, nu, &best);
-    return finish(&best, rows, scores);
+    select_all(means, variances, NULL, is_available, n, nu, &best);
+    for (Py_ssize_t i = 0; i < k; i++) rows[i] = best.rows[i], scores[i] = best.scores[i];
+    return is_tied(&best, k) || best.rows[k - 1] < 0;
+}
+
+/* The k best by mean + nu sqrt(variance) under rules; returns whether scores are equal, or too few items found. */
+FOR_EACH_PROCESSOR
+static int select_scored(const float* means, const float* variances, const struct rules* rules,
+                         const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, struct selection* found) {
+    struct best best, pinned;
+    Py_ssize_t pool = pool_of(rules, k);
+    begin(&best, pool);
+    begin(&pinned, 0);
+    select_all(means, variances, rules->boosts, is_available, n, nu, &best);
+    for (Py_ssize_t i = 0; i < pool && best.rows[i] >= 0; i++) best.variances[i] = variances[best.rows[i]];
+    for (Py_ssize_t i = 0; i < rules->n_pinned; i++) {
+        int64_t row = rules->pinned[i];
+        float score = means[row] + boost_of(rules, row) + nu * sqrtf(variances[row]);
+        if (is_available[row]) append(&pinned, score, variances[row], row);
+    }
+    return is_tied(&best, pool) || !choose(rules, &pinned, &best, pool, k, found);
 }
 
 /* How many available means lie above each of k numbers; a block below all of them is passed over. */
@@ -82,47 +79,57 @@ static void count_above(const float* means, const uint8_t* is_available, Py_ssiz
         float largest = -FLT_MAX;
         for (Py_ssize_t i = start; i < stop; i++) largest = means[i] > largest ? means[i] : largest;
         if (largest <= least) continue;
-        for (Py_ssize_t i = start; i < stop; i++) {
-            if (means[i] <= least || !is_available[i]) continue;
-            for (Py_ssize_t place = 0; place < k; place++) counts[place] += means[i] > of[place];
+        for (Py_ssize_t place = 0; place < k; place++) {
+            int32_t above = 0;
+            if (largest <= of[place]) continue;
+            for (Py_ssize_t i = start; i < stop; i++) above += (means[i] > of[place]) & is_available[i];
+            counts[place] += above;
         }
     }
 }
 
-/* The k best by mean + nu sqrt(variance) straight from the channels, whose activations are computed once; all means are
- * written, and the variances of what was selected. */
+/* The same straight from the channels, whose activations are computed once; all means are written. */
 FOR_EACH_PROCESSOR
 static int select_mixed(const struct mixture* mixture, float* const* z, float* const* z_variances,
-                        const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, float* means, int64_t* rows,
-                        float* scores, float* variances) {
-    struct best best;
+                        const struct rules* rules, const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k,
+                        float* means, struct selection* found) {
+    struct best best, pinned;
     float activations[MOST_CHANNELS][BLOCK], own_variances[BLOCK], own_scores[BLOCK];
-    begin(&best, k);
+    Py_ssize_t pool = pool_of(rules, k);
+    begin(&best, pool);
+    begin(&pinned, 0);
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t left = n - start < BLOCK ? n - start : BLOCK;
         float largest;
-#define SCORE(size)                                                              \
-    activate(mixture, z, start, size, activations);                              \
-    expect_block(mixture, activations, size, means + start);                     \
-    spread_block(mixture, activations, z_variances, start, size, own_variances); \
-    largest = score_block(means + start, own_variances, is_available + start, nu, size, own_scores)
+#define SCORE(size)                                                                                                   \
+    activate(mixture, z, start, size, activations);                                                                   \
+    expect_block(mixture, activations, size, means + start);                                                          \
+    spread_block(mixture, activations, z_variances, start, size, own_variances);                                      \
+    largest = score_block(means + start, own_variances, from(rules->boosts, start), is_available + start, nu, size,   \
+                          own_scores)
         FOR_BLOCK(SCORE, left);
-        if (largest <= best.scores[k]) continue;
+        if (largest <= best.scores[pool]) continue;
         for (Py_ssize_t i = 0; i < left; i++) insert(&best, own_scores[i], own_variances[i], start + i);
     }
-    for (Py_ssize_t i = 0; i < k; i++) variances[i] = best.variances[i];
-    return finish(&best, rows, scores);
+    for (Py_ssize_t i = 0; i < rules->n_pinned; i++) {
+        int64_t row = rules->pinned[i];
+        float variance;
+        if (!is_available[row]) continue;
+        activate(mixture, z, row, 1, activations);
+        spread_block(mixture, activations, z_variances, row, 1, &variance);
+        append(&pinned, means[row] + boost_of(rules, row) + nu * sqrtf(variance), variance, row);
+    }
+    return is_tied(&best, pool) || !choose(rules, &pinned, &best, pool, k, found);
 }
 
 /* A user most of whose variances are not known: items, covariances and bounds of the variances of z per channel. */
 struct bounded {
     float *items[MOST_CHANNELS], *covs[MOST_CHANNELS], *z[MOST_CHANNELS], *bounds[MOST_CHANNELS];
     Py_ssize_t dims[MOST_CHANNELS];
-    float* w;
+    float *w, *largest; /* what a variance is computed in, and the largest bound of a score in each block of items */
 };
 
-INLINE void insert_exactly(const struct mixture* mixture, const struct bounded* user, const float* means, float nu,
-                           int64_t row, struct best* best) {
+INLINE float variance_at(const struct mixture* mixture, const struct bounded* user, int64_t row) {
     float* variances[MOST_CHANNELS];
     float own[MOST_CHANNELS], activations[MOST_CHANNELS][BLOCK], variance;
     for (Py_ssize_t c = 0; c < mixture->n_channels; c++) {
@@ -132,38 +139,64 @@ INLINE void insert_exactly(const struct mixture* mixture, const struct bounded* 
     }
     activate(mixture, user->z, row, 1, activations);
     spread_block(mixture, activations, variances, 0, 1, &variance);
-    insert(best, means[row] + nu * sqrtf(variance), variance, row);
+    return variance;
 }
 
-/* The k best by mean + nu sqrt(variance) with few exact variances: an item whose bound is below the k-th best exact
- * score so far cannot be among them. Those with the best means come first, so that this is high from the start. */
+/* Put an item among others by its exact score, or after them. */
+INLINE void score_exactly(const struct mixture* mixture, const struct bounded* user, const float* means,
+                          const struct rules* rules, float nu, int64_t row, struct best* among, int is_ordered) {
+    float variance = variance_at(mixture, user, row);
+    float score = means[row] + boost_of(rules, row) + nu * sqrtf(variance);
+    if (is_ordered)
+        insert(among, score, variance, row);
+    else
+        append(among, score, variance, row);
+}
+
+/* The k best by mean + nu sqrt(variance) under rules with few exact variances: an item whose bound is below the score of
+ * the last place looked at cannot be among them. Those with the best means come first, so that this is high from the
+ * start. Where caps forbid some of the best, further places are looked at. */
 FOR_EACH_PROCESSOR
 static int select_bounded(const struct mixture* mixture, const struct bounded* user, const float* means,
-                          const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k, int64_t* rows,
-                          float* scores, float* variances) {
-    struct best likely, best;
+                          const struct rules* rules, const uint8_t* is_available, Py_ssize_t n, float nu, Py_ssize_t k,
+                          struct selection* found) {
+    struct best likely, best, pinned;
     float bounds[BLOCK], activations[MOST_CHANNELS][BLOCK];
-    begin(&likely, k);
-    begin(&best, k);
-    select_all(means, NULL, is_available, n, 0.0f, &likely);
-    for (Py_ssize_t i = 0; i < k && likely.rows[i] >= 0; i++)
-        insert_exactly(mixture, user, means, nu, likely.rows[i], &best);
-    for (Py_ssize_t start = 0; start < n; start += BLOCK) {
-        Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        activate(mixture, user->z, start, size, activations);
-        spread_block(mixture, activations, user->bounds, start, size, bounds);
-        float largest = score_block(means + start, bounds, is_available + start, nu * ABOVE_ROUNDING, size, bounds);
-        for (Py_ssize_t i = 0; i < size; i++) {
-            float least = best.scores[k - 1], slack = (ABOVE_ROUNDING - 1.0f) * fabsf(least);
-            if (largest < least - slack) break;
-            if (bounds[i] < least - slack || !is_available[start + i]) continue;
-            int is_in = 0;
-            for (Py_ssize_t place = 0; place < k; place++) is_in |= likely.rows[place] == start + i;
-            if (!is_in) insert_exactly(mixture, user, means, nu, start + i, &best);
+    Py_ssize_t pool = pool_of(rules, k), n_sure = k + (pool - k) / 2; /* most answers need no more */
+    begin(&likely, n_sure);
+    begin(&best, rules->starts ? MOST_SELECTED : k);
+    begin(&pinned, 0);
+    select_all(means, NULL, rules->boosts, is_available, n, 0.0f, &likely);
+    for (Py_ssize_t i = 0; i < rules->n_pinned; i++)
+        if (is_available[rules->pinned[i]]) score_exactly(mixture, user, means, rules, nu, rules->pinned[i], &pinned, 0);
+    for (Py_ssize_t i = 0; i < n_sure && likely.rows[i] >= 0; i++)
+        score_exactly(mixture, user, means, rules, nu, likely.rows[i], &best, 1);
+    for (int is_first = 1;; is_first = 0) {
+        for (Py_ssize_t start = 0; start < n; start += BLOCK) {
+            Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
+            float least = best.scores[n_sure - 1], slack = (ABOVE_ROUNDING - 1.0f) * fabsf(least);
+            if (!is_first && user->largest[start / BLOCK] < least - slack) continue;
+            activate(mixture, user->z, start, size, activations);
+            spread_block(mixture, activations, user->bounds, start, size, bounds);
+            float largest = score_block(means + start, bounds, from(rules->boosts, start), is_available + start,
+                                        nu * ABOVE_ROUNDING, size, bounds);
+            user->largest[start / BLOCK] = largest;
+            for (Py_ssize_t i = 0; i < size; i++) {
+                least = best.scores[n_sure - 1], slack = (ABOVE_ROUNDING - 1.0f) * fabsf(least);
+                if (largest < least - slack) break;
+                if (bounds[i] < least - slack || !is_available[start + i]) continue;
+                if (is_among(likely.rows, likely.k, start + i)) continue;
+                if (!is_first && is_among(best.rows, MOST_SELECTED + 1, start + i)) continue;
+                score_exactly(mixture, user, means, rules, nu, start + i, &best, 1);
+            }
         }
+        if (is_tied(&best, n_sure)) return 1;
+        if (choose(rules, &pinned, &best, n_sure, k, found)) return 0;
+        Py_ssize_t more = n_sure + 8 < pool ? n_sure + 8 : pool;
+        while (more > n_sure && best.rows[more - 1] < 0) more--;
+        if (more == n_sure) return 1;
+        n_sure = more;
     }
-    for (Py_ssize_t i = 0; i < k; i++) variances[i] = best.variances[i];
-    return finish(&best, rows, scores);
 }
 
 #endif

@@ -68,11 +68,31 @@ static PyObject* py_select_users(PyObject* module, PyObject* args) {
     return is_good ? PyLong_FromSsize_t(n_tied) : NULL;
 }
 
-/* What is told about the items selected for one user. */
-struct selection {
-    int64_t rows[MOST_SELECTED], above[MOST_SELECTED];
-    float scores[MOST_SELECTED], means[MOST_SELECTED], variances[MOST_SELECTED];
-};
+/* None, or (boosts, pinned, starts, labels, caps), of which each may be None but for the last two beside starts. */
+static int open_rules(struct arrays* arrays, PyObject* given, Py_ssize_t n, struct rules* rules) {
+    PyObject *boosts, *pinned, *starts, *labels, *caps;
+    *rules = (struct rules){.boosts = NULL};
+    if (given == Py_None) return 1;
+    if (!PyArg_ParseTuple(given, "OOOOO", &boosts, &pinned, &starts, &labels, &caps)) return 0;
+    if (boosts != Py_None && !(rules->boosts = open_array(arrays, boosts, FLOAT32, n, READ, "boosts"))) return 0;
+    if (pinned != Py_None) {
+        if (!(rules->pinned = open_array(arrays, pinned, INT64, ANY_LENGTH, READ, "pinned"))) return 0;
+        rules->n_pinned = length_of(last_of(arrays));
+        if (rules->n_pinned > MOST_SELECTED) return do_not_fit("so many pinned items and an answer");
+        for (Py_ssize_t i = 0; i < rules->n_pinned; i++)
+            if (rules->pinned[i] < 0 || rules->pinned[i] >= n) return do_not_fit("pinned items and available");
+    }
+    if (starts == Py_None) return 1;
+    if (!(rules->starts = open_array(arrays, starts, INT64, n + 1, READ, "starts")) ||
+        !(rules->labels = open_array(arrays, labels, INT32, ANY_LENGTH, READ, "labels")))
+        return 0;
+    rules->n_labels = length_of(last_of(arrays));
+    if (!(rules->caps = open_array(arrays, caps, INT32, ANY_LENGTH, READ, "caps"))) return 0;
+    rules->n_caps = length_of(last_of(arrays));
+    rules->counts = PyMem_Malloc((size_t)(rules->n_caps + 1) * sizeof *rules->counts);
+    if (!rules->counts) PyErr_NoMemory();
+    return rules->counts != NULL;
+}
 
 /* The means of what was selected, and how many available items have a larger one. */
 static void look_up(struct selection* found, const float* means, const uint8_t* is_available, Py_ssize_t n,
@@ -103,7 +123,8 @@ static PyObject* real_numbers(const float* numbers, Py_ssize_t n, int is_squared
     return list;
 }
 
-/* Rows, scores, means, standard deviations and ranks by the mean as lists; None where scores are equal. */
+/* Rows, scores, means, standard deviations and ranks by the mean as lists; None where scores are equal, or too few are
+ * found. */
 static PyObject* as_columns(struct arrays* arrays, int is_good, int is_tied, const struct selection* found,
                             Py_ssize_t k) {
     if (!is_good || is_tied) return done(arrays, is_good);
@@ -114,72 +135,80 @@ static PyObject* as_columns(struct arrays* arrays, int is_good, int is_tied, con
 }
 
 static PyObject* py_select(PyObject* module, PyObject* args) {
-    PyObject *means_, *variances_, *is_available_;
+    PyObject *means_, *variances_, *is_available_, *rules_;
     float nu;
     Py_ssize_t k;
-    if (!PyArg_ParseTuple(args, "OOOfn", &means_, &variances_, &is_available_, &nu, &k)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOfnO", &means_, &variances_, &is_available_, &nu, &k, &rules_)) return NULL;
     struct arrays arrays = {.count = 0};
     struct selection found;
+    struct rules rules = {.counts = NULL};
     const float *means = NULL, *variances = NULL;
     const uint8_t* is_available = open_array(&arrays, is_available_, BOOL, ANY_LENGTH, READ, "available");
     Py_ssize_t n = is_available ? length_of(last_of(&arrays)) : 0;
-    int is_tied = 0, is_good = is_available && can_select(k, n) &&
-                               (means = open_array(&arrays, means_, FLOAT32, n, READ, "means")) &&
-                               (variances = open_array(&arrays, variances_, FLOAT32, n, READ, "variances"));
+    int is_without = 0, is_good = is_available && can_select(k, n) && open_rules(&arrays, rules_, n, &rules) &&
+                                  (means = open_array(&arrays, means_, FLOAT32, n, READ, "means")) &&
+                                  (variances = open_array(&arrays, variances_, FLOAT32, n, READ, "variances"));
     if (is_good) {
         Py_BEGIN_ALLOW_THREADS
-        is_tied = select_one(means, variances, is_available, n, nu, k, found.rows, found.scores);
-        for (Py_ssize_t i = 0; !is_tied && i < k; i++) found.variances[i] = variances[found.rows[i]];
-        if (!is_tied) look_up(&found, means, is_available, n, k);
+        is_without = select_scored(means, variances, &rules, is_available, n, nu, k, &found);
+        if (!is_without) look_up(&found, means, is_available, n, k);
         Py_END_ALLOW_THREADS
     }
-    return as_columns(&arrays, is_good, is_tied, &found, k);
+    PyMem_Free(rules.counts);
+    return as_columns(&arrays, is_good, is_without, &found, k);
 }
 
 static PyObject* py_select_mixed(PyObject* module, PyObject* args) {
-    PyObject *parts, *z_, *variances_, *is_available_, *means_;
+    PyObject *parts, *z_, *variances_, *is_available_, *means_, *rules_;
     float nu;
     Py_ssize_t k;
-    if (!PyArg_ParseTuple(args, "OOOOfnO", &parts, &z_, &variances_, &is_available_, &nu, &k, &means_)) return NULL;
-    struct arrays arrays = {.count = 0};
-    struct selection found;
-    struct mixture mixture;
-    float *z[MOST_CHANNELS], *variances[MOST_CHANNELS], *means = NULL;
-    const uint8_t* is_available = open_array(&arrays, is_available_, BOOL, ANY_LENGTH, READ, "available");
-    Py_ssize_t n = is_available ? length_of(last_of(&arrays)) : 0;
-    int is_tied = 0, is_good = is_available && can_select(k, n) && open_mixture(&arrays, parts, &mixture) &&
-                               open_channels(&arrays, z_, mixture.n_channels, n, READ, "z", z) &&
-                               open_channels(&arrays, variances_, mixture.n_channels, n, READ, "variances", variances) &&
-                               (means = open_array(&arrays, means_, FLOAT32, n, WRITE, "means"));
-    if (is_good) {
-        Py_BEGIN_ALLOW_THREADS
-        is_tied = select_mixed(&mixture, z, variances, is_available, n, nu, k, means, found.rows, found.scores,
-                               found.variances);
-        if (!is_tied) look_up(&found, means, is_available, n, k);
-        Py_END_ALLOW_THREADS
-    }
-    return as_columns(&arrays, is_good, is_tied, &found, k);
-}
-
-static PyObject* py_select_bounded(PyObject* module, PyObject* args) {
-    PyObject *parts, *items_, *covs_, *z_, *bounds_, *means_, *is_available_;
-    float nu;
-    Py_ssize_t k, widest = 0;
-    if (!PyArg_ParseTuple(args, "OOOOOOOfn", &parts, &items_, &covs_, &z_, &bounds_, &means_, &is_available_, &nu, &k))
+    if (!PyArg_ParseTuple(args, "OOOOfnOO", &parts, &z_, &variances_, &is_available_, &nu, &k, &means_, &rules_))
         return NULL;
     struct arrays arrays = {.count = 0};
     struct selection found;
     struct mixture mixture;
+    struct rules rules = {.counts = NULL};
+    float *z[MOST_CHANNELS], *variances[MOST_CHANNELS], *means = NULL;
+    const uint8_t* is_available = open_array(&arrays, is_available_, BOOL, ANY_LENGTH, READ, "available");
+    Py_ssize_t n = is_available ? length_of(last_of(&arrays)) : 0;
+    int is_without = 0,
+        is_good = is_available && can_select(k, n) && open_rules(&arrays, rules_, n, &rules) &&
+                  open_mixture(&arrays, parts, &mixture) &&
+                  open_channels(&arrays, z_, mixture.n_channels, n, READ, "z", z) &&
+                  open_channels(&arrays, variances_, mixture.n_channels, n, READ, "variances", variances) &&
+                  (means = open_array(&arrays, means_, FLOAT32, n, WRITE, "means"));
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        is_without = select_mixed(&mixture, z, variances, &rules, is_available, n, nu, k, means, &found);
+        if (!is_without) look_up(&found, means, is_available, n, k);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(rules.counts);
+    return as_columns(&arrays, is_good, is_without, &found, k);
+}
+
+static PyObject* py_select_bounded(PyObject* module, PyObject* args) {
+    PyObject *parts, *items_, *covs_, *z_, *bounds_, *means_, *is_available_, *rules_;
+    float nu;
+    Py_ssize_t k, widest = 0;
+    if (!PyArg_ParseTuple(args, "OOOOOOOfnO", &parts, &items_, &covs_, &z_, &bounds_, &means_, &is_available_, &nu, &k,
+                          &rules_))
+        return NULL;
+    struct arrays arrays = {.count = 0};
+    struct selection found;
+    struct mixture mixture;
+    struct rules rules = {.counts = NULL};
     struct bounded user = {.w = NULL};
     const float* means = NULL;
     const uint8_t* is_available = open_array(&arrays, is_available_, BOOL, ANY_LENGTH, READ, "available");
     Py_ssize_t n = is_available ? length_of(last_of(&arrays)) : 0;
-    int is_tied = 0, is_good = is_available && can_select(k, n) && open_mixture(&arrays, parts, &mixture) &&
-                               has_length(covs_, mixture.n_channels, "covs") &&
-                               open_channels(&arrays, z_, mixture.n_channels, n, READ, "z", user.z) &&
-                               open_channels(&arrays, bounds_, mixture.n_channels, n, READ, "bounds", user.bounds) &&
-                               (means = open_array(&arrays, means_, FLOAT32, n, READ, "means")) &&
-                               open_channels(&arrays, items_, mixture.n_channels, ANY_LENGTH, READ, "items", user.items);
+    int is_without = 0,
+        is_good = is_available && can_select(k, n) && open_rules(&arrays, rules_, n, &rules) &&
+                  open_mixture(&arrays, parts, &mixture) && has_length(covs_, mixture.n_channels, "covs") &&
+                  open_channels(&arrays, z_, mixture.n_channels, n, READ, "z", user.z) &&
+                  open_channels(&arrays, bounds_, mixture.n_channels, n, READ, "bounds", user.bounds) &&
+                  (means = open_array(&arrays, means_, FLOAT32, n, READ, "means")) &&
+                  open_channels(&arrays, items_, mixture.n_channels, ANY_LENGTH, READ, "items", user.items);
     for (Py_ssize_t c = 0; is_good && c < mixture.n_channels; c++) {
         const Py_buffer* matrix = last_of(&arrays) - (mixture.n_channels - 1); /* c covs were opened since */
         if (matrix->ndim != 2 || matrix->shape[0] != n) {
@@ -191,17 +220,18 @@ static PyObject* py_select_bounded(PyObject* module, PyObject* args) {
         user.covs[c] = open_array(&arrays, PyTuple_GetItem(covs_, c), FLOAT32, d * d, READ, "covs");
         is_good = user.covs[c] != NULL;
     }
-    if (is_good && !(user.w = PyMem_Malloc((size_t)(widest + 1) * sizeof(float)))) PyErr_NoMemory();
+    if (is_good && !(user.w = PyMem_Malloc((size_t)(widest + 1 + n / BLOCK + 1) * sizeof(float)))) PyErr_NoMemory();
     is_good = is_good && user.w;
     if (is_good) {
+        user.largest = user.w + widest + 1;
         Py_BEGIN_ALLOW_THREADS
-        is_tied = select_bounded(&mixture, &user, means, is_available, n, nu, k, found.rows, found.scores,
-                                 found.variances);
-        if (!is_tied) look_up(&found, means, is_available, n, k);
+        is_without = select_bounded(&mixture, &user, means, &rules, is_available, n, nu, k, &found);
+        if (!is_without) look_up(&found, means, is_available, n, k);
         Py_END_ALLOW_THREADS
     }
     PyMem_Free(user.w);
-    return as_columns(&arrays, is_good, is_tied, &found, k);
+    PyMem_Free(rules.counts);
+    return as_columns(&arrays, is_good, is_without, &found, k);
 }
 
 #endif

@@ -10,7 +10,7 @@ static void multiply_items(const float* items, Py_ssize_t n, Py_ssize_t d, const
     float products[2 * BLOCK];
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        multiply_block(items + start * d, size, n - start, d, user, 1, NEAR, products);
+        multiply_block(items + start * d, size, n - start, d, user, 1, n * d <= CACHED, products);
         memcpy(result + start, products, (size_t)size * sizeof(float));
     }
 }

@@ -1,0 +1,104 @@
+"""Reading the audit, wherever it is: every item that was shown, beside the reaction that it drew."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from igcf.errors import StoreError
+from igcf.service.store.audit_files import AuditFolder, schema
+from igcf.service.store.database import Database
+from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.spread import AnyStore
+from igcf.service.store.tables import feedback, recommendations
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AT_ONCE = 20_000
+"""Answers of a database in one frame."""
+
+
+def read_answers(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
+    """Read the answers in a store, then those in a folder, a few at a time, in the columns of the folder's files."""
+    for part in store.parts:
+        yield from _stored_answers(part.database)
+    if folder is not None:
+        yield from folder.frames()
+
+
+def _stored_answers(database: Database) -> "Iterator[pl.DataFrame]":
+    import polars as pl
+
+    columns = schema()
+    with snapshot(database) as connection:
+        rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in columns)))
+        part: list[dict[str, object]] = []
+        for row in rows:
+            try:
+                part.append(dict(row._mapping) | {"items": json.loads(row.items)})
+            except ValueError as error:
+                raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
+            if len(part) == AT_ONCE:
+                yield pl.DataFrame(part, schema=columns)
+                part = []
+        yield pl.DataFrame(part, schema=columns)
+
+
+def shown_items(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
+    """Read every item that was shown with an answer, with the value of the reaction to it.
+
+    `has_reacted` tells whether there is a reaction in force that names the answer; its value is null where the item was
+    shown and drew none, as the caller said. A skip is no reaction.
+    """
+    import polars as pl
+
+    log, taken_back = feedback.c, feedback.alias("taken_back")
+    is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
+    query = sa.select(log.recommendation_id, log.item_id, sa.func.max(log.value)).where(
+        log.recommendation_id.is_not(None), log.evidence == "shown", ~is_retracted
+    )
+    grouped = query.group_by(log.recommendation_id, log.item_id)
+    rows = [
+        tuple(row)
+        for part in store.parts
+        for row in part.database.read(lambda connection: connection.execute(grouped).all())
+    ]
+    kinds = {"recommendation_id": pl.String(), "item": pl.String(), "value": pl.Float64()}
+    reactions = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(pl.lit(True).alias("has_reacted"))
+    for frame in read_answers(store, folder):
+        named = frame.rename({"propensity": "propensity_kind"}).explode("items").unnest("items")
+        joined = named.join(reactions, on=("recommendation_id", "item"), how="left")
+        yield joined.with_columns(pl.col("has_reacted").fill_null(False))
+
+
+def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame":
+    """Count by model, policy and reason what was shown, what drew a reaction, and how much of it satisfied.
+
+    `expected` is the mean of the chances that were told for the items with a reaction: beside `satisfied` it says
+    whether they came true.
+    """
+    import polars as pl
+
+    by = ("model", "policy", "reason")
+    is_hit = (pl.col("value") >= satisfied) & pl.col("has_reacted")
+    chance = pl.col("chance").filter(pl.col("has_reacted"))
+    sums = [
+        frame.group_by(by).agg(
+            pl.len().alias("shown"),
+            pl.col("has_reacted").sum().alias("reactions"),
+            is_hit.sum().alias("hits"),
+            chance.sum().alias("chances"),
+            chance.count().alias("n_chances"),
+        )
+        for frame in frames
+    ]
+    total = pl.concat(sums).group_by(by).sum().sort(by)
+    return total.select(
+        *by,
+        "shown",
+        "reactions",
+        (pl.col("hits") / pl.col("reactions")).alias("satisfied"),
+        (pl.col("chances") / pl.col("n_chances")).alias("expected"),
+    )

@@ -1,0 +1,66 @@
+"""Map over the partitions of a log: a function is called on every worker, each of which holds some of the users.
+
+The process that calls adds up what comes back. One process is the same code with one worker (`InProcess`); those of
+`igcf.training.sharded.executors` are processes of this machine or actors of a Ray or Dask cluster.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Executor(Protocol):
+    """Workers that each hold a part of the users."""
+
+    size: int
+    """Number of workers."""
+    exchanged: int
+    """Number of bytes of arrays that were sent to workers and came back so far."""
+    held: object
+    """Whose rows the workers hold at present (`Fits`)."""
+
+    def call(
+        self, function: Callable[..., Any], *shared: Any, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[Any]:
+        """Return `function(worker, *shared, *each[number])` of every worker, in their order.
+
+        `function` is one of a module, so that workers elsewhere find it by its name.
+        """
+        ...
+
+
+class InProcess:
+    """One worker in this process."""
+
+    size = 1
+    exchanged = 0
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self.held: object = None
+
+    def call(
+        self, function: Callable[..., Any], *shared: Any, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[Any]:
+        """Call the function here."""
+        return [function(self._worker, *shared, *(each[0] if each is not None else ()))]
+
+
+def array_bytes(value: Any) -> int:
+    """Count the bytes of all arrays in nested tuples, lists, dictionaries and objects with fields."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, (tuple, list)):
+        return sum(array_bytes(each) for each in value)
+    if isinstance(value, dict):
+        return sum(array_bytes(each) for each in value.values())
+    return array_bytes(vars(value)) if hasattr(value, "__dict__") and not callable(value) else 0
+
+
+def ranges(n_rows: int, n_workers: int, block: int) -> list[tuple[slice]]:
+    """Divide rows among the workers: equal numbers of whole blocks, so that the blocks are those of one worker."""
+    n_blocks = -(-n_rows // block)
+    bounds = [min(n_blocks * worker // n_workers * block, n_rows) for worker in range(n_workers + 1)]
+    return [(slice(start, stop),) for start, stop in pairwise(bounds)]

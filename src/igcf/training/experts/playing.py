@@ -1,0 +1,64 @@
+"""Replays of validation users, shared by the workers: each plays some of the users."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from igcf.arrays import Float32Array, FloatArray
+from igcf.model import Model
+from igcf.training.calibrating import successes, users_to_play
+from igcf.training.experts.blocks import in_threads
+from igcf.training.experts.executor import Executor
+from igcf.training.experts.part import Worker
+
+
+class Players:
+    """Plays validation users with models on several workers."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._held: Float32Array | None = None
+
+    def precisions(self, models: Sequence[Model], truth: Float32Array, rounds: int) -> list[float]:
+        """Return the mean number of successes with each of some models of one objective (`igcf.training.selection`).
+
+        With an objective near liking users are played in the manner of `observed`.
+        """
+        if not models:
+            return []
+        is_observed = models[0].usage.is_sound
+        if is_observed:
+            truth, rounds = users_to_play(truth)
+        else:
+            rounds = min(rounds, max(models[0].n_items // 4, 1))
+        if rounds == 0:
+            return [0.0] * len(models)
+        return [float(each.mean()) for each in self._played(models, truth, rounds, 0.0, is_observed)]
+
+    def successes(self, model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
+        """Return each user's number of successes, as `igcf.training.calibrating.successes` does."""
+        return self._played([model], truth, rounds, nu, is_observed)[0]
+
+    def _played(
+        self, models: Sequence[Model], truth: Float32Array, rounds: int, nu: float, is_observed: bool
+    ) -> list[FloatArray]:
+        executor = self._executor
+        if self._held is None or not np.array_equal(self._held, truth, equal_nan=True):
+            self._held = truth
+            shares = np.array_split(truth, executor.size)
+            executor.call(hold_truth, each=[(share,) for share in shares])
+        together = [models] if executor.size == 1 else [[model] for model in models]  # one at a time is sent
+        played = [executor.call(play, some, rounds, nu, is_observed) for some in together]
+        return [np.concatenate(own) for parts in played for own in zip(*parts, strict=True)]
+
+
+def hold_truth(worker: Worker, truth: Float32Array) -> None:
+    """Let a worker hold the reactions of some validation users."""
+    worker.truth = truth
+
+
+def play(worker: Worker, models: Sequence[Model], rounds: int, nu: float, is_observed: bool) -> list[FloatArray]:
+    """Return the number of successes of each of a worker's validation users with every model."""
+    truth = worker.truth
+    assert truth is not None, "hold_truth comes first"  # noqa: S101
+    return in_threads(lambda model: successes(model, truth, rounds, nu, is_observed=is_observed), models)
