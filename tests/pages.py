@@ -38,6 +38,7 @@ def demo_model() -> Model:
         noise_var=0.04,
         reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
         titles=log.titles,
+        categories=log.categories,
     )
 
 
