@@ -13,7 +13,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def test_the_oldest_dependencies_that_are_promised_are_those_that_were_tried() -> None:
     extras = PROJECT["optional-dependencies"]
-    promised = [*PROJECT["dependencies"], *extras["evaluate"], *extras["client"], *extras["service"]]
+    promised = [
+        *PROJECT["dependencies"],
+        *extras["evaluate"],
+        *extras["client"],
+        *extras["service"],
+        *extras["postgresql"],
+    ]
     bounds = [re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", each) for each in promised if not each.startswith("igcf")]
     tried = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "constraints-min.txt").read_text(), re.MULTILINE))
 

@@ -18,7 +18,14 @@ from tests.pages import FOR_USERS, ROOT, blocks, demo_model, pages_with_code, ru
 from tests.service.processes import Server
 
 PAGES = pages_with_code()
-EVERY_PAGE = [*FOR_USERS, *ROOT.glob("docs/tutorials/*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*/README.md")]
+EVERY_PAGE = [
+    *FOR_USERS,
+    *sorted(ROOT.glob("docs/tutorials/*.md")),
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("examples/*/README.md")),
+    *sorted(ROOT.glob("clients/*/README.md")),
+    *sorted(ROOT.glob("research/*.md")),
+]
 LONGEST_CELL = 200
 
 
@@ -70,7 +77,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
 def test_every_command_that_a_page_shows_exists_with_its_options() -> None:
     """Also those that are not run: servers that never end, clusters, hours of experiments."""
     wrong = []
-    for page in [*EVERY_PAGE, *ROOT.glob("clients/*/README.md")]:
+    for page in EVERY_PAGE:
         parts = re.split(r"^```.*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for line in "".join(parts[1::2]).replace("\\\n", " ").splitlines():
             found = re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*igcf( .*)", line)
@@ -107,7 +114,7 @@ def test_every_page_says_at_its_head_what_one_will_be_able_to_do() -> None:
     silent = [
         str(page.relative_to(ROOT))
         for page in EVERY_PAGE
-        if page.name not in {"README.md", "CHANGELOG.md"}
+        if page not in {ROOT / "README.md", ROOT / "CHANGELOG.md"}
         and "After this page" not in "\n".join(page.read_text(encoding="utf-8").splitlines()[:16])
     ]
     assert silent == []

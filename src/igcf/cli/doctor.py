@@ -19,7 +19,8 @@ from igcf.version import __version__
 PACKAGES = {
     "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
     "train": ("torch", "numba", "joblib"),
-    "service": ("fastapi", "uvicorn", "sqlalchemy", "psycopg", "pydantic", "prometheus-client"),
+    "service": ("fastapi", "uvicorn", "sqlalchemy", "pydantic", "prometheus-client"),
+    "postgresql": ("psycopg",),
 }
 
 

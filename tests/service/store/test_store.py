@@ -1,5 +1,6 @@
 """The store by itself: migrations, one truth, nothing left of a forgotten user."""
 
+import sys
 import threading
 import time
 from pathlib import Path
@@ -92,6 +93,12 @@ def test_a_bad_store_is_one_sentence_without_the_password(url: str, message: str
     with pytest.raises(StoreError, match=message) as caught:
         Store(url)
     assert "secret" not in str(caught.value)
+
+
+def test_postgresql_without_its_driver_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"pip install 'igcf\[postgresql\]'"):
+        Store("postgresql://user@127.0.0.1:1/db")
 
 
 def test_reactions_of_many_threads_and_servers_all_count(store_url: str) -> None:

@@ -68,6 +68,14 @@ def printed_url(url: sa.URL) -> str:
     return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
 
 
+def _check_driver(url: sa.URL) -> None:
+    """Refuse a database whose driver is not installed; SQLite's is a part of Python."""
+    try:
+        url.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise StoreError(f"PostgreSQL needs a driver ({error}); pip install 'igcf[postgresql]'") from error
+
+
 def _ignore(*_: float) -> None:
     """Take no note."""
 
@@ -99,6 +107,7 @@ class Database:
         """
         url = database_url(store)
         self.name = printed_url(url)
+        _check_driver(url)
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()
