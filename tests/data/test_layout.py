@@ -101,16 +101,16 @@ def test_in_a_wide_table_a_column_taken_by_its_place_is_warned_about(tmp_path: P
 
 def test_in_a_wide_table_columns_that_look_like_values_and_times_are_pointed_out_and_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text("Kunde;Artikel;Filiale;Note;Kauf\na;x;N;4;24.12.2024\nb;y;S;9;31.12.2024\n")
+    path.write_text("Kunde;Artikel;Filiale;Note;Gekauft am\na;x;N;4;24.12.2024\nb;y;S;9;31.12.2024\n")
     report = validate(path)
     assert report.layout is not None
     assert (report.layout.value, report.layout.timestamp) == (None, None)
     pointed = [defect.message for defect in report.defects if defect.kind == "perhaps-column"]
     assert pointed == [
         "'Note' is not used and looks like values; if it holds them, say value= Note",
-        "'Kauf' is not used and looks like timestamps; if it holds them, say timestamp= Kauf",
+        "'Gekauft am' is not used and looks like timestamps; if it holds them, say timestamp= 'Gekauft am'",
     ]
-    named = validate(path, Columns(user="Kunde", item="Artikel", value="Note", timestamp="Kauf"))
+    named = validate(path, Columns(user="Kunde", item="Artikel", value="Note", timestamp="Gekauft am"))
     assert "perhaps-column" not in {defect.kind for defect in named.defects}
     counted = validate(path, Columns(implicit=True))
     assert [defect.message for defect in counted.defects if defect.kind == "perhaps-column"] == pointed[1:]

@@ -1,5 +1,6 @@
 """`igcf demo`: the whole story on the embedded catalogue, in about a minute."""
 
+import importlib.util
 import shutil
 import sys
 import time
@@ -63,7 +64,8 @@ def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
     seconds = time.perf_counter() - started
     console.print(f"[bold]5. Yours[/]  {seconds:.0f} s; report: {out}/report/report.html; model: {out}/model")
     command = "igcf" if shutil.which("igcf") else sys.argv[0]
-    console.print(f"   {command} recommend {out}/model    {command} serve {out}/model")
+    can_serve = all(importlib.util.find_spec(name) for name in ("fastapi", "sqlalchemy", "uvicorn"))
+    console.print(f"   {command} recommend {out}/model" + (f"    {command} serve {out}/model" if can_serve else ""))
     if as_json:
         emit_json({"seconds": seconds, "comparison": comparison, "user": story})
 

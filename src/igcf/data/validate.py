@@ -1,5 +1,6 @@
 """Check a log and say everything that is wrong with it at once: what, how often, in which rows."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,9 @@ def _guessed_columns(layout: LogLayout) -> Iterator[Defect]:
     perhaps = {"value": layout.perhaps_value, "timestamp": layout.perhaps_timestamp}
     for role, column in perhaps.items():
         if column is not None:
-            message = f"{column!r} is not used and looks like {role}s; if it holds them, say {role}= {column}"
+            message = (
+                f"{column!r} is not used and looks like {role}s; if it holds them, say {role}= {shlex.quote(column)}"
+            )
             yield Defect("perhaps-column", message, 1)
 
 
