@@ -108,6 +108,7 @@ def _allowed(settings: ServiceSettings, folder: str) -> Path:
     path, root = Path(folder).resolve(), settings.models_root
     if root is None or not path.is_relative_to(Path(root).resolve()):
         raise ModelError(
-            f"{folder!r} is outside the folder from which this server may load models; `igcf serve --models-root` names another"
+            f"{folder!r} is outside the folder from which this server may load models; "
+            "`igcf serve --models-root` names another"
         )
     return path
