@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOG, ITEMS, SENTENCE = "store", "items.parquet", "sentence.txt"
 """Names in a folder of reactions."""
-ROWS_PER_FILE = 500_000
+ROWS_PER_FILE = 200_000
 
 Evidence = Literal["logged", "reacted", "ignored"]
 """`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
