@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from igcf.cli.main import cli
+from igcf.cli.pretrain import store_files
 from igcf.data import synthetic_catalogue
+from igcf.data.frames import read_parquet
 from igcf.model import Model
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
@@ -16,7 +18,7 @@ from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
 from igcf.service.sources import load_settings
-from igcf.service.store import moving
+from igcf.service.store import NewEvent, moving
 from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.importing import import_interactions
 from igcf.service.store.spread import open_store
@@ -114,3 +116,17 @@ def test_a_store_of_two_databases_with_its_audit_is_learned_from_and_evaluated_o
     assert json.loads(played.stdout)["dataset"] == "store"
     both = CliRunner().invoke(cli, ["evaluate", "--dataset", "synthetic", *places])
     assert "--dataset or --from-store, one of them" in both.output
+
+
+def test_a_training_that_is_resumed_learns_from_the_reactions_that_it_began_with(served: Path, tmp_path: Path) -> None:
+    def n_rows() -> int:
+        return len(read_parquet(store_files(("one.db",), tmp_path / "state", None).path))
+
+    assert n_rows() == 20
+    store = open_store(["one.db"])
+    store.append("user-1", [NewEvent("later", "item-7", 4.0)], "m")
+    assert n_rows() == 21  # the training had not begun
+    (tmp_path / "state" / "training.json").write_text("{}")
+    store.append("user-1", [NewEvent("last", "item-8", 4.0)], "m")
+    store.close()
+    assert n_rows() == 21
