@@ -1,58 +1,34 @@
-"""From measured unit costs to a large installation: `python tools/scale_plan.py` prints the tables of docs/scale.md."""
+"""From measured unit costs (`tools/scale_costs.toml`) to a large installation.
 
+`python -m tools.scale_plan` prints the tables of docs/scale.md.
+"""
+
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from igcf.tables import markdown_table, short_number
 
+COSTS = Path(__file__).with_name("scale_costs.toml")
 USERS, ITEMS, INTERACTIONS, REQUESTS = 100e6, 10e6, 10e9, 50e3
-DIM = 64
+DIM = 83
+"""Of the default model on ML-1M, whose seven channels are what the measured memory is of."""
 SHARE_OF_REACTIONS = 0.25
 """Of the requests, as in the mixture of `tools.load`; the others ask for recommendations."""
-STEPS = 100
-"""Full passes of training that are assumed."""
+DATABASES = 16
 BUSY = 0.5
 """Share of a processor that is planned for."""
-CORES = 32
+CORES, MEMORY_GB = 32, 256
 """Of one machine."""
-DAY = 86_400
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What one thing costs, and the command that measured it."""
-
-    name: str
-    value: float
-    unit: str
-    source: str
-
-
-LOAD = "python -m tools.load --store postgresql://... --seconds 10"
-SIZES = "python -m tools.store_sizes --store postgresql://... --reactions 10"
-RETRIEVAL = "python -m tools.retrieval"
-BENCH = "igcf bench"
-UNITS = {
-    "recommend_cpu": Unit("server, one answer (3,706 items)", 1.99, "ms CPU", LOAD),
-    "react_cpu": Unit("server, one reaction", 4.37, "ms CPU", LOAD),
-    "pg_recommend_cpu": Unit("PostgreSQL, one answer with its audit", 0.45, "ms CPU", SIZES),
-    "pg_react_cpu": Unit("PostgreSQL, one reaction", 0.64, "ms CPU", SIZES),
-    "react_wal": Unit("write-ahead log, one reaction", 20_132, "bytes", SIZES),
-    "answer_wal": Unit("write-ahead log, one answer", 2_033, "bytes", SIZES),
-    "reaction_row": Unit("a reaction in PostgreSQL, with indexes", 455, "bytes", SIZES),
-    "user_row": Unit("a user with a belief (d = 64), vacuumed", 19_112, "bytes", SIZES),
-    "user_row_full": Unit("the same after 10 reactions that nobody vacuumed", 187_261, "bytes", SIZES),
-    "answer_row": Unit("an answer in the audit", 1_144, "bytes", SIZES),
-    "answer_json": Unit("an answer of five items as JSON", 1_377, "bytes", SIZES),
-    "exact_warm": Unit("exact decision and reaction, 1 M items, user in memory", 18.8, "ms CPU", BENCH),
-    "exact_cold": Unit("exact decision, 1 M items, user from the store", 19.6, "ms CPU", BENCH),
-    "index": Unit("decision from an index, 1 M items, default model", 2.1, "ms CPU", RETRIEVAL),
-    "index_mb": Unit("index of 1 M items", 490, "MB", RETRIEVAL),
-    "index_build": Unit("building it", 40, "s CPU", RETRIEVAL),
-    "step_interaction": Unit("training step (d = 64, 2 layers), per interaction", 0.329 / 3.0, "µs CPU", BENCH),
-    "step_item": Unit("the same, per item", 4.15, "µs CPU", BENCH),
-    "memory_interaction": Unit("memory of training, per interaction", 100, "bytes", BENCH),
-    "memory_item": Unit("the same, per item", 1_610, "bytes", BENCH),
-}
+HOT_MB = 256
+"""Memory for users in one process (`hot_megabytes`)."""
+ITERATIONS = 20
+"""Of the logistic expert: 15 without the users who are chosen on, 5 with everybody."""
+WORKERS = 4
+"""Of training, on one machine: each holds the vectors of all items."""
+DAY, KEPT_DAYS = 86_400, 90
 
 
 @dataclass(frozen=True)
@@ -64,142 +40,189 @@ class Line:
     result: str
 
 
+@cache
+def costs() -> dict[str, dict[str, Any]]:
+    """Read the measured unit costs: of each a name, a value, a unit and where it was measured."""
+    return tomllib.loads(COSTS.read_text(encoding="utf-8"))
+
+
 def u(name: str) -> float:
-    """A unit cost."""
-    return UNITS[name].value
+    """Return a unit cost."""
+    return float(costs()[name]["value"])
+
+
+def rates() -> tuple[float, float]:
+    """Return answers and reactions a second."""
+    return REQUESTS * (1 - SHARE_OF_REACTIONS), REQUESTS * SHARE_OF_REACTIONS
 
 
 def plan() -> list[tuple[str, list[Line]]]:
-    """The quantities, by part."""
+    """Return the quantities, by part."""
     return [("Serving", serving()), ("Store", store()), ("Network", network()), ("Training", training())]
 
 
 def serving() -> list[Line]:
-    """Servers: memory and processors."""
-    reactions, answers = REQUESTS * SHARE_OF_REACTIONS, REQUESTS * (1 - SHARE_OF_REACTIONS)
-    size = ITEMS / 1e6
-    vectors, index = ITEMS * DIM * 4 / 1e9, u("index_mb") * size / 1e3
-    exact = answers * (u("recommend_cpu") + u("exact_cold") * size) / 1e3 + reactions * u("react_cpu") / 1e3
-    by_index = answers * (u("recommend_cpu") + u("index") * size**0.5) / 1e3 + reactions * u("react_cpu") / 1e3
+    """Compute servers: processors and memory."""
+    million = ITEMS / 1e6
+    more = u("answer_index") * million ** u("index_exponent") - u("answer_exact")
+    request = u("mixed_cold") + (1 - SHARE_OF_REACTIONS) * more
+    cpu, warm = REQUESTS * request / 1e3, REQUESTS * (request - u("mixed_cold") + u("mixed")) / 1e3
+    process = (u("process_mb") + u("model_mb") * million) / 1e3
+    shared = u("index_mb") * million / 1e3
+    fitting = int((MEMORY_GB - shared) // process)
     return [
-        Line("item vectors", f"{ITEMS:,.0f} x {DIM} x 4 bytes, per process", f"{vectors:.1f} GB"),
-        Line("index", f"{u('index_mb'):,.0f} MB x {size:.0f}, per machine", f"{index:.1f} GB"),
         Line(
-            "a user in memory, exact", f"{ITEMS:,.0f} x 8 bytes (a mean and a variance each)", f"{ITEMS * 8e-6:.0f} MB"
-        ),
-        Line("a user in memory, index", "the belief, d + d x d numbers of 8 bytes", f"{(DIM + DIM**2) * 8e-3:.0f} kB"),
-        Line(
-            "processors, exact scores",
-            f"{answers:,.0f} answers x ({u('recommend_cpu')} + {u('exact_cold'):g} x {size:.0f}) ms "
-            f"+ {reactions:,.0f} reactions x {u('react_cpu')} ms",
-            machines(exact),
+            "an answer from the index takes more",
+            f"{u('answer_index')} x {million:.0f}^{u('index_exponent')} - {u('answer_exact')} ms",
+            f"{more:.1f} ms",
         ),
         Line(
-            "processors, index, its time growing with the root of the items",
-            f"the same with {u('index')} x {size**0.5:.1f} ms",
-            machines(by_index),
+            "processors, nobody in memory",
+            f"{REQUESTS:,.0f} requests x ({u('mixed_cold')} + {1 - SHARE_OF_REACTIONS} x {more:.1f}) ms",
+            f"{cpu:,.0f} busy, {machines(cpu):,.0f} machines",
+        ),
+        Line(
+            "the same, everybody in memory",
+            f"{REQUESTS:,.0f} requests x ({u('mixed')} + {1 - SHARE_OF_REACTIONS} x {more:.1f}) ms",
+            f"{warm:,.0f} busy, {machines(warm):,.0f} machines",
+        ),
+        Line(
+            "memory of a process",
+            f"{u('process_mb'):,.0f} MB + {u('model_mb'):,.0f} MB x {million:.0f}",
+            f"{process:.1f} GB",
+        ),
+        Line("index, one copy per machine", f"{u('index_mb'):,.0f} MB x {million:.0f}", f"{shared:.1f} GB"),
+        Line(
+            "processes that fit a machine",
+            f"({MEMORY_GB} - {shared:.1f}) GB / {process:.1f} GB",
+            f"{fitting}, so {-(-(cpu / BUSY) // fitting):,.0f} machines",
+        ),
+        Line(
+            "users in memory of a process",
+            f"{HOT_MB} MB / {u('user_kb'):.0f} kB",
+            f"{HOT_MB * 1e3 / u('user_kb'):,.0f}",
+        ),
+        Line(
+            "building the index",
+            f"{u('index_build'):.0f} s x {million:.0f}^1.5 (as many lists as the root of the items)",
+            f"{u('index_build') * million**1.5 / 60:,.0f} minutes of one processor",
         ),
     ]
 
 
 def store() -> list[Line]:
-    """PostgreSQL: bytes, log, processors."""
-    reactions, answers = REQUESTS * SHARE_OF_REACTIONS, REQUESTS * (1 - SHARE_OF_REACTIONS)
-    log = reactions * u("react_wal") + answers * u("answer_wal")
-    cpu = (reactions * u("pg_react_cpu") + answers * u("pg_recommend_cpu")) / 1e3
+    """Compute the databases and the audit: bytes, log, processors."""
+    answers, reactions = rates()
+    log = reactions * u("wal_reaction") + answers * u("wal_answer")
+    cpu = (reactions * u("pg_reaction") + answers * u("pg_answer")) / 1e3
+    kept, beliefs = INTERACTIONS * u("row_reaction"), USERS * u("row_user")
+    daily, audit = reactions * DAY * u("row_reaction"), answers * DAY * u("audit_bytes")
+    moved = USERS / (DATABASES + 1)
     return [
-        Line(
-            "reactions",
-            f"{INTERACTIONS:,.0f} x {u('reaction_row'):,.0f} bytes",
-            f"{INTERACTIONS * u('reaction_row') / 1e12:.1f} TB",
-        ),
-        Line("new ones a day", f"{reactions:,.0f} a second", f"{reactions * DAY * u('reaction_row') / 1e12:.1f} TB"),
-        Line(
-            "beliefs",
-            f"{USERS:,.0f} x {u('user_row'):,.0f} bytes ({u('user_row_full'):,.0f} without vacuuming)",
-            f"{USERS * u('user_row') / 1e12:.1f} TB",
-        ),
-        Line(
-            "audit a day",
-            f"{answers:,.0f} answers a second x {u('answer_row'):,.0f} bytes",
-            f"{answers * DAY * u('answer_row') / 1e12:.1f} TB",
-        ),
+        Line("reactions", f"{INTERACTIONS:,.0f} x {u('row_reaction'):,.0f} bytes", f"{kept / 1e12:.1f} TB"),
+        Line("users and beliefs", f"{USERS:,.0f} x {u('row_user'):,.0f} bytes", f"{beliefs / 1e12:.1f} TB"),
+        Line("new reactions", f"{reactions:,.0f} a second", f"{daily / 1e12:.2f} TB a day, never deleted"),
         Line(
             "write-ahead log",
-            f"{reactions:,.0f} x {u('react_wal'):,.0f} + {answers:,.0f} x {u('answer_wal'):,.0f} bytes",
-            f"{log / 1e6:,.0f} MB/s, {log * DAY / 1e12:.0f} TB a day",
-        ),
-        Line(
-            "commits",
-            "one per reaction; audits are written in batches",
-            f"{reactions:,.0f} a second",
+            f"{reactions:,.0f} x {u('wal_reaction'):,.0f} + {answers:,.0f} x {u('wal_answer'):,.0f} bytes",
+            f"{log / 1e6:,.0f} MB/s",
         ),
         Line(
             "processors",
-            f"{reactions:,.0f} x {u('pg_react_cpu')} ms + {answers:,.0f} x {u('pg_recommend_cpu')} ms",
-            machines(cpu),
+            f"{reactions:,.0f} x {u('pg_reaction')} ms + {answers:,.0f} x {u('pg_answer')} ms",
+            f"{cpu:,.0f} busy",
+        ),
+        Line(
+            f"one of {DATABASES} databases",
+            f"1/{DATABASES} of all this",
+            f"{reactions / DATABASES:,.0f} reactions and {log / DATABASES / 1e6:,.1f} MB of log a second, "
+            f"{(kept + beliefs) / DATABASES / 1e9:,.0f} GB",
+        ),
+        Line(
+            "a further database joins",
+            f"{moved:,.0f} users x {u('move')} ms, servers stopped",
+            f"{moved * u('move') / 6e4:,.0f} minutes of one processor",
+        ),
+        Line(
+            f"audit, {KEPT_DAYS} days",
+            f"{answers:,.0f} answers a second x {u('audit_bytes'):.0f} bytes",
+            f"{audit / 1e12:.2f} TB a day, {KEPT_DAYS * audit / 1e12:.0f} TB",
         ),
     ]
 
 
 def network() -> list[Line]:
-    """Between callers, servers and the store."""
-    reactions, answers = REQUESTS * SHARE_OF_REACTIONS, REQUESTS * (1 - SHARE_OF_REACTIONS)
+    """Compute what goes between callers, servers and databases."""
+    answers, reactions = rates()
     belief = (DIM + DIM * (DIM + 1) / 2) * 8
     return [
         Line(
             "answers to callers",
-            f"{answers:,.0f} x {u('answer_json'):,.0f} bytes",
-            f"{answers * u('answer_json') * 8 / 1e9:.1f} Gbit/s",
+            f"{answers:,.0f} x {u('json'):,.0f} bytes",
+            f"{answers * u('json') * 8 / 1e9:.1f} Gbit/s",
         ),
         Line(
-            "beliefs from the store, nobody in memory",
+            "beliefs from the databases, nobody in memory",
             f"{answers:,.0f} x {belief:,.0f} bytes",
             f"{answers * belief * 8 / 1e9:.1f} Gbit/s",
         ),
         Line(
-            "beliefs to and from the store, reactions",
-            f"{reactions:,.0f} x 2 x {belief:,.0f} bytes",
-            f"{reactions * 2 * belief * 8 / 1e9:.1f} Gbit/s",
+            "beliefs to the databases, after every 32 reactions",
+            f"{reactions:,.0f} / 32 x {belief:,.0f} bytes",
+            f"{reactions / 32 * belief * 8 / 1e9:.2f} Gbit/s",
         ),
     ]
 
 
 def training() -> list[Line]:
-    """The graph model, one machine's worth of work at a time."""
-    nodes = USERS + ITEMS
-    memory = INTERACTIONS * u("memory_interaction") + nodes * u("memory_item")
-    seconds = (INTERACTIONS * u("step_interaction") + nodes * u("step_item")) / 1e6
+    """Compute the training of the default model on workers."""
+    times = (INTERACTIONS / 100_743_367) ** u("train_exponent")
+    logistic, between = ITERATIONS * u("logistic_cpu") * ITEMS / 1e5, 2 * u("map_cpu") * ITEMS / 27e3
+    held, per_process = INTERACTIONS * u("train_worker") / 1e9, ITEMS * u("logistic_item") / 1e9
+    left = MEMORY_GB - WORKERS * per_process
     return [
         Line(
-            "memory, all together",
-            f"{INTERACTIONS:,.0f} x {u('memory_interaction'):.0f} + {nodes:,.0f} x {u('memory_item'):,.0f} bytes",
-            f"{memory / 1e12:.2f} TB",
+            "reactions from the databases to files",
+            f"{INTERACTIONS:,.0f} x {u('read')} µs, database after database",
+            f"{INTERACTIONS * u('read') / 3.6e9:.0f} hours of one processor",
         ),
         Line(
-            "of it the users' and items' vectors",
-            f"{nodes:,.0f} x {DIM} x 4 bytes",
-            f"{nodes * DIM * 4 / 1e9:.0f} GB, {nodes * 4 / 1e9:.2f} GB per column",
+            "reading, linear experts, replays",
+            f"{u('train_cpu'):.0f} s x {INTERACTIONS / 100_743_367:.0f}^{u('train_exponent')}",
+            f"{u('train_cpu') * times / 3600:.1f} processor hours",
         ),
         Line(
-            "a step",
-            f"{INTERACTIONS:,.0f} x {u('step_interaction'):.2f} + {nodes:,.0f} x {u('step_item')} µs",
-            f"{seconds:,.0f} s of one processor",
+            "logistic expert",
+            f"{ITERATIONS} iterations x {u('logistic_cpu')} s x {ITEMS / 1e5:.0f}",
+            f"{logistic / 3600:.0f} processor hours",
         ),
-        Line(f"{STEPS} steps", "", f"{STEPS * seconds / 3600:.0f} processor hours"),
+        Line(
+            "map between items, twice",
+            f"2 x {u('map_cpu'):.0f} s x {ITEMS:,.0f} / 27,000",
+            f"{between / 3600:.0f} processor hours",
+        ),
+        Line("reactions held by workers", f"{INTERACTIONS:,.0f} x {u('train_worker')} bytes", f"{held:,.0f} GB"),
+        Line("vectors in every worker", f"{ITEMS:,.0f} x {u('logistic_item'):,.0f} bytes", f"{per_process:.0f} GB"),
+        Line(
+            f"machines, {WORKERS} workers each",
+            f"{held:,.0f} GB / ({MEMORY_GB} - {WORKERS} x {per_process:.0f}) GB",
+            f"{-(-held // left):.0f}",
+        ),
     ]
 
 
-def machines(cores: float) -> str:
-    """Processors that are busy, and machines where half of each is planned for."""
-    count = -(-cores / BUSY // CORES)
-    return f"{cores:,.0f} busy processors, {count:,.0f} machines"
+def machines(cores: float) -> float:
+    """Return the machines that so many busy processors need, half of each being planned for."""
+    return -(-cores / BUSY // CORES)
 
 
 def as_markdown() -> str:
     """Write the unit costs, then the plan."""
-    costs = [(each.name, f"{short_number(each.value)} {each.unit}", f"`{each.source}`") for each in UNITS.values()]
-    tables = [markdown_table(("unit cost", "measured", "by"), costs, align="lr")]
+    rows = [
+        (each["name"], f"{short_number(each['value'])} {each['unit']}".strip(), each["source"])
+        for each in costs().values()
+    ]
+    tables = [markdown_table(("unit cost", "measured", "by"), rows, align="lr")]
     for name, part in plan():
         lines = [(line.what, line.how, f"**{line.result}**") for line in part]
         tables.append(markdown_table((name, "from", "result"), lines, align="llr"))

@@ -98,16 +98,20 @@ def _cost(before: tuple[int, float | None], after: tuple[int, float | None], n: 
 
 @click.command()
 @click.option("--store", required=True, help="postgresql://... of an empty database; it is filled.")
+@click.option("--model", type=click.Path(path_type=Path), help="Default: a random one of 3,706 items and d = 64.")
+@click.option("--audit", help="Folder that the answers are written to instead of the database.")
 @click.option("--users", default=1000, show_default=True)
 @click.option("--reactions", default=64, show_default=True, help="Of each user; beliefs are saved after every 32.")
 @click.option("--answers", default=5000, show_default=True, help="In all, of five items.")
-def main(store: str, users: int, reactions: int, answers: int) -> None:
-    """Measure a PostgreSQL store with a model of 64 dimensions."""
+def main(store: str, model: Path | None, audit: str | None, users: int, reactions: int, answers: int) -> None:
+    """Measure a PostgreSQL store."""
     if not store.startswith("postgresql"):
         raise ConfigError(f"sizes are asked of PostgreSQL, the store is {store}")
     with tempfile.TemporaryDirectory(prefix="igcf-sizes-") as temporary:
-        random_model().save(Path(temporary) / "model")
-        context = ServiceContext.open(Path(temporary) / "model", ServiceSettings(store=store))
+        folder = Path(temporary) / "model" if model is None else model
+        if model is None:
+            random_model().save(folder)
+        context = ServiceContext.open(folder, ServiceSettings(store=store, audit=audit))
         try:
             reaction, answer, answer_bytes = fill(context, users, reactions, answers)
             click.echo("| table | rows | bytes per row | after VACUUM FULL |\n|---|--:|--:|--:|")

@@ -1,4 +1,7 @@
-"""What the audit in files, one store and moving users cost: `python -m tools.store_spread audit|request|move`."""
+"""What the audit in files, requests, moving users and reading their log cost.
+
+python -m tools.store_spread audit|request|move|learn
+"""
 
 import hashlib
 import os
@@ -8,13 +11,15 @@ from pathlib import Path
 
 import click
 
+from igcf.bench.memory import PeakMemory
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
 from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
-from igcf.service.store import NewEvent, Store
+from igcf.service.store import NewEvent, Store, read_store
 from igcf.service.store.audit_files import HOUR_S, AuditFolder
+from igcf.service.store.export import write_reactions
 from igcf.service.store.moving import rebalance
 from tools.load import random_model
 
@@ -110,15 +115,38 @@ def move(users: int, stores: tuple[str, ...]) -> None:
     """Time of spreading users of ten reactions from the first of two databases over both."""
     with tempfile.TemporaryDirectory() as name:
         urls = stores or (f"{name}/one.db", f"{name}/two.db")
-        store = Store(urls[0])
-        for start in range(0, users, 200):
-            names = [hashlib.md5(str(n).encode()).hexdigest() for n in range(start, start + 200)]
-            store.append_all({user: [NewEvent(f"e{n}", f"i{n}", 4.0) for n in range(10)] for user in names}, "m")
-        store.close()
+        _fill(urls[0], users)
         started, cpu = time.perf_counter(), time.process_time()
         moved = rebalance(urls, noticed_s=0.0).users
         seconds, spent = time.perf_counter() - started, time.process_time() - cpu
     click.echo(f"{moved:,} of {users:,} users moved in {seconds:.1f} s ({spent:.1f} s CPU): {moved / seconds:,.0f}/s")
+
+
+@main.command()
+@click.option("--users", default=20_000, show_default=True)
+@click.argument("store", required=False)
+def learn(users: int, store: str | None) -> None:
+    """Cost of getting the log of users of ten reactions out of a database: into memory, and into files for workers."""
+    with tempfile.TemporaryDirectory() as name:
+        url = store or f"{name}/one.db"
+        _fill(url, users)
+        for what, work in (
+            ("files for workers", lambda: write_reactions(Path(name) / "reactions", url)),
+            ("the whole log in memory", lambda: read_store(url).interactions()),
+        ):
+            peak, cpu = PeakMemory(), time.process_time()
+            work()
+            cost = f"{1e6 * (time.process_time() - cpu) / users / 10:.1f} us CPU"
+            click.echo(f"{what}: {cost} per reaction, {(peak.bytes() or 0) / 1e6:.0f} MB of memory")
+
+
+def _fill(url: str, users: int) -> None:
+    """Let users react ten times each."""
+    store = Store(url)
+    for start in range(0, users, 200):
+        names = [hashlib.md5(str(n).encode()).hexdigest() for n in range(start, start + 200)]
+        store.append_all({user: [NewEvent(f"e{n}", f"i{n}", 4.0) for n in range(10)] for user in names}, "m")
+    store.close()
 
 
 if __name__ == "__main__":

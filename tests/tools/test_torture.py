@@ -1,5 +1,6 @@
 """The short form of `make torture`, with fixed seeds; and that its checker notices what it is there for."""
 
+import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from tools.torture.disturbances import clock_jumps, lost_answers, out_of_memory,
 from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked
 from tools.torture.ledger import Ledger, Reaction
+from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
 from tools.torture.results import Trial
@@ -118,6 +120,20 @@ def test_nothing_is_lost_when_servers_are_killed(here: Place, launcher: Launcher
 
 def test_nothing_is_lost_when_servers_on_postgresql_are_killed(on_postgres: Place, launcher: Launcher) -> None:
     assert nothing_is_wrong(kill_forked(on_postgres, launcher, turns=1)) >= 1
+
+
+def test_a_moving_of_users_that_is_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{name}.db") for name in "abc"]
+    assert nothing_is_wrong(kill_moves(files, "SQLite", random.Random(1), kills=3)) > 3
+
+
+def test_a_moving_between_two_postgresql_servers_that_is_killed_loses_and_doubles_nothing(cluster: Cluster) -> None:
+    other = Cluster()
+    try:
+        urls = [cluster.new_store(), other.new_store(), cluster.new_store()]
+        assert nothing_is_wrong(kill_moves(urls, "PostgreSQL", random.Random(1), kills=3)) > 3
+    finally:
+        other.close()
 
 
 @needs_compiler

@@ -22,7 +22,7 @@ from igcf.training.experts.item_age import growth_since_appearance
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Part, Worker
 from igcf.training.experts.shared_log import SharedLog
-from igcf.training.sharded.executors import open_workers, process_number
+from igcf.training.sharded.executors import open_workers
 from igcf.training.sharded.sharing import shared_log
 from igcf.training.sharded.workers import Workers
 
@@ -54,6 +54,10 @@ def same(one: Model, other: Model) -> None:
         gram, others = (each.vectors.astype(np.float64) @ each.vectors.T for each in (mine, theirs))
         assert np.linalg.norm(gram - others) <= 1e-5 * np.linalg.norm(gram)
         np.testing.assert_allclose(mine.noise_var, theirs.noise_var, rtol=1e-6)
+
+
+def process_of(_: Worker) -> int:
+    return os.getpid()
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +186,7 @@ def test_each_engine_learns_the_same_also_after_a_worker_was_killed(
 
     def learned(watch: Any) -> Model:
         with open_workers(Workers(2, engine)) as executor:
-            processes.extend(executor.call(process_number))
+            processes.extend(executor.call(process_of))
             shared = shared_log(log, executor, tmp_path)
             return fit_experts(shared, config, progress=watch, kept=Kept(tmp_path))
 

@@ -1,5 +1,6 @@
 """The scenarios by name, how often each is to be tried, and how one round of it is run."""
 
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tools.torture.cuts import cut_connections
 from tools.torture.disturbances import clock_jumps, lost_answers, out_of_memory, stop_in_swap, stop_served_in_swap
 from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked, kill_served
+from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
 from tools.torture.results import Trial
@@ -23,7 +25,7 @@ class Tools:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="igcf-torture-tools-"))
         self._launcher: Launcher | None = None
-        self._cluster: Cluster | None = None
+        self._clusters: list[Cluster] = []
 
     @property
     def launcher(self) -> Launcher:
@@ -34,15 +36,20 @@ class Tools:
     @property
     def cluster(self) -> Cluster:
         """A PostgreSQL of our own, which may be stopped."""
-        self._cluster = self._cluster or Cluster()
-        return self._cluster
+        return self.clusters(1)[0]
+
+    def clusters(self, n: int) -> list[Cluster]:
+        """Several of them."""
+        while len(self._clusters) < n:
+            self._clusters.append(Cluster())
+        return self._clusters[:n]
 
     def close(self) -> None:
         """End what was started."""
         if self._launcher is not None:
             self._launcher.close()
-        if self._cluster is not None:
-            self._cluster.close()
+        for cluster in self._clusters:
+            cluster.close()
 
 
 Round = Callable[[Tools, int], Iterator[Trial]]
@@ -103,6 +110,17 @@ def _clock_jumps(_: Tools, seed: int) -> Iterator[Trial]:
         yield from clock_jumps(here)
 
 
+def _kill_moving(tools: Tools, seed: int) -> Iterator[Trial]:
+    """Move users between SQLite files for even seeds, between two PostgreSQL servers for odd ones."""
+    rng = random.Random(seed)
+    if seed % 2:
+        one, two = tools.clusters(2)
+        yield from kill_moves([one.new_store(), two.new_store(), one.new_store()], "PostgreSQL", rng)
+        return
+    with tempfile.TemporaryDirectory(prefix="igcf-torture-") as folder:
+        yield from kill_moves([f"{folder}/{name}.db" for name in "abc"], "SQLite", rng)
+
+
 def _on_either(run: Callable[[Place, Launcher], Iterator[Trial]]) -> Round:
     """Run a scenario on SQLite for even seeds and on PostgreSQL for odd ones."""
 
@@ -118,6 +136,7 @@ SCENARIOS = {
     "kill-postgres": Scenario(_kill_postgres, 180),
     "serve-sqlite": Scenario(_serve_sqlite, 100),
     "serve-postgres": Scenario(_serve_postgres, 40),
+    "kill-moving": Scenario(_kill_moving, 200),
     "every-write": Scenario(_every_write, 700),
     "random-writes": Scenario(_random_writes, 100),
     "cut-connections": Scenario(_cut_connections, 300),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from igcf.errors import ConfigError
+from igcf.cli.output import note
+from igcf.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions, Success
@@ -30,6 +31,12 @@ ITEMS = click.option(
     "--items",
     type=click.Path(path_type=Path, exists=True),
     help="File with the ids, titles and categories of the items.",
+)
+FROM_STORE = click.option(
+    "--from-store",
+    multiple=True,
+    help="Take the reactions in a service's store instead (its URL; all, where there are several databases; and the "
+    "folder of its audit).",
 )
 SATISFIED = click.option(
     "--satisfied", type=float, help="A reaction of at least this value is a success [default: chosen from the values]."
@@ -99,6 +106,44 @@ def _lines(content: str) -> Iterator[tuple[str, str]]:
         if line.strip():
             kind, _, value = line.replace("=", ",").replace("\t", ",").rpartition(",")
             yield kind, value
+
+
+def refuse_two_logs(dataset: str | None, from_store: tuple[str, ...]) -> None:
+    """Refuse where the log is named twice, or not at all."""
+    if (dataset is None) == (not from_store):
+        raise ConfigError("name the log with --dataset or --from-store, one of them")
+
+
+def read_log(
+    dataset: str | None,
+    from_store: tuple[str, ...],
+    data_dir: str | None,
+    log_format: LogFormat,
+    items: Path | None = None,
+) -> "Interactions":
+    """Read the log that the options name, with the titles and categories of a file."""
+    refuse_two_logs(dataset, from_store)
+    if from_store:
+        check_stores(from_store)
+        from igcf.service.store import read_store
+
+        log = read_store(*from_store)
+        note(log.sentence)
+        return log.interactions() if items is None else log.interactions().with_items(items)
+    from igcf.data import load_dataset
+
+    assert dataset is not None  # noqa: S101
+    return load_dataset(dataset, data_dir, **log_format._asdict(), items=items)
+
+
+def check_stores(from_store: tuple[str, ...]) -> None:
+    """Refuse stores without the packages that read them, and passwords on the command line."""
+    try:
+        from igcf.service.sources import refuse_password
+    except ImportError as error:
+        raise DataError(f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'") from error
+    for place in from_store:
+        refuse_password("--from-store", place)
 
 
 def told(data: "Interactions", success: "Success") -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told
+from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, LogFormat, column_options, read_log, told
 from igcf.cli.experiments import command_line, common_options, print_all, run_experiment, write_report
 from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import ConfigError
@@ -27,7 +27,8 @@ NEED_LOGGED = ("item-knn", "ease", "als")
 
 
 @click.command()
-@click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
+@click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
+@FROM_STORE
 @click.option(
     "--protocol",
     type=click.Choice(
@@ -99,7 +100,8 @@ NEED_LOGGED = ("item-knn", "ease", "als")
 @ITEMS
 @common_options
 def evaluate(  # noqa: PLR0913  (one parameter per option)
-    dataset: str,
+    dataset: str | None,
+    from_store: tuple[str, ...],
     protocol: str,
     methods: str | None,
     rounds: int | None,
@@ -134,11 +136,12 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
       igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
+      igcf evaluate --from-store igcf.db --methods pop,igcf
     """
     import numpy as np
 
     from igcf.baselines import METHODS
-    from igcf.data import load_dataset, success_in
+    from igcf.data import success_in
     from igcf.evaluate import setup_for
     from igcf.evaluate.protocols import thinned
     from igcf.evaluate.report import results_document
@@ -151,7 +154,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         names = all_methods(METHODS, protocol)
     else:
         names = [name.strip() for name in methods.split(",") if name.strip()]
-    data = load_dataset(dataset, common["data_dir"], **log_format._asdict(), items=items)
+    data = read_log(dataset, from_store, common["data_dir"], log_format, items)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)

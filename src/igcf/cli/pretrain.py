@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from igcf.cli.columns import ITEMS, SATISFIED, LogFormat, column_options, told
+from igcf.cli.columns import (
+    FROM_STORE,
+    ITEMS,
+    SATISFIED,
+    LogFormat,
+    check_stores,
+    column_options,
+    read_log,
+    refuse_two_logs,
+    told,
+)
 from igcf.cli.output import console, emit_json, note
 from igcf.config import (
     METHODS,
@@ -22,7 +32,7 @@ from igcf.config import (
     configured,
     field_types,
 )
-from igcf.errors import ConfigError, DataError, ModelError
+from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
@@ -36,12 +46,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 
 @click.command()
 @click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
-@click.option(
-    "--from-store",
-    multiple=True,
-    help="Learn from the reactions in a service's store instead (its URL; all, where there are several databases; and "
-    "the folder of its audit).",
-)
+@FROM_STORE
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @column_options
@@ -111,8 +116,7 @@ def pretrain(
         return work_for_environment()
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
-    if (dataset is None) == (not from_store):
-        raise ConfigError("name the log with --dataset or --from-store, one of them")
+    refuse_two_logs(dataset, from_store)
     chosen = {
         name: value if name == "method" else _checked(f"--{name.replace('_', '-')}", name, value)
         for name, value in settings.items()
@@ -124,7 +128,11 @@ def pretrain(
     started = time.perf_counter()
     are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
     own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
-    data: Interactions | LogFiles | None = parquet_files(dataset, log_format, items) if are_workers_asked_for else None
+    data: Interactions | LogFiles | None = None
+    if are_workers_asked_for:
+        state = own_state or checkpoint
+        assert state is not None  # noqa: S101
+        data = store_files(from_store, state, items) if from_store else parquet_files(dataset, log_format, items)
     if data is None:
         data = announced(read_log(dataset, from_store, data_dir, log_format), items, chosen.get("satisfied"))
 
@@ -173,29 +181,6 @@ def _checked(option: str, name: str, value: object) -> object:
         raise ConfigError(f"{option}: {error}") from error
 
 
-def read_log(
-    dataset: str | None, from_store: tuple[str, ...], data_dir: str | None, log_format: LogFormat
-) -> "Interactions":
-    """Read the log that the options name."""
-    if from_store:
-        try:
-            from igcf.service.sources import refuse_password
-            from igcf.service.store import read_store
-        except ImportError as error:
-            raise DataError(
-                f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'"
-            ) from error
-        for place in from_store:
-            refuse_password("--from-store", place)
-        log = read_store(*from_store)
-        console.print(log.sentence, highlight=False)
-        return log.interactions()
-    from igcf.data import load_dataset
-
-    assert dataset is not None  # noqa: S101
-    return load_dataset(dataset, data_dir, **log_format._asdict())
-
-
 def parquet_files(dataset: str | None, log_format: LogFormat, items: Path | None) -> "LogFiles | None":
     """Return the Parquet files that a log consists of, unread; None for any other log."""
     from igcf.data.registry import DATASETS
@@ -206,6 +191,25 @@ def parquet_files(dataset: str | None, log_format: LogFormat, items: Path | None
         return None
     is_parquet = path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None) is not None)
     return LogFiles(path, log_format.columns, items) if is_parquet else None
+
+
+def store_files(from_store: tuple[str, ...], state: Path, items: Path | None) -> "LogFiles":
+    """Write the reactions of a store to files of the state folder, or find those of the training that is resumed."""
+    from igcf.data.items import read_items
+    from igcf.data.user_parts import LogFiles
+
+    check_stores(from_store)
+    from igcf.service.store.export import write_reactions, written_reactions
+
+    folder = state / "reactions"
+    if (state / "training.json").exists() and folder.exists():
+        found = written_reactions(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+        table = None if items is None else read_items(items)
+        found = write_reactions(folder, *from_store, described=() if table is None else table.items())
+    note(found.sentence)
+    return LogFiles(found.log, items=found.items)
 
 
 def announced(data: "Interactions", items: Path | None, satisfied: float | None) -> "Interactions":

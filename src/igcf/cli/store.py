@@ -161,7 +161,8 @@ def rebalance_command(store: tuple[str, ...], config: Path | None, remove: tuple
         refuse_password("--remove", each)
     with show_progress(every=PROGRESS_S) as report:
         moved = rebalance(store_urls(store, config), remove, report)
-    console.print(f"Moved {moved.users:,} users; all are spread over {moved.databases} databases", highlight=False)
+    where = "in one database" if moved.databases == 1 else f"spread over {moved.databases} databases"
+    console.print(f"Moved {moved.users:,} users; all are {where}", highlight=False)
 
 
 @store.command("audit")

@@ -10,13 +10,16 @@ import pytest
 import sqlalchemy as sa
 
 from igcf.data import Interactions
+from igcf.data.frames import read_parquet
 from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.errors import EventConflictError
 from igcf.service.store import NewEvent, Store, in_force, read_store
+from igcf.service.store import export as export_module
 from igcf.service.store import moving as moving_module
 from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import Database
+from igcf.service.store.export import write_reactions, written_reactions
 from igcf.service.store.importing import import_interactions
 from igcf.service.store.items import ItemStore
 from igcf.service.store.maintenance import backup_store, check_store, restore_store
@@ -379,6 +382,41 @@ def test_two_databases_and_a_folder_are_learned_from_as_one_log(two: Spread, tmp
     assert list(log.times) == sorted(log.times)
     assert log.unanswered == 2
     assert "2 items of the audit drew no reaction" in log.sentence
+
+
+def test_files_for_workers_hold_the_log_that_is_read_into_memory(
+    urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(urls)
+    fill(store)
+    store.append("user-3", [NewEvent("again", "i0", 5.0), NewEvent("none", "i8", None)], "m")
+    store.append("user-4", [NewEvent("skipped", "i9", None, evidence="skip")], "m")
+    store.retract("user-7", "e1", "m")
+    ItemStore(store.common.database).put(
+        [Item("i1", title="One", categories=("a", "b"), numbers={"year": 1.0}), Item("never seen")],
+        is_known=lambda _: False,
+    )
+    store.close()
+    monkeypatch.setattr(export_module, "ROWS_PER_FILE", 7)
+    files = write_reactions(tmp_path / "files", *urls, described=[Item("i2", title="Two")])
+    log = read_store(*urls)
+    assert files.sentence == log.sentence
+    assert len(list(files.log.iterdir())) > 5
+    assert files.items is not None
+    found, expected = read_parquet(files.log).with_items(files.items), log.interactions()
+    assert (found.n_users, found.n_items, found.titles) == (40, 4, ("i0", "One", "Two", "i3"))
+    assert found.categories == ((), ("a", "b"), (), ())
+    assert rows_of_log(found) == rows_of_log(expected)
+    assert written_reactions(tmp_path / "files") == files
+
+
+def rows_of_log(log: Interactions) -> set[tuple[str, str, float, int]]:
+    assert log.timestamps is not None
+    columns = (log.user_idx, log.item_idx, log.values, log.timestamps)
+    return {
+        (log.user_ids[user], log.item_ids[item], float(value), int(when))
+        for user, item, value, when in zip(*columns, strict=True)
+    }
 
 
 def answer_line(name: str, items: list[str]) -> dict[str, object]:

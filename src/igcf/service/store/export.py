@@ -1,10 +1,13 @@
-"""The store as a log to train on."""
+"""The store as a log to train on: in memory, or as files that workers read."""
 
+import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -13,12 +16,21 @@ from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.store.answers import shown_items
 from igcf.service.store.audit_files import AuditFolder
+from igcf.service.store.database import Database
 from igcf.service.store.items import ItemStore
 from igcf.service.store.maintenance import open_existing
+from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.spread import AnyStore
 from igcf.service.store.tables import feedback
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from igcf.data import Interactions
+
+LOG, ITEMS, SENTENCE = "store", "items.parquet", "sentence.txt"
+"""Names in a folder of reactions."""
+ROWS_PER_FILE = 200_000
 
 Evidence = Literal["logged", "reacted", "ignored"]
 """`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
@@ -45,12 +57,7 @@ class StoreLog:
     @property
     def sentence(self) -> str:
         """One line about what is learned from and what is not."""
-        n = Counter(self.evidence)
-        audit = f"; {self.unanswered:,} items of the audit drew no reaction" if self.unanswered else ""
-        return (
-            f"store: {n['logged']:,} logged reactions and {n['reacted']:,} reactions to shown items are learned from; "
-            f"{n['ignored']:,} shown without a reaction are not; {len(self.described):,} items are described{audit}"
-        )
+        return _sentence(Counter(self.evidence), len(self.described), self.unanswered)
 
     def interactions(self) -> "Interactions":
         """Build the log to learn from: logged reactions and those to shown items; of one user and item the latest."""
@@ -79,39 +86,145 @@ def read_store(*places: str) -> StoreLog:
     Args:
         places: the databases of the store, and the folder of its audit where there is one.
     """
-    folders = [AuditFolder.existing(place) for place in places if Path(place).is_dir()]
-    store = open_existing([place for place in places if not Path(place).is_dir()])
-    try:
-        log = feedback.c
-        taken_back = feedback.alias("taken_back")
-        is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
-        query = sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).where(
-            log.retracts.is_(None), log.evidence != "skip", ~is_retracted
-        )
+    with _opened(places) as (store, folders):
         rows: list[Any] = []
         for part in store.parts:
-            rows += part.database.read(lambda connection: connection.execute(query.order_by(log.time)).all())
+            rows += part.database.read(
+                lambda connection: connection.execute(_in_force().order_by(feedback.c.time)).all()
+            )
         if len(store.parts) > 1:
             rows.sort(key=lambda row: row[3])
-        stored = ItemStore(store.common.database).changes()
-        described = {item.item_id: _lasting(item.described()) for item in stored}
-        unanswered = sum(
-            int((~frame["has_reacted"]).sum()) for folder in folders for frame in shown_items(store, folder)
-        )
+        described, unanswered = _described(store), _unanswered(store, folders)
         name = ", ".join(part.database.name for part in store.parts)
-    finally:
-        store.close()
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    evidence: tuple[Evidence, ...] = tuple(
-        "logged" if kind == "logged" else "ignored" if value is None else "reacted"
-        for kind, value in zip(kinds, values, strict=True)
-    )
+    evidence = tuple(_evidence(kind, value) for kind, value in zip(kinds, values, strict=True))
     return StoreLog(users, items, values, times, evidence, name, described, unanswered)
 
 
 def interactions_from_store(*places: str) -> "Interactions":
     """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
     return read_store(*places).interactions()
+
+
+class StoreFiles(NamedTuple):
+    """The reactions of a store in Parquet files."""
+
+    log: Path
+    """Folder of the files, with the columns user, item, value and timestamp."""
+    items: Path | None
+    """File of the items that the store describes; None where it describes none that drew a reaction."""
+    sentence: str
+
+
+def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) -> StoreFiles:
+    """Write the reactions in force of a store as Parquet files, some at a time: no process needs all of them.
+
+    Args:
+        folder: where to; it must not exist.
+        places: the databases of the store, and the folder of its audit where there is one.
+        described: items that the caller knows more about than the store.
+    """
+    part_folder = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part_folder, ignore_errors=True)
+    (part_folder / LOG).mkdir(parents=True)
+    n: Counter[str] = Counter()
+    seen: set[str] = set()
+    with _opened(places) as (store, folders):
+        for number, part in enumerate(store.parts):
+            for piece, (evidence, frame) in enumerate(_pieces(part.database)):
+                n += evidence
+                seen.update(frame["item"].unique())
+                if len(frame):
+                    frame.write_parquet(part_folder / LOG / f"{number:03d}-{piece:06d}.parquet")
+        of_store, unanswered = _described(store), _unanswered(store, folders)
+        name = ", ".join(part.database.name for part in store.parts)
+    if not seen:
+        raise StoreError(f"the store {name} has no reactions to learn from")
+    items = of_store | {item.id: item for item in described}
+    known = [item for item in items.values() if item.id in seen]
+    if known:
+        _item_frame(known).write_parquet(part_folder / ITEMS)
+    (part_folder / SENTENCE).write_text(_sentence(n, len(of_store), unanswered), encoding="utf-8")
+    part_folder.rename(folder)
+    return written_reactions(folder)
+
+
+def _pieces(database: Database) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
+    """Read the reactions in force of one database user by user, some at a time, and count what they are."""
+    import polars as pl
+
+    columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
+    query = _in_force().order_by(feedback.c.user_id, feedback.c.time, feedback.c.revision)
+    with snapshot(database) as connection:
+        rows = rows_of(connection, query)
+        while some := list(islice(rows, ROWS_PER_FILE)):
+            learned = [(user, item, value, int(when)) for user, item, value, when, _ in some if value is not None]
+            evidence = Counter(str(_evidence(kind, value)) for _, _, value, _, kind in some)
+            yield evidence, pl.DataFrame(learned, schema=columns, orient="row")
+
+
+def written_reactions(folder: Path) -> StoreFiles:
+    """Find again what `write_reactions` has written."""
+    items = folder / ITEMS
+    return StoreFiles(folder / LOG, items if items.exists() else None, (folder / SENTENCE).read_text(encoding="utf-8"))
+
+
+def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
+    """Build the table of items that `igcf.data.items.read_items` reads."""
+    import polars as pl
+
+    names = sorted({name for item in items for name in item.numbers})
+    return pl.DataFrame(
+        {
+            "id": [item.id for item in items],
+            "title": [item.title or item.id for item in items],
+            "categories": pl.Series([list(item.categories) for item in items], dtype=pl.List(pl.String)),
+            "tags": pl.Series([list(item.tags) for item in items], dtype=pl.List(pl.String)),
+            "text": pl.Series([item.text for item in items], dtype=pl.String),
+            **{name: pl.Series([item.numbers.get(name) for item in items], dtype=pl.Float64) for name in names},
+        }
+    )
+
+
+@contextmanager
+def _opened(places: Sequence[str]) -> Iterator[tuple[AnyStore, list[AuditFolder]]]:
+    folders = [AuditFolder.existing(place) for place in places if Path(place).is_dir()]
+    store = open_existing([place for place in places if not Path(place).is_dir()])
+    try:
+        yield store, folders
+    finally:
+        store.close()
+
+
+def _in_force() -> "sa.Select[Any]":
+    """Select the reactions in force: user, item, value, time and evidence."""
+    log = feedback.c
+    taken_back = feedback.alias("taken_back")
+    is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
+    return sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).where(
+        log.retracts.is_(None), log.evidence != "skip", ~is_retracted
+    )
+
+
+def _evidence(kind: str, value: float | None) -> Evidence:
+    return "logged" if kind == "logged" else "ignored" if value is None else "reacted"
+
+
+def _described(store: AnyStore) -> dict[str, Item]:
+    return {item.item_id: _lasting(item.described()) for item in ItemStore(store.common.database).changes()}
+
+
+def _unanswered(store: AnyStore, folders: Sequence[AuditFolder]) -> int:
+    return sum(int((~frame["has_reacted"]).sum()) for folder in folders for frame in shown_items(store, folder))
+
+
+def _sentence(n: Mapping[str, int], n_described: int, unanswered: int) -> str:
+    audit = f"; {unanswered:,} items of the audit drew no reaction" if unanswered else ""
+    return (
+        f"store: {n.get('logged', 0):,} logged reactions and {n.get('reacted', 0):,} reactions to shown items are "
+        f"learned from; {n.get('ignored', 0):,} shown without a reaction are not; {n_described:,} items are described"
+        f"{audit}"
+    )
 
 
 def _lasting(item: Item) -> Item:

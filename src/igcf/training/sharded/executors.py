@@ -198,10 +198,5 @@ def _dask_workers(workers: Workers) -> Iterator[Executor]:
         yield Remote(size, lambda number, arguments: actors[number].run(*arguments), results)
 
 
-def process_number(_: Worker) -> int:
-    """Return the number of a worker's process."""
-    return os.getpid()
-
-
 def _lost(number: int, size: int, name: str) -> WorkerLostError:
     return WorkerLostError(f"worker {number + 1} of {size} ({name}) died; {GO_ON}")
