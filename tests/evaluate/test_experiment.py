@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -209,11 +210,23 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     assert {job.users for job in found} == {"validation"}
 
 
-@pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf"])
-def test_where_tastes_drift_forgetting_is_searched_too(name: str) -> None:
+@pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf-graph", "igcf"])
+def test_where_tastes_drift_all_methods_search_the_same_forgetting_and_exploration(name: str) -> None:
     method = METHODS[name]
+    start = method.settings({"nu": 0.1} if "nu" in method.defaults else {})
+    tried = grid_points(method, start, drift=True)
     assert "forgetting" in method.online
-    assert len(grid_points(method, method.settings(), drift=True)) == 5 * len(grid_points(method, method.settings()))
+    assert {point["forgetting"] for point in tried} == {1.0, 0.995, 0.99, 0.98, 0.96, 0.94}
+    assert {point.get("nu") for point in tried} == ({0.0, 0.1, 0.5} if "nu" in method.defaults else {None})
+    others = {name: values for name, values in method.grid.items() if name not in ("forgetting", "nu")}
+    n_nus = 3 if "nu" in method.defaults else 1
+    assert len(tried) == 6 * n_nus * math.prod(len(values) for values in others.values())
+
+
+def test_a_value_that_was_found_elsewhere_is_tried_with_all_others() -> None:
+    method = METHODS["igcf-paper"]
+    points = grid_points(method, method.settings({"gamma": 100.0}))
+    assert len({(point["nu"], point["noise_var"]) for point in points if point["gamma"] == 100.0}) == 3 * 3
 
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:

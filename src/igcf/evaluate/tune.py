@@ -13,7 +13,8 @@ from igcf.evaluate.results import row_of
 from igcf.evaluate.run import HERE, Execution, run_jobs
 
 Grid = Literal["quick", "paper"]
-FORGETTING = (1.0, 0.99, 0.98, 0.96, 0.94)
+DRIFT_GRID = {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94), "nu": (0.0, 0.1, 0.5)}
+"""Values of forgetting and exploration that are tried where tastes drift, the same for every method that has them."""
 
 
 def grid_points(
@@ -21,14 +22,15 @@ def grid_points(
 ) -> list[dict[str, Any]]:
     """Return every combination of the grid (or of the paper's), the other settings as in `start`, which comes first.
 
-    Where tastes drift, methods that can forget also search how fast; where users are known, a method may have another
-    grid.
+    A value of `start` that the grid does not have is tried with all others too. Where tastes drift, all methods search
+    the same values of forgetting and exploration; where users are known, a method may have another grid.
     """
-    grid = dict(method.paper_grid if paper and method.paper_grid else method.grid)
+    own = method.paper_grid if paper and method.paper_grid else method.grid
     if known and method.known_grid is not None:
-        grid = dict(method.known_grid)
-    if drift and "forgetting" in method.defaults:
-        grid["forgetting"] = FORGETTING
+        own = method.known_grid
+    grid = {name: values if start[name] in values else (*values, start[name]) for name, values in own.items()}
+    if drift:
+        grid |= {name: values for name, values in DRIFT_GRID.items() if name in method.defaults}
     points = [dict(start)] + [{**start, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
     return [point for number, point in enumerate(points) if point not in points[:number]]
 
