@@ -1,5 +1,4 @@
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from igcf.evaluate.report import write_results
 from igcf.evaluate.results import collect
 from igcf.evaluate.run import Step, run_jobs
 from igcf.evaluate.tables import results_tables
-from igcf.evaluate.tune import grid_jobs, grid_points
+from igcf.evaluate.tune import grid_jobs, grid_points, grids_of
 from igcf.tables import as_latex, as_markdown
 from tests.evaluate.recompute import recompute
 from tests.evaluate.worlds import FAST, log, setup
@@ -202,7 +201,7 @@ def test_in_an_ablation_every_variant_is_compared_with_the_full_model_of_its_met
 
 def test_a_grid_shares_fits_among_online_settings() -> None:
     method = METHODS["pca-gp"]
-    points = grid_points(method, method.settings())
+    points = grid_points(method.settings(), method.grid)
     found = grid_jobs(method, setup(), 0, points)
     n_fits = len(method.grid["dim"])
     assert len(points) == n_fits * len(method.grid["noise_var"])
@@ -213,25 +212,38 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
 @pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf-graph", "igcf"])
 def test_where_tastes_drift_all_methods_search_the_same_forgetting_and_exploration(name: str) -> None:
     method = METHODS[name]
-    start = method.settings({"nu": 0.1} if "nu" in method.defaults else {})
-    tried = grid_points(method, start, drift=True)
-    assert "forgetting" in method.online
-    assert {point["forgetting"] for point in tried} == {1.0, 0.995, 0.99, 0.98, 0.96, 0.94}
-    assert {point.get("nu") for point in tried} == ({0.0, 0.1, 0.5} if "nu" in method.defaults else {None})
-    others = {name: values for name, values in method.grid.items() if name not in ("forgetting", "nu")}
-    n_nus = 3 if "nu" in method.defaults else 1
-    assert len(tried) == 6 * n_nus * math.prod(len(values) for values in others.values())
+    assert {"forgetting"} <= method.online
+    drift, own = grids_of(method, "taste-drift")
+    assert drift["forgetting"] == (1.0, 0.995, 0.99, 0.98, 0.96, 0.94)
+    assert drift.get("nu") == ((0.0, 0.1, 0.5) if "nu" in method.defaults else None)
+    (elsewhere,) = grids_of(method, "cold-start")
+    assert {**own, **drift}.keys() == {**elsewhere, **drift}.keys()
+    assert not own.keys() & drift.keys()
+
+
+def test_where_tastes_drift_the_other_settings_are_searched_with_the_best_forgetting() -> None:
+    results = evaluate(log(), setup("taste-drift"), ("pca-gp",), grid="quick")
+    (found,) = results.tuning
+    tried = [(each["settings"], each["score"]) for each in found["tried"]]
+    at_start = METHODS["pca-gp"].settings()
+    first = [each for each in tried if all(each[0][name] == at_start[name] for name in ("dim", "noise_var"))]
+    assert len(first) == 6 * 3
+    best = max(score for _, score in first)
+    (drift,) = {(each["forgetting"], each["nu"]) for each, _ in tried if (each, _) not in first}
+    assert drift in {(each["forgetting"], each["nu"]) for each, score in first if score == best}
+    assert len(tried) == 6 * 3 + 3 * 7 - 1
 
 
 def test_a_value_that_was_found_elsewhere_is_tried_with_all_others() -> None:
     method = METHODS["igcf-paper"]
-    points = grid_points(method, method.settings({"gamma": 100.0}))
+    points = grid_points(method.settings({"gamma": 100.0}), method.grid)
     assert len({(point["nu"], point["noise_var"]) for point in points if point["gamma"] == 100.0}) == 3 * 3
 
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:
     method = METHODS["igcf-paper"]
-    points = grid_points(method, method.settings(), paper=True)
+    (grid,) = grids_of(method, "cold-start", paper=True)
+    points = grid_points(method.settings(), grid)
     assert len(points) == 4 * 3 * 6 * 5
     assert len(grid_jobs(method, setup(), 0, points)) == 4 * 6
 
