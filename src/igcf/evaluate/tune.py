@@ -21,15 +21,17 @@ def grids_of(method: Method, protocol: Protocol, *, paper: bool = False) -> list
     """Return the grids that are searched one after the other, each around the best of the one before.
 
     It is the method's own (or the paper's); where users are known by a history, the method may have another one. Where
-    tastes drift, forgetting and exploration come first.
+    tastes drift, forgetting comes first, then exploration.
     """
     own = method.paper_grid if paper and method.paper_grid else method.grid
     if protocol == "known-users" and method.known_grid is not None:
         own = method.known_grid
     if protocol != "taste-drift":
         return [own]
-    drift = {name: values for name, values in DRIFT_GRID.items() if name in method.defaults}
-    return [drift, {name: values for name, values in own.items() if name not in drift}]
+    drift: list[Mapping[str, tuple[Any, ...]]] = [
+        {name: values} for name, values in DRIFT_GRID.items() if name in method.defaults
+    ]
+    return [*drift, {name: values for name, values in own.items() if name not in DRIFT_GRID}]
 
 
 def grid_points(start: Mapping[str, Any], grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -68,7 +70,7 @@ def tune(
         grid: `quick` searches our grid, `paper` what the paper searched.
         execution: where the jobs run.
 
-    Where tastes drift, the first grid is that of forgetting and exploration, the same for all methods.
+    Where tastes drift, forgetting and exploration are searched first, the same values for all methods.
 
     Returns:
         For each method its best settings, their score, and all points with theirs, best first.
