@@ -9,7 +9,7 @@ One JSON line per training: the best online settings by half of the validation u
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -42,7 +42,9 @@ def per_round(found: list[float]) -> float:
     return float(np.mean([count / t for count, t in zip(found, CUTOFFS, strict=False)]))
 
 
-def best_online(model: Any, settings: Mapping[str, Any], task: Task, truth: Float32Array) -> dict[str, Any]:
+def best_online(
+    model: Any, settings: Mapping[str, Any], task: Task, truth: Float32Array, nus: Sequence[float]
+) -> dict[str, Any]:
     """Return the best noise, gamma and nu; then whether the item's uncertainty should count too, and with which nu."""
 
     def best_of(candidates: list[dict[str, Any]]) -> dict[str, Any]:
@@ -50,9 +52,10 @@ def best_online(model: Any, settings: Mapping[str, Any], task: Task, truth: Floa
             candidates, key=lambda online: per_round(successes(model, {**settings, **online}, task, truth[::2], 40))
         )
 
+    gammas = GAMMAS if settings["meta"] else (settings["gamma"],)  # a prior of its own has no gamma
     names = ("noise_var", "gamma", "nu")
-    best = best_of([dict(zip(names, values, strict=True)) for values in product(NOISES, GAMMAS, NUS)])
-    return best_of([best, *({**best, "nu": nu, "item_uncertainty": True} for nu in NUS if nu)])
+    best = best_of([dict(zip(names, values, strict=True)) for values in product(NOISES, gammas, nus)])
+    return best_of([best, *({**best, "nu": nu, "item_uncertainty": True} for nu in nus if nu)])
 
 
 def main() -> None:
@@ -63,6 +66,7 @@ def main() -> None:
     parser.add_argument("--train", nargs="*", default=["adam,0.02,30,none"], help="optimiser,rate,epochs,batch size")
     parser.add_argument("--kl-weight", type=float, default=0.0)
     parser.add_argument("--no-meta", action="store_true")
+    parser.add_argument("--nu", type=float, nargs="*", default=NUS, help="exploration that is tried; 0: none")
     options = parser.parse_args()
     data = load_dataset(options.dataset)
     case = prepare(data, setup_for(data, "cold-start"), 0, "validation")
@@ -85,7 +89,7 @@ def main() -> None:
             click.echo(json.dumps({**changes, "failed": str(error)}))
             continue
         seconds = time.process_time() - begun
-        online = best_online(model, settings, case.task, case.truth[0])
+        online = best_online(model, settings, case.task, case.truth[0], options.nu)
         found = successes(model, {**settings, **online}, case.task, case.truth[0], CUTOFFS[-1])
         score = {"validation": found, "per_round": round(per_round(found), 4), "fit_seconds": round(seconds, 1)}
         used = {"learning_rate": model.metadata["settings"]["learning_rate"]}  # a smaller one where training diverged

@@ -19,10 +19,10 @@ from igcf.baselines import method_named
 from igcf.data import Interactions, load_dataset
 from igcf.data.splits import cold_start
 from igcf.evaluate import prepare, setup_for
+from igcf.evaluate.thin_logs import at_most
 from igcf.model import Model, Term
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.training import pretrain
-from tools.graph_helps import at_most
 
 CUTOFFS = (10, 20, 40, 120)
 WEIGHTS = (0.0, 0.15, 0.33, 0.5)

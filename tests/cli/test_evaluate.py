@@ -237,6 +237,50 @@ def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
     assert "pop, seed 0 kept" in again.output
 
 
+@pytest.mark.slow
+def test_a_run_of_all_tables_that_was_killed_goes_on_and_makes_the_same_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import igcf.evaluate.published as module
+    from igcf.evaluate.published import Experiment
+
+    published = (
+        Experiment("cold-start", "synthetic", ("pop",), 1),
+        Experiment("observed", "synthetic", ("share",), 1),
+        Experiment("cold-start", "synthetic", ("random", "pca-gp"), 4, seeds=2),
+    )
+    monkeypatch.setattr(module, "PUBLISHED", published)
+    command = ["reproduce", "--all", "--users", "20", "--jobs", "1", "--out"]
+    code = (
+        "import igcf.evaluate.published as module\n"
+        "from igcf.cli.main import cli\n"
+        "from igcf.evaluate.published import Experiment\n"
+        f"module.PUBLISHED = {published!r}\n"
+        f"cli.main({[*command, str(tmp_path / 'killed')]!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "pca-gp, seed 0 started" in line:  # in the middle of the last experiment
+                process.kill()
+                break
+    assert "pca-gp" not in (tmp_path / "killed" / "tables.md").read_text()
+    again = run(*command, tmp_path / "killed")
+    assert again.exit_code == 0, again.output
+    for kept in ("pop, seed 0 kept", "random, seed 0 kept", "random, seed 1 kept", "pca-gp, seed 1 finished"):
+        assert kept in again.output
+    assert "observed-synthetic: share" not in again.output  # kept too
+    assert "experiment 3 of 3: cold-start-synthetic-2-seeds; about" in again.output
+    assert run(*command, tmp_path / "whole").exit_code == 0
+    assert figures(tmp_path / "killed") == figures(tmp_path / "whole")
+
+
+def figures(folder: Path) -> list[str]:
+    """Return the tables of the page without their last two columns, seconds of fitting and of playing."""
+    lines = (folder / "tables.md").read_text().splitlines()
+    return [line.rsplit("|", 3)[0] for line in lines if line.startswith("|")]
+
+
 def test_reproduce_all_needs_a_folder_and_refuses_other_settings(tmp_path: Path) -> None:
     assert "--all needs --out" in run("reproduce", "--all").output
     assert "leave out --seeds" in run("reproduce", "--all", "--out", tmp_path, "--seeds", 3).output

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.evaluate.calibration import Calibration, calibration, draw_calibration, place_of_count
+from igcf.evaluate.calibration import Calibration, calibration, calibration_table, draw_calibration, place_of_count
 from igcf.model import Model, Reward
 from igcf.online import prior_belief
 from tests.evaluate.worlds import log, setup
@@ -23,6 +23,12 @@ def test_the_error_is_the_distance_between_prediction_and_truth() -> None:
 def test_uniform_places_are_covered_as_often_as_promised() -> None:
     for level, share in made_up(0.0).coverage.items():
         assert share == pytest.approx(level, abs=0.04)
+
+
+def test_the_table_tells_chances_and_intervals_of_every_method() -> None:
+    table = calibration_table("shop", [made_up(0.0), made_up(0.1)])
+    assert table.header == ("method", "predicted", "observed", "ECE", "log loss", "in 50%", "in 80%", "in 95%")
+    assert table.rows[1][1:4] == (f"{made_up(0.1).predicted.mean():.3f}", "0.550", f"{made_up(0.1).error:.3f}")
 
 
 def test_a_belief_that_is_right_puts_counts_at_uniform_places() -> None:

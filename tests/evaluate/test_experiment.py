@@ -18,7 +18,7 @@ from igcf.evaluate.report import write_results
 from igcf.evaluate.results import collect
 from igcf.evaluate.run import Step, run_jobs
 from igcf.evaluate.tables import results_tables
-from igcf.evaluate.tune import grid_jobs, grid_points
+from igcf.evaluate.tune import grid_jobs, grid_points, grids_of
 from igcf.tables import as_latex, as_markdown
 from tests.evaluate.recompute import recompute
 from tests.evaluate.worlds import FAST, log, setup
@@ -201,7 +201,7 @@ def test_in_an_ablation_every_variant_is_compared_with_the_full_model_of_its_met
 
 def test_a_grid_shares_fits_among_online_settings() -> None:
     method = METHODS["pca-gp"]
-    points = grid_points(method, method.settings())
+    points = grid_points(method.settings(), method.grid)
     found = grid_jobs(method, setup(), 0, points)
     n_fits = len(method.grid["dim"])
     assert len(points) == n_fits * len(method.grid["noise_var"])
@@ -209,16 +209,39 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
     assert {job.users for job in found} == {"validation"}
 
 
-@pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf"])
-def test_where_tastes_drift_forgetting_is_searched_too(name: str) -> None:
+@pytest.mark.parametrize("name", ["mf", "icf-ucb", "icf-ts", "pca-gp", "igcf-paper", "igcf-graph", "igcf"])
+def test_where_tastes_drift_all_methods_search_the_same_forgetting_and_exploration(name: str) -> None:
     method = METHODS[name]
-    assert "forgetting" in method.online
-    assert len(grid_points(method, method.settings(), drift=True)) == 5 * len(grid_points(method, method.settings()))
+    assert {"forgetting"} <= method.online
+    *drift, own = grids_of(method, "taste-drift")
+    forgetting, *exploration = drift
+    assert forgetting == {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94)}
+    assert exploration == ([{"nu": (0.0, 0.1, 0.5)}] if "nu" in method.defaults else [])
+    (elsewhere,) = grids_of(method, "cold-start")
+    assert own == {name: values for name, values in elsewhere.items() if name != "nu"}
+
+
+def test_where_tastes_drift_the_other_settings_are_searched_with_the_best_forgetting() -> None:
+    (found,) = evaluate(log(), setup("taste-drift"), ("pca-gp",), grid="quick").tuning
+    names = ("dim", "noise_var", "nu", "forgetting")
+    tried = {tuple(each["settings"][name] for name in names): each["score"] for each in found["tried"]}
+    assert len(tried) == 6 + 2 + 3 * 7 - 1
+    (dim, noise, nu, _) = (METHODS["pca-gp"].settings()[name] for name in names)
+    forgetting = max((1.0, 0.995, 0.99, 0.98, 0.96, 0.94), key=lambda value: tried[dim, noise, nu, value])
+    nu = max((0.0, 0.1, 0.5), key=lambda value: tried[dim, noise, value, forgetting])
+    assert sum(point[2:] == (nu, forgetting) for point in tried) == 3 * 7
+
+
+def test_a_value_that_was_found_elsewhere_is_tried_with_all_others() -> None:
+    method = METHODS["igcf-paper"]
+    points = grid_points(method.settings({"gamma": 100.0}), method.grid)
+    assert len({(point["nu"], point["noise_var"]) for point in points if point["gamma"] == 100.0}) == 3 * 3
 
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:
     method = METHODS["igcf-paper"]
-    points = grid_points(method, method.settings(), paper=True)
+    (grid,) = grids_of(method, "cold-start", paper=True)
+    points = grid_points(method.settings(), grid)
     assert len(points) == 4 * 3 * 6 * 5
     assert len(grid_jobs(method, setup(), 0, points)) == 4 * 6
 

@@ -49,6 +49,12 @@ WITHOUT: dict[str, Settings] = {
     "- meta & exploration": {"meta": False, "nu": 0.0},
 }
 """Rows of the paper's ablation table that change the online phase."""
+GRAPHS: dict[str, Settings] = {
+    **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)},
+    **{f"SGC, K = {layers}": {"graph": "sgc", "layers": layers} for layers in (3, 2, 1)},
+    **{f"APPNP, K = {layers}": {"graph": "appnp", "layers": layers} for layers in (3, 2, 1)},
+}
+"""Rows of an ablation that change the graph of `igcf-graph`; without layers all graphs are the same model."""
 
 
 def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
@@ -161,7 +167,7 @@ _ALL = (
         GRAPH_DEFAULTS,
         online=frozenset({"meta", "nu", "forgetting"}),
         grid={"layers": (0, 2), "nu": (0.0, 0.1)},
-        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}},
+        variants={**WITHOUT, **GRAPHS},
         uses_logged=True,
         known_grid={"layers": (0, 2)},
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from igcf.cli.columns import SATISFIED, LogFormat, column_options, told
+from igcf.cli.experiments import print_all
 from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
 
@@ -41,8 +42,8 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     """
     from igcf.data import load_dataset, success_in
     from igcf.evaluate import setup_for
-    from igcf.evaluate.calibration import LEVELS, draw_calibration
     from igcf.evaluate.calibration import calibration as run
+    from igcf.evaluate.calibration import calibration_table, draw_calibration
     from igcf.evaluate.tuned_settings import parse_changes
 
     data = load_dataset(dataset, data_dir, **log_format._asdict())
@@ -62,10 +63,4 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     if as_json:
         emit_json({"dataset": data.name, "users": "test", "methods": [each.as_dict() for each in found]})
         return
-    click.echo(
-        f"{'method':12} {'predicted':>9} {'observed':>9} {'ECE':>7}  " + "  ".join(f"in {q:.0%}" for q in LEVELS)
-    )
-    for each in found:
-        shares = "  ".join(f"{share:6.1%}" for share in each.coverage.values())
-        figures = f"{each.predicted.mean():9.3f} {each.observed.mean():9.3f} {each.error:7.4f}"
-        click.echo(f"{each.method:12} {figures}  {shares}")
+    print_all([calibration_table(data.name, found)], "table")

@@ -1,6 +1,8 @@
 """`igcf reproduce`: the paper's tables beside ours."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,7 @@ from igcf.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from igcf.evaluate.published import Experiment
     from igcf.evaluate.results import Results
+    from igcf.tables import Table
 
 TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 
@@ -82,13 +85,21 @@ def reproduce_all(
     import time
 
     from igcf.data import dataset_info, find_dataset
-    from igcf.evaluate.published import PUBLISHED, commit_of_the_code, minutes_left, tables_page
+    from igcf.evaluate.own_figures import OWN_FIGURES
+    from igcf.evaluate.published import (
+        PUBLISHED,
+        commit_of_the_code,
+        minutes_left,
+        read_minutes,
+        tables_page,
+        write_minutes,
+    )
     from igcf.evaluate.tables import results_tables
 
     if common["out"] is None:
         raise ConfigError("--all needs --out DIR, a folder for the tables and for what is finished")
-    if common["seeds"] != 1 or common["tune"] or common["changes"]:
-        raise ConfigError("--all runs the published settings and seeds; leave out --seeds, --tune and --set")
+    if common["seeds"] != 1 or common["seed"] or common["tune"] or common["changes"]:
+        raise ConfigError("--all runs the published settings and seeds; leave out --seeds, --seed, --tune and --set")
     chosen = [
         each
         for each in PUBLISHED
@@ -99,34 +110,39 @@ def reproduce_all(
     if not chosen:
         raise DataError("none of the published experiments is left; see igcf data list, or set IGCF_DATA_DIR")
     rows = {each.strip() for each in methods.split(",")} if methods else None
-    began, made, documents = time.monotonic(), [], []
+    made: list[tuple[Experiment, Sequence[Table]]] = []
     experiments: list[tuple[str, Results]] = []
-    commit = commit_of_the_code()
+    documents: list[dict[str, Any]] = []
+    commit, minutes = commit_of_the_code(), {} if common["fresh"] else read_minutes(common["out"])
     for number, each in enumerate(chosen):
-        taken = (time.monotonic() - began) / 60
-        left = minutes_left(chosen[number:], chosen[:number], taken)
+        left = minutes_left(chosen[number:], minutes)
         note(f"experiment {number + 1} of {len(chosen)}: {each.name}; about {left:.0f} minutes left")
-        names = [name for name in each.methods if rows is None or name in rows]
-        if not names:
+        names = tuple(name for name in each.methods if rows is None or name in rows)
+        if rows is not None and not names:
             continue
-        results, data = run_published(each, names, users, common)
-        folder = common["out"] / each.name
-        write_report(results, data, folder)
-        made.append((each, command_of(each, names), results_tables(results)))
-        documents.append(results.as_dict() | {"name": each.name})
-        experiments.append((each.name, results))
-        page = tables_page(made, commit=commit, minutes=(time.monotonic() - began) / 60)
+        began, here = time.monotonic(), replace(each, methods=names)
+        if here.protocol in OWN_FIGURES:
+            tables = run_own_figures(here, users, common)
+            documents.append(own_document(here, tables))
+        else:
+            results, data = run_published(here, users, common)
+            write_report(results, data, common["out"] / each.name)
+            documents.append(results.as_dict() | {"name": each.name})
+            experiments.append((each.name, results))
+            tables = results_tables(results)
+        made.append((here, tables))
+        minutes[each.name] = minutes.get(each.name, 0.0) + (time.monotonic() - began) / 60
+        write_minutes(common["out"], minutes)
+        page = tables_page(made, commit=commit, minutes=sum(minutes.values()))
         (common["out"] / "tables.md").write_text(page, encoding="utf-8")
     if experiments:
         write_overview(experiments, common["out"])
-    note(
-        f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments in {(time.monotonic() - began) / 60:.0f} minutes"
-    )
+    note(f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments in {sum(minutes.values()):.0f} minutes")
     if common["as_json"]:
         emit_json({"commit": commit, "experiments": documents})
 
 
-def run_published(each: "Experiment", names: list[str], users: int, common: dict[str, Any]) -> "tuple[Results, Any]":
+def run_published(each: "Experiment", users: int, common: dict[str, Any]) -> "tuple[Results, Any]":
     """Run one published experiment; what is finished is kept in the common folder of all of them."""
     import numpy as np
 
@@ -136,19 +152,39 @@ def run_published(each: "Experiment", names: list[str], users: int, common: dict
 
     data = load_dataset(each.dataset, common["data_dir"])
     if each.thin is not None:
-        data = thinned(data, each.thin, rng=np.random.default_rng(common["seed"]))
-    setup = setup_for(data, each.protocol, n_users=None if each.protocol == "known-users" else users)
+        data = thinned(data, each.thin, rng=np.random.default_rng(each.seed))
+    n_users = None if each.protocol == "known-users" else users
+    setup = replace(setup_for(data, each.protocol, n_users=n_users), part=each.part)  # type: ignore[arg-type]
     if each.thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{each.thin:g}")
-    return run_experiment(data, setup, names, **{**common, "seeds": each.seeds}), data
+    return run_experiment(data, setup, list(each.methods), **{**common, "seed": each.seed, "seeds": each.seeds}), data
 
 
-def command_of(each: "Experiment", names: list[str]) -> str:
-    """Return the command that runs one published experiment alone."""
-    words = ["igcf evaluate --dataset", each.dataset, "--protocol", each.protocol, "--methods", ",".join(names)]
-    words += [f"--thin {each.thin:g}"] if each.thin else []
-    words += [f"--seeds {each.seeds}"] if each.seeds > 1 else []
-    return " ".join(words)
+def run_own_figures(each: "Experiment", users: int, common: dict[str, Any]) -> "list[Table]":
+    """Run one published experiment that has figures of its own; what is finished is kept beside the others."""
+    from tempfile import TemporaryDirectory
+
+    from igcf.data import load_dataset
+    from igcf.evaluate.own_figures import own_tables
+    from igcf.evaluate.report import write_tables
+
+    data = load_dataset(each.dataset, common["data_dir"])
+    with TemporaryDirectory(prefix="igcf-jobs-") as temporary:
+        tables = own_tables(
+            each,
+            data,
+            users=users,
+            folder=Path(temporary) if common["fresh"] else common["out"] / "jobs",
+            step=lambda part: note(f"{each.name}: {part}"),
+        )
+    write_tables(common["out"] / each.name, own_document(each, tables), tables)
+    return tables
+
+
+def own_document(each: "Experiment", tables: "list[Table]") -> dict[str, Any]:
+    """Return the tables of an experiment that has figures of its own as a JSON document."""
+    shown = [{"title": table.title, "header": table.header, "rows": table.rows} for table in tables]
+    return {"name": each.name, "command": each.command, "tables": shown}
 
 
 def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from igcf.figures import standalone
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
 from igcf.online import Belief, ModelLearner, replay
+from igcf.tables import Table
 
 LEVELS = (0.5, 0.8, 0.95)
 LOOK_EVERY = 20
@@ -171,6 +172,17 @@ def calibration(
         predicted, observed = np.concatenate(recorder.predicted), np.concatenate(recorder.observed)
         found.append(Calibration(name, predicted, observed, np.concatenate(recorder.places)))
     return found
+
+
+def calibration_table(dataset: str, found: Sequence[Calibration]) -> Table:
+    """Build the table of how far predictions came true, and how many counts lay in their intervals."""
+    header = ("method", "predicted", "observed", "ECE", "log loss", *(f"in {level:.0%}" for level in LEVELS))
+    rows = []
+    for each in found:
+        told = each.as_dict()
+        chances = (f"{told[name]:.3f}" for name in ("mean_predicted", "mean_observed", "ece", "log_loss"))
+        rows.append((each.method, *chances, *(f"{share:.1%}" for share in told["coverage"].values())))
+    return Table(f"{dataset}, calibration", header, tuple(rows))
 
 
 def draw_calibration(found: Sequence[Calibration], path: Path) -> None:
