@@ -108,7 +108,7 @@ def test_taking_back_restores_what_was(form: str) -> None:
 
 
 def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
-    usage = Usage(0.0, PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9), is_ordered=True)
+    usage = Usage(0.0, PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9), is_ordered=True, record_temperature=4.0)
     model = random_model().used_as(usage)
     folder = f"{tmp_path}/model"
     model.save(folder)

@@ -10,11 +10,21 @@ import igcf
 from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
-from igcf.online import Recommender
+from igcf.online import Recommender, belief_from_logged
 from igcf.training.experts import neighbours as fitting
-from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_records, ndcg
+from igcf.training.experts.neighbour_choice import (
+    MIXES,
+    PENALTIES,
+    RECORD_TEMPERATURES,
+    TOP,
+    at_record_temperature,
+    drawn_records,
+    hidden_successes,
+    ndcg,
+    with_best_temperature,
+)
 from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
-from tests.training.worlds import checkerboard
+from tests.training.worlds import checkerboard, log_of
 
 FAST: dict[str, Any] = {
     "iterations": 2,
@@ -111,6 +121,43 @@ def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
     alone = igcf.pretrain(train, progress=False, **{**FAST, "holdout": 0.0})
     assert alone.neighbours is not None
     assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
+
+
+def noise(n_users: int, n_items: int, *, seed: int = 0) -> Interactions:
+    """Users without tastes, who like what is popular: every item at random, by its own share."""
+    shares = 0.3 * 0.93 ** np.arange(n_items)
+    users, items = np.nonzero(np.random.default_rng(seed).random((n_users, n_items)) < shares)
+    return log_of(users, items, np.full(len(users), 5.0), n_users, n_items)
+
+
+def test_records_are_believed_less_where_what_was_learned_is_noise() -> None:
+    log = noise(200, 60)
+    train, validation = log.only_users(np.arange(120)), log.only_users(np.arange(120, 200))
+    model = igcf.pretrain(train, validation=validation, progress=False, **FAST | {"linear_dim": 20})
+    assert model.usage.record_temperature in RECORD_TEMPERATURES[1:]
+    assert model.metadata["chosen"]["record_temperature"] == model.usage.record_temperature
+
+
+def test_the_temperature_of_records_is_the_one_that_ranks_hidden_successes_best() -> None:
+    log = noise(120, 40)
+    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, **FAST)
+    drawn = hidden_successes(model, log.only_users(np.arange(80, 120)).dense(), 0)
+    scores = []
+    for temperature in RECORD_TEMPERATURES:
+        own = at_record_temperature(model, temperature).with_neighbours(None)
+        beliefs = [belief_from_logged(own, record.rows, record.values).belief for record, _ in drawn]
+        pairs = zip(beliefs, drawn, strict=True)
+        scores.append(np.mean([ndcg(own.expected(each.mean), record.rows, hidden) for each, (record, hidden) in pairs]))
+    best = with_best_temperature(model, drawn).usage.record_temperature
+    assert scores[RECORD_TEMPERATURES.index(best)] == pytest.approx(max(scores), abs=1e-6)
+    assert max(scores) > min(scores)
+
+
+def test_without_anybody_to_choose_on_a_record_is_believed_as_the_likelihood_says() -> None:
+    model = igcf.pretrain(checkerboard(40, 30), progress=False, **{**FAST, "holdout": 0.0})
+    assert model.usage.record_temperature == RECORD_TEMPERATURES[0] == 1.0
+    nobody = hidden_successes(model, np.full((3, 30), np.nan, dtype=np.float32), 0)
+    assert with_best_temperature(at_record_temperature(model, 2.0), nobody).usage.record_temperature == 2.0
 
 
 def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:

@@ -52,6 +52,8 @@ class Usage:
     calibration: Calibration = field(default_factory=Calibration)
     is_ordered: bool = False
     """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
+    record_temperature: float = 1.0
+    """Divides the evidence of a logged record in linear channels: above 1 a record moves the belief less."""
 
     @property
     def is_sound(self) -> bool:
@@ -59,13 +61,16 @@ class Usage:
         return self.objective >= SOUND_FROM
 
     def __post_init__(self) -> None:
-        """Refuse an objective that is no weight."""
+        """Refuse an objective that is no weight and a temperature that is none."""
         if not 0.0 <= self.objective <= 1.0:
             raise ModelError(f"objective must lie between 0 (hit) and 1 (liking), got {self.objective}")
+        if not (isfinite(self.record_temperature) and self.record_temperature > 0.0):
+            raise ModelError(f"record_temperature must be a finite number above 0, got {self.record_temperature}")
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
         policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
         objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
-        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered)
+        temperature = float(saved.get("record_temperature", 1.0))
+        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)

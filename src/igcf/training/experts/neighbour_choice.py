@@ -1,6 +1,8 @@
-"""Choice of the map between items on held-out users, part of whose successes are hidden and ranked."""
+"""Choice of what serves known users, on held-out users part of whose successes are hidden and ranked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +16,8 @@ from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.neighbours import fit_neighbours
 
+RECORD_TEMPERATURES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Candidates; the first is the default where there is nobody to choose on."""
 PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
 MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
 """Candidates; the first are the defaults where there is nobody to choose on."""
@@ -25,6 +29,8 @@ MOST_USERS = 200
 """Users to choose on, at most; they are drawn, because the most active ones are not typical."""
 TOP = 100
 """Ranks that count."""
+Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
+"""What is left of users' records, each with the rows of the successes that are hidden of it."""
 
 
 def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbours:
@@ -32,23 +38,49 @@ def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbour
     return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0], executor=executor)[0]
 
 
+def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
+    """Hide a part of what satisfied some users, in several draws each; nobody who has fewer than two successes.
+
+    Args:
+        model: Model of users other than these.
+        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
+        seed: Seed of what is hidden.
+    """
+    rng = np.random.default_rng(seed)
+    return [record for values in truth for record in _hidden_parts(model, values, rng)]
+
+
+def with_best_temperature(model: Model, drawn: Drawn) -> Model:
+    """Return the model with the temperature of records at which its beliefs rank hidden successes best.
+
+    Of equally good candidates the earlier one is taken.
+    """
+    if not drawn:
+        return model
+    candidates = [at_record_temperature(model, each) for each in RECORD_TEMPERATURES]
+    scores = in_threads(lambda each: [_ndcg_of_belief(candidate, *each) for candidate in candidates], drawn)
+    return candidates[int(np.argmax(np.mean(scores, axis=0)))]
+
+
+def at_record_temperature(model: Model, temperature: float) -> Model:
+    """Return the model with another temperature of records."""
+    return model.used_as(replace(model.usage, record_temperature=temperature))
+
+
 def best_neighbours(
-    model: Model, successes: sp.csr_array, truth: Float32Array, seed: int, executor: Executor | None = None
+    model: Model, successes: sp.csr_array, drawn: Drawn, executor: Executor | None = None
 ) -> tuple[Neighbours, float | None]:
     """Return the map whose penalty and mix rank hidden successes best, and its mean nDCG@100.
 
     Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
 
     Args:
-        model: Model of users other than those of `truth`.
+        model: Model of users other than those on whom is chosen.
         successes: Zeros and ones of its users, shape (users, items).
-        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
-        seed: Seed of what is hidden.
+        drawn: Records of held-out users.
         executor: Workers that share the items; None: this process.
     """
     maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0], executor=executor)
-    rng = np.random.default_rng(seed)
-    drawn = [record for values in truth for record in _hidden_parts(model, values, rng)]
     if not drawn:
         return maps[0], None
     scores = np.mean(in_threads(lambda each: _scores(model, maps, *each), drawn), axis=0)
@@ -74,6 +106,11 @@ def _hidden_parts(model: Model, values: Float32Array, rng: np.random.Generator) 
         hidden = rng.choice(liked, max(round(HIDDEN * len(liked)), 1), replace=False)
         left = rows[~np.isin(rows, hidden)]
         yield logged_evidence(model).record(left, values[left], ()), hidden
+
+
+def _ndcg_of_belief(model: Model, record: Record, hidden: IntArray) -> float:
+    """The nDCG@100 of one record's hidden successes by the belief alone."""
+    return ndcg(expected_rewards(model, logged_evidence(model).belief(record).mean), record.rows, hidden)
 
 
 def _scores(model: Model, maps: list[Neighbours], record: Record, hidden: IntArray) -> FloatArray:

@@ -18,7 +18,14 @@ from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice, first_choice
 from igcf.training.experts.fitting import Choice, Fits
 from igcf.training.experts.kept import Kept
-from igcf.training.experts.neighbour_choice import best_neighbours, default_neighbours, drawn_records
+from igcf.training.experts.neighbour_choice import (
+    at_record_temperature,
+    best_neighbours,
+    default_neighbours,
+    drawn_records,
+    hidden_successes,
+    with_best_temperature,
+)
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.prior import is_prior_from_users_better, prior_from_users
 from igcf.training.experts.shared_log import SharedLog
@@ -77,7 +84,10 @@ def fit_experts(
         if strangers is None or truth is None:
             return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
         records = truth if validation is None else drawn_records(validation, config.seed)
-        best, ndcg = best_neighbours(judged, strangers.successes(), records, config.seed, executor)
+        drawn = hidden_successes(judged, records, config.seed)
+        judged = with_best_temperature(judged, drawn)
+        model = at_record_temperature(model, judged.usage.record_temperature)
+        best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
         if strangers is not fits:
             say("neighbours of items", 1, 2)
             [best] = fit_neighbours(fits.successes(), [best.penalty], mix=best.mix, executor=executor)
@@ -152,6 +162,8 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     noted = model.with_neighbours(neighbours)
     chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
+    if ndcg is not None:
+        noted.metadata["chosen"] = {**model.metadata["chosen"], "record_temperature": model.usage.record_temperature}
     return noted
 
 
