@@ -13,7 +13,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import FeedbackError, ModelError, UnknownItemError
 from igcf.model import Channel, Model, Neighbours, Term
 from igcf.model.channel import sigmoid
-from igcf.model.usage import Usage
+from igcf.model.usage import RecordTemperature, Usage
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, ScoringEngine, Thompson, Ucb, backend, belief_from_logged
 from igcf.online.absence import PASSES, LinearAbsence, LogisticAbsence, Record
 from igcf.online.backend import NumpyBackend
@@ -50,8 +50,10 @@ def rounded(model: Model) -> Model:
 
 
 LINEAR = [rounded(random_model(30, 4)), rounded(random_model(30, 5, singular=True)), two_channel_model(30, 4)]
-COOLED = ensemble_model(30, 3).with_neighbours(neighbours()).used_as(Usage(record_temperature=4.0))
-ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours()), COOLED]
+TEMPERED = (
+    ensemble_model(30, 3).with_neighbours(neighbours()).used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))
+)
+ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours()), TEMPERED]
 
 
 def record_of(model: Model, weight: float, later: Sequence[int] = ()) -> Record:
@@ -107,31 +109,29 @@ def test_a_direction_that_the_prior_knows_stays_known() -> None:
     assert known @ belief.cov @ known == pytest.approx(0.0, abs=1e-12)
 
 
-def test_the_temperature_of_records_divides_their_evidence_in_linear_channels_only() -> None:
+def test_the_temperatures_of_records_divide_their_evidence() -> None:
     model = ensemble_model(30, 3)
     record = record_of(model, 0.3, (0, 2))
-    noisier = [
-        replace(channel, noise_var=channel.noise_var * (4.0 if channel.link == "identity" else 1.0))
-        for channel in model.channels
-    ]
+    factors = {"identity": 4.0, "logit": 0.5}
+    noisier = [replace(channel, noise_var=channel.noise_var * factors[channel.link]) for channel in model.channels]
     expected = logged_evidence(model._changed(channels=noisier)).belief(record)
-    found = logged_evidence(model.used_as(Usage(record_temperature=4.0))).belief(record)
+    found = logged_evidence(model.used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))).belief(record)
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(found.cov, expected.cov)
 
 
-def test_shown_reactions_keep_their_evidence_whatever_the_temperature_of_records() -> None:
+def test_shown_reactions_keep_their_evidence_whatever_the_temperatures_of_records() -> None:
     for model in (ensemble_model(30, 3), two_channel_model(30, 4)):
-        other = model.used_as(Usage(record_temperature=8.0))
+        other = model.used_as(Usage(record_temperature=RecordTemperature(8.0, 8.0)))
         one, two = (belief_from_history(each, [5, 9], [5.0, 1.0], 1.0) for each in (model, other))
         np.testing.assert_array_equal(one.mean, two.mean)
         np.testing.assert_array_equal(one.cov, two.cov)
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan])
-def test_a_temperature_of_records_is_a_positive_number(temperature: float) -> None:
-    with pytest.raises(ModelError, match="record_temperature must be a finite number above 0"):
-        Usage(record_temperature=temperature)
+@pytest.mark.parametrize("wrong", [{"linear": 0.0}, {"linear": np.inf}, {"logistic": -1.0}, {"logistic": np.nan}])
+def test_the_temperatures_of_records_are_positive_numbers(wrong: dict[str, float]) -> None:
+    with pytest.raises(ModelError, match="temperatures of a record must be finite numbers above 0"):
+        RecordTemperature(**wrong)
 
 
 def test_without_absence_a_linear_record_is_a_history() -> None:

@@ -1,5 +1,6 @@
 """The map between items: against the regression written out, in both ways of counting, and its choice."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,19 @@ import igcf
 from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
+from igcf.model.usage import RecordTemperature
 from igcf.online import Recommender, belief_from_logged
 from igcf.training.experts import neighbours as fitting
 from igcf.training.experts.neighbour_choice import (
     MIXES,
     PENALTIES,
-    RECORD_TEMPERATURES,
+    TEMPERATURES,
     TOP,
     at_record_temperature,
+    best_record_temperature,
     drawn_records,
     hidden_successes,
     ndcg,
-    with_best_temperature,
 )
 from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
 from tests.training.worlds import checkerboard, log_of
@@ -133,31 +135,36 @@ def noise(n_users: int, n_items: int, *, seed: int = 0) -> Interactions:
 def test_records_are_believed_less_where_what_was_learned_is_noise() -> None:
     log = noise(200, 60)
     train, validation = log.only_users(np.arange(120)), log.only_users(np.arange(120, 200))
-    model = igcf.pretrain(train, validation=validation, progress=False, **FAST | {"linear_dim": 20})
-    assert model.usage.record_temperature in RECORD_TEMPERATURES[1:]
-    assert model.metadata["chosen"]["record_temperature"] == model.usage.record_temperature
+    fixed = {"linear_dim": 20, "likelihood_temperature": 1.0}
+    model = igcf.pretrain(train, validation=validation, progress=False, **FAST | fixed)
+    found = model.usage.record_temperature
+    assert found.linear > 1.0
+    assert model.metadata["chosen"]["record_temperature"] == {"linear": found.linear, "logistic": found.logistic}
 
 
-def test_the_temperature_of_records_is_the_one_that_ranks_hidden_successes_best() -> None:
+def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better() -> None:
     log = noise(120, 40)
-    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, **FAST)
+    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, neighbours=False, **FAST)
     drawn = hidden_successes(model, log.only_users(np.arange(80, 120)).dense(), 0)
-    scores = []
-    for temperature in RECORD_TEMPERATURES:
-        own = at_record_temperature(model, temperature).with_neighbours(None)
-        beliefs = [belief_from_logged(own, record.rows, record.values).belief for record, _ in drawn]
-        pairs = zip(beliefs, drawn, strict=True)
-        scores.append(np.mean([ndcg(own.expected(each.mean), record.rows, hidden) for each, (record, hidden) in pairs]))
-    best = with_best_temperature(model, drawn).usage.record_temperature
-    assert scores[RECORD_TEMPERATURES.index(best)] == pytest.approx(max(scores), abs=1e-6)
-    assert max(scores) > min(scores)
+
+    def score(temperature: RecordTemperature) -> float:
+        own = at_record_temperature(model, temperature)
+        means = [belief_from_logged(own, record.rows, record.values).belief.mean for record, _ in drawn]
+        pairs = zip(means, drawn, strict=True)
+        return float(np.mean([ndcg(own.expected(mean), record.rows, hidden) for mean, (record, hidden) in pairs]))
+
+    best = best_record_temperature(model, drawn)
+    others = [score(replace(best, linear=each)) for each in TEMPERATURES]
+    assert score(best) == pytest.approx(max(others), abs=1e-6)
+    assert max(others) > min(others)
+    assert score(best) >= score(RecordTemperature())
 
 
-def test_without_anybody_to_choose_on_a_record_is_believed_as_the_likelihood_says() -> None:
+def test_without_anybody_to_choose_on_a_record_is_believed_like_a_session() -> None:
     model = igcf.pretrain(checkerboard(40, 30), progress=False, **{**FAST, "holdout": 0.0})
-    assert model.usage.record_temperature == RECORD_TEMPERATURES[0] == 1.0
+    assert model.usage.record_temperature == RecordTemperature(1.0, 1.0)
     nobody = hidden_successes(model, np.full((3, 30), np.nan, dtype=np.float32), 0)
-    assert with_best_temperature(at_record_temperature(model, 2.0), nobody).usage.record_temperature == 2.0
+    assert best_record_temperature(model, nobody) == RecordTemperature(1.0, 1.0)
 
 
 def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
@@ -168,8 +175,8 @@ def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
 
 
 def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
-    log = checkerboard(300, 10)
-    assert drawn_records(log, 0).shape == (200, 10)
+    log = checkerboard(400, 10)
+    assert drawn_records(log, 0).shape == (300, 10)
     np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
 
 

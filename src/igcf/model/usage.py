@@ -43,6 +43,21 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class RecordTemperature:
+    """Numbers that divide the evidence of a logged record: above 1 it moves a belief less than if it had been shown."""
+
+    linear: float = 1.0
+    """In linear channels."""
+    logistic: float = 1.0
+    """In logistic channels."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no temperature."""
+        if not all(isfinite(each) and each > 0.0 for each in (self.linear, self.logistic)):
+            raise ModelError(f"the temperatures of a record must be finite numbers above 0, got {self}")
+
+
+@dataclass(frozen=True)
 class Usage:
     """What training decided about the use of a model; a model that says nothing of it is used as the paper does."""
 
@@ -52,8 +67,7 @@ class Usage:
     calibration: Calibration = field(default_factory=Calibration)
     is_ordered: bool = False
     """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
-    record_temperature: float = 1.0
-    """Divides the evidence of a logged record in linear channels: above 1 a record moves the belief less."""
+    record_temperature: RecordTemperature = field(default_factory=RecordTemperature)
 
     @property
     def is_sound(self) -> bool:
@@ -61,16 +75,14 @@ class Usage:
         return self.objective >= SOUND_FROM
 
     def __post_init__(self) -> None:
-        """Refuse an objective that is no weight and a temperature that is none."""
+        """Refuse an objective that is no weight."""
         if not 0.0 <= self.objective <= 1.0:
             raise ModelError(f"objective must lie between 0 (hit) and 1 (liking), got {self.objective}")
-        if not (isfinite(self.record_temperature) and self.record_temperature > 0.0):
-            raise ModelError(f"record_temperature must be a finite number above 0, got {self.record_temperature}")
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
         policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
         objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
-        temperature = float(saved.get("record_temperature", 1.0))
+        temperature = RecordTemperature(**saved.get("record_temperature", {}))
         return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)

@@ -202,7 +202,7 @@ def _block(model: Model, span: slice, numbers: Sequence[int]) -> LinearAbsence |
         raise ModelError(
             f"channels {tuple(numbers)} share dimensions and have different links; logged evidence needs one"
         )
-    if "logit" in links:
-        return LogisticAbsence(model, span, channels)
-    temperature = model.usage.record_temperature
-    return LinearAbsence(model, span, [replace(each, noise_var=each.noise_var * temperature) for each in channels])
+    is_logistic, temperature = "logit" in links, model.usage.record_temperature
+    factor = temperature.logistic if is_logistic else temperature.linear
+    channels = [replace(channel, noise_var=channel.noise_var * factor) for channel in channels]
+    return (LogisticAbsence if is_logistic else LinearAbsence)(model, span, channels)

@@ -10,14 +10,15 @@ import scipy.sparse as sp
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.model import Model, Neighbours
+from igcf.model.usage import RecordTemperature
 from igcf.online.absence import Record
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.neighbours import fit_neighbours
 
-RECORD_TEMPERATURES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Candidates; the first is the default where there is nobody to choose on."""
+TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)
+"""Candidates for the evidence of records, beside the likelihood temperature of sessions; the first is the default."""
 PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
 MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
 """Candidates; the first are the defaults where there is nobody to choose on."""
@@ -25,7 +26,7 @@ HIDDEN = 0.2
 """Share of a user's successes that is hidden."""
 DRAWS = 3
 """Different draws of the hidden successes: one alone is too noisy for sparse logs."""
-MOST_USERS = 200
+MOST_USERS = 300
 """Users to choose on, at most; they are drawn, because the most active ones are not typical."""
 TOP = 100
 """Ranks that count."""
@@ -50,20 +51,29 @@ def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
     return [record for values in truth for record in _hidden_parts(model, values, rng)]
 
 
-def with_best_temperature(model: Model, drawn: Drawn) -> Model:
-    """Return the model with the temperature of records at which its beliefs rank hidden successes best.
+def best_record_temperature(model: Model, drawn: Drawn) -> RecordTemperature:
+    """Search the temperatures of records at which the beliefs rank hidden successes best.
 
-    Of equally good candidates the earlier one is taken.
+    That of linear channels, that of logistic ones and once more that of linear ones are searched one after the other;
+    of equally good candidates the earlier one is taken.
     """
-    if not drawn:
-        return model
-    candidates = [at_record_temperature(model, each) for each in RECORD_TEMPERATURES]
-    scores = in_threads(lambda each: [_ndcg_of_belief(candidate, *each) for candidate in candidates], drawn)
-    return candidates[int(np.argmax(np.mean(scores, axis=0)))]
+    scores = dict[RecordTemperature, float]()
+
+    def best_of(candidates: list[RecordTemperature]) -> RecordTemperature:
+        for each in candidates:
+            if each not in scores:
+                own = at_record_temperature(model, each)
+                scores[each] = float(np.mean(in_threads(lambda one, own=own: _ndcg_of_belief(own, *one), drawn)))
+        return max(candidates, key=scores.__getitem__)
+
+    best = model.usage.record_temperature
+    for name in ("linear", "logistic", "linear") if drawn else ():
+        best = best_of([replace(best, **{name: each}) for each in TEMPERATURES])
+    return best
 
 
-def at_record_temperature(model: Model, temperature: float) -> Model:
-    """Return the model with another temperature of records."""
+def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model:
+    """Return the model with other temperatures of records."""
     return model.used_as(replace(model.usage, record_temperature=temperature))
 
 

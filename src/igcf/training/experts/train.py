@@ -1,7 +1,7 @@
 """Training of the default model: fit the experts, choose on validation users, build the model."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,10 @@ from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
     at_record_temperature,
     best_neighbours,
+    best_record_temperature,
     default_neighbours,
     drawn_records,
     hidden_successes,
-    with_best_temperature,
 )
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.prior import is_prior_from_users_better, prior_from_users
@@ -85,8 +85,8 @@ def fit_experts(
             return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
         records = truth if validation is None else drawn_records(validation, config.seed)
         drawn = hidden_successes(judged, records, config.seed)
-        judged = with_best_temperature(judged, drawn)
-        model = at_record_temperature(model, judged.usage.record_temperature)
+        temperature = best_record_temperature(judged, drawn)
+        judged, model = (at_record_temperature(each, temperature) for each in (judged, model))
         best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
         if strangers is not fits:
             say("neighbours of items", 1, 2)
@@ -163,7 +163,8 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
     if ndcg is not None:
-        noted.metadata["chosen"] = {**model.metadata["chosen"], "record_temperature": model.usage.record_temperature}
+        chosen = {"record_temperature": asdict(model.usage.record_temperature)}
+        noted.metadata["chosen"] = {**model.metadata["chosen"], **chosen}
     return noted
 
 
