@@ -59,11 +59,13 @@ def best_record_temperature(model: Model, drawn: Drawn) -> RecordTemperature:
     """
     scores = dict[RecordTemperature, float]()
 
+    def mean_ndcg(own: Model) -> float:
+        return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, *each), drawn)))
+
     def best_of(candidates: list[RecordTemperature]) -> RecordTemperature:
         for each in candidates:
             if each not in scores:
-                own = at_record_temperature(model, each)
-                scores[each] = float(np.mean(in_threads(lambda one, own=own: _ndcg_of_belief(own, *one), drawn)))
+                scores[each] = mean_ndcg(at_record_temperature(model, each))
         return max(candidates, key=scores.__getitem__)
 
     best = model.usage.record_temperature

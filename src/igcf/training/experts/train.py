@@ -163,8 +163,8 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
     if ndcg is not None:
-        chosen = {"record_temperature": asdict(model.usage.record_temperature)}
-        noted.metadata["chosen"] = {**model.metadata["chosen"], **chosen}
+        temperature = asdict(model.usage.record_temperature)
+        noted.metadata["chosen"] = {**model.metadata["chosen"], "record_temperature": temperature}
     return noted
 
 
