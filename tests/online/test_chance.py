@@ -5,7 +5,7 @@ import pytest
 
 from igcf.errors import ConfigError, ModelError
 from igcf.model import Model
-from igcf.model.usage import Calibration, PolicyChoice, Usage
+from igcf.model.usage import Calibration, PolicyChoice, RecordTemperature, Usage
 from igcf.online import Greedy, Recommender, Session, Ucb
 from igcf.online.backend import NumpyBackend, loops
 from igcf.online.chance import ChanceScale
@@ -108,7 +108,8 @@ def test_taking_back_restores_what_was(form: str) -> None:
 
 
 def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
-    usage = Usage(0.0, PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9), is_ordered=True)
+    parts = PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9)
+    usage = Usage(0.0, *parts, is_ordered=True, record_temperature=RecordTemperature(4.0, 0.5))
     model = random_model().used_as(usage)
     folder = f"{tmp_path}/model"
     model.save(folder)

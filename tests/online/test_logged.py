@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.arrays import FloatArray
-from igcf.errors import FeedbackError, UnknownItemError
+from igcf.errors import FeedbackError, ModelError, UnknownItemError
 from igcf.model import Channel, Model, Neighbours, Term
 from igcf.model.channel import sigmoid
+from igcf.model.usage import RecordTemperature, Usage
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, ScoringEngine, Thompson, Ucb, backend, belief_from_logged
 from igcf.online.absence import PASSES, LinearAbsence, LogisticAbsence, Record
 from igcf.online.backend import NumpyBackend
@@ -49,7 +50,10 @@ def rounded(model: Model) -> Model:
 
 
 LINEAR = [rounded(random_model(30, 4)), rounded(random_model(30, 5, singular=True)), two_channel_model(30, 4)]
-ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours())]
+TEMPERED = (
+    ensemble_model(30, 3).with_neighbours(neighbours()).used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))
+)
+ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours()), TEMPERED]
 
 
 def record_of(model: Model, weight: float, later: Sequence[int] = ()) -> Record:
@@ -103,6 +107,31 @@ def test_a_direction_that_the_prior_knows_stays_known() -> None:
     known = np.linalg.eigh(model.prior_cov)[1][:, 0]
     assert known @ belief.mean == pytest.approx(known @ model.prior_mean, abs=1e-9)
     assert known @ belief.cov @ known == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_temperatures_of_records_divide_their_evidence() -> None:
+    model = ensemble_model(30, 3)
+    record = record_of(model, 0.3, (0, 2))
+    factors = {"identity": 4.0, "logit": 0.5}
+    noisier = [replace(channel, noise_var=channel.noise_var * factors[channel.link]) for channel in model.channels]
+    expected = logged_evidence(model._changed(channels=noisier)).belief(record)
+    found = logged_evidence(model.used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))).belief(record)
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.cov, expected.cov)
+
+
+def test_shown_reactions_keep_their_evidence_whatever_the_temperatures_of_records() -> None:
+    for model in (ensemble_model(30, 3), two_channel_model(30, 4)):
+        other = model.used_as(Usage(record_temperature=RecordTemperature(8.0, 8.0)))
+        one, two = (belief_from_history(each, [5, 9], [5.0, 1.0], 1.0) for each in (model, other))
+        np.testing.assert_array_equal(one.mean, two.mean)
+        np.testing.assert_array_equal(one.cov, two.cov)
+
+
+@pytest.mark.parametrize("wrong", [{"linear": 0.0}, {"linear": np.inf}, {"logistic": -1.0}, {"logistic": np.nan}])
+def test_the_temperatures_of_records_are_positive_numbers(wrong: dict[str, float]) -> None:
+    with pytest.raises(ModelError, match="temperatures of a record must be finite numbers above 0"):
+        RecordTemperature(**wrong)
 
 
 def test_without_absence_a_linear_record_is_a_history() -> None:

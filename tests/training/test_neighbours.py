@@ -1,5 +1,6 @@
 """The map between items: against the regression written out, in both ways of counting, and its choice."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,22 @@ import igcf
 from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.model import Neighbours
-from igcf.online import Recommender
+from igcf.model.usage import RecordTemperature
+from igcf.online import Recommender, belief_from_logged
 from igcf.training.experts import neighbours as fitting
-from igcf.training.experts.neighbour_choice import MIXES, PENALTIES, TOP, drawn_records, ndcg
+from igcf.training.experts.neighbour_choice import (
+    MIXES,
+    PENALTIES,
+    TEMPERATURES,
+    TOP,
+    at_record_temperature,
+    best_record_temperature,
+    drawn_records,
+    hidden_successes,
+    ndcg,
+)
 from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
-from tests.training.worlds import checkerboard
+from tests.training.worlds import checkerboard, log_of
 
 FAST: dict[str, Any] = {
     "iterations": 2,
@@ -113,6 +125,48 @@ def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
     assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
 
 
+def noise(n_users: int, n_items: int, *, seed: int = 0) -> Interactions:
+    """Users without tastes, who like what is popular: every item at random, by its own share."""
+    shares = 0.3 * 0.93 ** np.arange(n_items)
+    users, items = np.nonzero(np.random.default_rng(seed).random((n_users, n_items)) < shares)
+    return log_of(users, items, np.full(len(users), 5.0), n_users, n_items)
+
+
+def test_records_are_believed_less_where_what_was_learned_is_noise() -> None:
+    log = noise(200, 60)
+    train, validation = log.only_users(np.arange(120)), log.only_users(np.arange(120, 200))
+    fixed = {"linear_dim": 20, "likelihood_temperature": 1.0}
+    model = igcf.pretrain(train, validation=validation, progress=False, **FAST | fixed)
+    found = model.usage.record_temperature
+    assert found.linear > 1.0
+    assert model.metadata["chosen"]["record_temperature"] == {"linear": found.linear, "logistic": found.logistic}
+
+
+def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better() -> None:
+    log = noise(120, 40)
+    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, neighbours=False, **FAST)
+    drawn = hidden_successes(model, log.only_users(np.arange(80, 120)).dense(), 0)
+
+    def score(temperature: RecordTemperature) -> float:
+        own = at_record_temperature(model, temperature)
+        means = [belief_from_logged(own, record.rows, record.values).belief.mean for record, _ in drawn]
+        pairs = zip(means, drawn, strict=True)
+        return float(np.mean([ndcg(own.expected(mean), record.rows, hidden) for mean, (record, hidden) in pairs]))
+
+    best = best_record_temperature(model, drawn)
+    others = [score(replace(best, linear=each)) for each in TEMPERATURES]
+    assert score(best) == pytest.approx(max(others), abs=1e-6)
+    assert max(others) > min(others)
+    assert score(best) >= score(RecordTemperature())
+
+
+def test_without_anybody_to_choose_on_a_record_is_believed_like_a_session() -> None:
+    model = igcf.pretrain(checkerboard(40, 30), progress=False, **{**FAST, "holdout": 0.0})
+    assert model.usage.record_temperature == RecordTemperature(1.0, 1.0)
+    nobody = hidden_successes(model, np.full((3, 30), np.nan, dtype=np.float32), 0)
+    assert best_record_temperature(model, nobody) == RecordTemperature(1.0, 1.0)
+
+
 def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
     model = igcf.pretrain(checkerboard(80, 40, share=0.5), progress=False, **FAST)
     session = Recommender(model).session(logged=[(f"i{item}", 5.0) for item in range(0, 16, 2)])
@@ -121,8 +175,8 @@ def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:
 
 
 def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
-    log = checkerboard(300, 10)
-    assert drawn_records(log, 0).shape == (200, 10)
+    log = checkerboard(400, 10)
+    assert drawn_records(log, 0).shape == (300, 10)
     np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
 
 

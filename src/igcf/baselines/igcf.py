@@ -11,6 +11,7 @@ from igcf.baselines.task import Settings, Task
 from igcf.config import ExpertsConfig, saved_settings
 from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Term
+from igcf.model.usage import Usage
 from igcf.online import Greedy, Ucb
 from igcf.training import pretrain
 
@@ -82,6 +83,7 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
         metadata=model.metadata,
         neighbours=model.neighbours,
         appeared=model.appeared,
+        usage=Usage(record_temperature=model.usage.record_temperature),
     )
     policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
     return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])

@@ -43,6 +43,21 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class RecordTemperature:
+    """Numbers that divide the evidence of a logged record: above 1 it moves a belief less than if it had been shown."""
+
+    linear: float = 1.0
+    """In linear channels."""
+    logistic: float = 1.0
+    """In logistic channels."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no temperature."""
+        if not all(isfinite(each) and each > 0.0 for each in (self.linear, self.logistic)):
+            raise ModelError(f"the temperatures of a record must be finite numbers above 0, got {self}")
+
+
+@dataclass(frozen=True)
 class Usage:
     """What training decided about the use of a model; a model that says nothing of it is used as the paper does."""
 
@@ -52,6 +67,7 @@ class Usage:
     calibration: Calibration = field(default_factory=Calibration)
     is_ordered: bool = False
     """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
+    record_temperature: RecordTemperature = field(default_factory=RecordTemperature)
 
     @property
     def is_sound(self) -> bool:
@@ -68,4 +84,5 @@ class Usage:
         """Build it from what `asdict` gave; what is missing has its default."""
         policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
         objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
-        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered)
+        temperature = RecordTemperature(**saved.get("record_temperature", {}))
+        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)

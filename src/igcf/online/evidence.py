@@ -7,6 +7,7 @@ these, so that every absent item is a weak "no" (docs/maths.md, section Logged e
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -201,4 +202,7 @@ def _block(model: Model, span: slice, numbers: Sequence[int]) -> LinearAbsence |
         raise ModelError(
             f"channels {tuple(numbers)} share dimensions and have different links; logged evidence needs one"
         )
-    return (LogisticAbsence if "logit" in links else LinearAbsence)(model, span, channels)
+    is_logistic, temperature = "logit" in links, model.usage.record_temperature
+    factor = temperature.logistic if is_logistic else temperature.linear
+    channels = [replace(channel, noise_var=channel.noise_var * factor) for channel in channels]
+    return (LogisticAbsence if is_logistic else LinearAbsence)(model, span, channels)

@@ -1,6 +1,8 @@
-"""Choice of the map between items on held-out users, part of whose successes are hidden and ranked."""
+"""Choice of what serves known users, on held-out users part of whose successes are hidden and ranked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,12 +10,15 @@ import scipy.sparse as sp
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.model import Model, Neighbours
+from igcf.model.usage import RecordTemperature
 from igcf.online.absence import Record
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.neighbours import fit_neighbours
 
+TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)
+"""Candidates for the evidence of records, beside the likelihood temperature of sessions; the first is the default."""
 PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
 MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
 """Candidates; the first are the defaults where there is nobody to choose on."""
@@ -21,10 +26,12 @@ HIDDEN = 0.2
 """Share of a user's successes that is hidden."""
 DRAWS = 3
 """Different draws of the hidden successes: one alone is too noisy for sparse logs."""
-MOST_USERS = 200
+MOST_USERS = 300
 """Users to choose on, at most; they are drawn, because the most active ones are not typical."""
 TOP = 100
 """Ranks that count."""
+Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
+"""What is left of users' records, each with the rows of the successes that are hidden of it."""
 
 
 def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbours:
@@ -32,23 +39,60 @@ def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbour
     return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0], executor=executor)[0]
 
 
+def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
+    """Hide a part of what satisfied some users, in several draws each; nobody who has fewer than two successes.
+
+    Args:
+        model: Model of users other than these.
+        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
+        seed: Seed of what is hidden.
+    """
+    rng = np.random.default_rng(seed)
+    return [record for values in truth for record in _hidden_parts(model, values, rng)]
+
+
+def best_record_temperature(model: Model, drawn: Drawn) -> RecordTemperature:
+    """Search the temperatures of records at which the beliefs rank hidden successes best.
+
+    That of linear channels, that of logistic ones and once more that of linear ones are searched one after the other;
+    of equally good candidates the earlier one is taken.
+    """
+    scores = dict[RecordTemperature, float]()
+
+    def mean_ndcg(own: Model) -> float:
+        return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, *each), drawn)))
+
+    def best_of(candidates: list[RecordTemperature]) -> RecordTemperature:
+        for each in candidates:
+            if each not in scores:
+                scores[each] = mean_ndcg(at_record_temperature(model, each))
+        return max(candidates, key=scores.__getitem__)
+
+    best = model.usage.record_temperature
+    for name in ("linear", "logistic", "linear") if drawn else ():
+        best = best_of([replace(best, **{name: each}) for each in TEMPERATURES])
+    return best
+
+
+def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model:
+    """Return the model with other temperatures of records."""
+    return model.used_as(replace(model.usage, record_temperature=temperature))
+
+
 def best_neighbours(
-    model: Model, successes: sp.csr_array, truth: Float32Array, seed: int, executor: Executor | None = None
+    model: Model, successes: sp.csr_array, drawn: Drawn, executor: Executor | None = None
 ) -> tuple[Neighbours, float | None]:
     """Return the map whose penalty and mix rank hidden successes best, and its mean nDCG@100.
 
     Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
 
     Args:
-        model: Model of users other than those of `truth`.
+        model: Model of users other than those on whom is chosen.
         successes: Zeros and ones of its users, shape (users, items).
-        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
-        seed: Seed of what is hidden.
+        drawn: Records of held-out users.
         executor: Workers that share the items; None: this process.
     """
     maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0], executor=executor)
-    rng = np.random.default_rng(seed)
-    drawn = [record for values in truth for record in _hidden_parts(model, values, rng)]
     if not drawn:
         return maps[0], None
     scores = np.mean(in_threads(lambda each: _scores(model, maps, *each), drawn), axis=0)
@@ -74,6 +118,11 @@ def _hidden_parts(model: Model, values: Float32Array, rng: np.random.Generator) 
         hidden = rng.choice(liked, max(round(HIDDEN * len(liked)), 1), replace=False)
         left = rows[~np.isin(rows, hidden)]
         yield logged_evidence(model).record(left, values[left], ()), hidden
+
+
+def _ndcg_of_belief(model: Model, record: Record, hidden: IntArray) -> float:
+    """The nDCG@100 of one record's hidden successes by the belief alone."""
+    return ndcg(expected_rewards(model, logged_evidence(model).belief(record).mean), record.rows, hidden)
 
 
 def _scores(model: Model, maps: list[Neighbours], record: Record, hidden: IntArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Training of the default model: fit the experts, choose on validation users, build the model."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,14 @@ from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import best_choice, first_choice
 from igcf.training.experts.fitting import Choice, Fits
 from igcf.training.experts.kept import Kept
-from igcf.training.experts.neighbour_choice import best_neighbours, default_neighbours, drawn_records
+from igcf.training.experts.neighbour_choice import (
+    at_record_temperature,
+    best_neighbours,
+    best_record_temperature,
+    default_neighbours,
+    drawn_records,
+    hidden_successes,
+)
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.prior import is_prior_from_users_better, prior_from_users
 from igcf.training.experts.shared_log import SharedLog
@@ -77,7 +84,10 @@ def fit_experts(
         if strangers is None or truth is None:
             return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
         records = truth if validation is None else drawn_records(validation, config.seed)
-        best, ndcg = best_neighbours(judged, strangers.successes(), records, config.seed, executor)
+        drawn = hidden_successes(judged, records, config.seed)
+        temperature = best_record_temperature(judged, drawn)
+        judged, model = (at_record_temperature(each, temperature) for each in (judged, model))
+        best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
         if strangers is not fits:
             say("neighbours of items", 1, 2)
             [best] = fit_neighbours(fits.successes(), [best.penalty], mix=best.mix, executor=executor)
@@ -152,6 +162,9 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     noted = model.with_neighbours(neighbours)
     chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
+    if ndcg is not None:
+        temperature = asdict(model.usage.record_temperature)
+        noted.metadata["chosen"] = {**model.metadata["chosen"], "record_temperature": temperature}
     return noted
 
 
