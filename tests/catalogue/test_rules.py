@@ -103,6 +103,21 @@ def test_an_answer_under_rules_is_what_they_leave_of_the_ranking(seed: int, worl
         np.testing.assert_allclose([each.mean, each.std, each.chance], [other.mean, other.std, other.chance], atol=1e-4)
 
 
+@pytest.mark.parametrize("caps", [{"*": 1}, {"*": 2}, {"Drama": 0, "*": 3}, {"Drama": 1, "new": 1}, {"War": 40}])
+@pytest.mark.parametrize("n_reactions", [3, 30])
+def test_caps_hold_in_the_order_of_the_scores_however_little_is_known_of_variances(
+    caps: dict[str, int], n_reactions: int
+) -> None:
+    """After a long past the variances that are known beforehand, those of the prior, tell next to nothing."""
+    world, rng = described(random_model(1500, 5)), np.random.default_rng(n_reactions)
+    for k in (1, 3, 5):
+        past = [(f"item-{row}", float(rng.random())) for row in rng.integers(0, 40, n_reactions)]
+        session, rules = world.session(past), igcf.Rules.parse({"caps": caps, "pinned": ["item-50", "item-51"]})
+        ranked = session.recommend(int(session.available().sum()), policy=Ucb(2.0))
+        found = session.recommend(k, policy=Ucb(2.0), rules=rules)
+        assert [each.item_id for each in found] == taken_in_order(rules, ranked, k, world.catalogue)
+
+
 @pytest.mark.parametrize("policy", [Greedy(), Ucb(0.7), InfoUcb(0.7)])
 def test_boosts_of_many_amounts_are_added_like_those_of_few(policy: Policy) -> None:
     model = random_model(120, 4)

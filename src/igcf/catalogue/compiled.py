@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,10 +65,13 @@ class CompiledRules:
         """Select `k` items of the only user of `engine` among those available, (1, items), under these rules."""
         if self.is_filter:
             return selection_details(policy, engine, available, k, make_rng=make_rng)
-        if self.arrays is not None:
-            with suppress(NotSelectedError):
-                return selection_details(policy, engine, available, k, make_rng=make_rng, rules=self.arrays)
-        return select_slate(self, policy, engine, available, k, make_rng=make_rng)
+        arrays = self.arrays
+        if arrays is None:
+            return select_slate(self, policy, engine, available, k, make_rng=make_rng)
+        try:
+            return selection_details(policy, engine, available, k, make_rng=make_rng, rules=arrays)
+        except NotSelectedError:
+            return select_slate(self, policy, engine, available, k, make_rng=make_rng)
 
     @cached_property
     def arrays(self) -> RuleArrays | None:

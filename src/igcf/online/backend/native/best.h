@@ -3,6 +3,8 @@
 #define IGCF_BEST_H
 #include "common.h"
 
+enum { GROUP = 16 }; /* items whose scores are compared at once */
+
 /* Best first; one more than asked for, which tells whether the last place is a tie. */
 struct best {
     Py_ssize_t k;
@@ -30,6 +32,18 @@ INLINE void insert(struct best* best, float score, float variance, int64_t row) 
         best->rows[place] = best->rows[place - 1];
     }
     best->scores[place] = score, best->variances[place] = variance, best->rows[place] = row;
+}
+
+/* Put a block of items among them; a group of which none is good enough is passed over at once. */
+INLINE void insert_block(struct best* best, const float* scores, const float* variances, int64_t start,
+                         Py_ssize_t size) {
+    for (Py_ssize_t first = 0; first < size; first += GROUP) {
+        Py_ssize_t stop = first + GROUP < size ? first + GROUP : size;
+        float largest = -FLT_MAX;
+        for (Py_ssize_t i = first; i < stop; i++) largest = scores[i] > largest ? scores[i] : largest;
+        if (largest <= best->scores[best->k]) continue;
+        for (Py_ssize_t i = first; i < stop; i++) insert(best, scores[i], variances ? variances[i] : 0.0f, start + i);
+    }
 }
 
 /* Put an item after those that are there, whatever its score. */

@@ -225,7 +225,8 @@ static PyObject* py_select_bounded(PyObject* module, PyObject* args) {
     if (is_good) {
         user.largest = user.w + widest + 1;
         Py_BEGIN_ALLOW_THREADS
-        is_without = select_bounded(&mixture, &user, means, &rules, is_available, n, nu, k, &found);
+        is_without = (rules.starts ? select_capped : select_bounded)(&mixture, &user, means, &rules, is_available, n, nu,
+                                                                     k, &found);
         if (!is_without) look_up(&found, means, is_available, n, k);
         Py_END_ALLOW_THREADS
     }
