@@ -26,7 +26,7 @@ BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
 STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
-LOOK_AGAIN_S = 0.001
+LOOK_AGAIN_S = 0.0005
 """Pause between two looks whether other processes have finished writing a SQLite file."""
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0

@@ -2,7 +2,7 @@
 
 SQLite with `synchronous=FULL` waits for the disk while it holds the lock of writers, so that no two commits wait at the
 same time. With `synchronous=NORMAL` a commit only appends to the write-ahead log; whoever made it then waits here, and
-meanwhile others write. Commits stay in order: what is lost in a power cut is the end of the log, which nobody was told of.
+meanwhile others write. Commits stay in order: a power cut may take the end of the log, which nobody was told of.
 """
 
 import os
@@ -27,16 +27,15 @@ class LogSync:
         """Whether the disk has refused a part of the log; it may then take the next one and still lack that part."""
 
     def open(self) -> None:
-        """Open the log that is to be written; called by a writer whose turn has come, so that SQLite has it open too."""
-        if not self.is_same():
-            self.close()
+        """Open the log, once: in the first turn to write, when SQLite has it open too."""
+        if self._fd is None:
             try:
                 self._fd = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
 
     def is_same(self) -> bool:
-        """Whether the log that was opened is still there: what is in another one is lost with the last connection."""
+        """Whether the log that is open is the one that others find: otherwise what is written is lost."""
         try:
             return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(self._log))
         except OSError:

@@ -118,7 +118,9 @@ def found_sqlite(events: Mapping[str, Sequence[NewEvent]]) -> tuple[str, str]:
     The second is an object that may name a user several times: SQLite takes that apart quicker than a list of pairs.
     """
     texts = {user_id: _text(user_id) for user_id in events}
-    pairs = ",".join([f"{texts[user_id]}:{_text(event.event_id)}" for user_id, each in events.items() for event in each])
+    pairs = ",".join(
+        [f"{texts[user_id]}:{_text(event.event_id)}" for user_id, each in events.items() for event in each]
+    )
     return f"[{','.join(texts.values())}]", f"{{{pairs}}}"
 
 

@@ -101,7 +101,7 @@ def _append_sqlite(
     rows: list[tuple[Any, ...]] = []
     new: list[tuple[Any, ...]] = []
     advanced: dict[str, int] = {}
-    for user_id, events in additions.items():
+    for user_id, events in sorted(additions.items()):  # neighbours in the tables, which are sorted too
         user = found.get(user_id) or UserRow(user_id, new_id())
         each = appended[user_id] = _sorted_out(user, events, known, now)
         if not each.fresh:
