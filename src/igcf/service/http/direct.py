@@ -1,4 +1,4 @@
-"""The short way from a request to a route that takes one part of its path and one JSON body."""
+"""The short way from a request to a route that takes one JSON body and at most one part of its path."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -21,10 +21,9 @@ class DirectRoute(APIRoute):
         """Build the function that answers a request."""
         framework, wanted, body = super().get_route_handler(), self.dependant, self.body_field
         others = (wanted.query_params, wanted.header_params, wanted.cookie_params, wanted.dependencies)
-        if body is None or len(wanted.path_params) != 1 or len(wanted.body_params) != 1 or any(others):
+        if body is None or len(wanted.path_params) > 1 or len(wanted.body_params) != 1 or any(others):
             return framework
-        (path,), endpoint = wanted.path_params, self.endpoint
-        path_name, body_name = path.name, wanted.body_params[0].name
+        paths, endpoint, body_name = wanted.path_params, self.endpoint, wanted.body_params[0].name
 
         async def answer(request: Request) -> Response:
             if request.headers.get("content-type") != "application/json":
@@ -33,11 +32,14 @@ class DirectRoute(APIRoute):
                 content = from_json(await request.body())
             except ValueError:
                 return await framework(request)
-            part, wrong_path = path.validate(request.path_params[path_name])
-            said, wrong_body = body.validate(content)
-            if wrong_path or wrong_body:
+            said, is_wrong = body.validate(content)
+            asked = {body_name: said}
+            for path in paths:
+                asked[path.name], wrong_path = path.validate(request.path_params[path.name])
+                is_wrong = is_wrong or wrong_path
+            if is_wrong:
                 return await framework(request)
-            response: Response = await endpoint(**{path_name: part, body_name: said})
+            response: Response = await endpoint(**asked)
             return response
 
         return answer

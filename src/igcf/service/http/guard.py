@@ -5,7 +5,6 @@ import json
 import logging
 import re
 import time
-import uuid
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -21,6 +20,7 @@ from igcf.service.http.authentication import KeyFile, Role
 from igcf.service.http.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.http.logs import request_id
 from igcf.service.metrics import Metrics
+from igcf.service.random_ids import new_id
 from igcf.service.settings import ServiceSettings
 
 log = logging.getLogger("igcf.service")
@@ -140,7 +140,7 @@ class Guard:
         started = time.perf_counter()
         headers = Headers(scope=scope)
         sent_id = headers.get("x-request-id", "")
-        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
+        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else new_id()
         token = request_id.set(this_id)
         status = 0
 

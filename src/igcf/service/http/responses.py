@@ -3,6 +3,7 @@
 A field that was not set is not sent, so that `PolicyUsed(name="greedy")` has no `nu` on the wire.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -85,7 +86,8 @@ class HistoryReceipt(BaseModel):
     unknown_items: int = Field(description="Stored reactions to items that the model in service does not know.")
 
 
-class BatchEntry(BaseModel):
+@dataclass(slots=True)  # made in a seventh of the time of a model: a batch has a thousand of them
+class BatchEntry:
     """What became of one entry of a batch: a receipt or an error."""
 
     revision: int | None = None

@@ -3,13 +3,15 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
+from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
 from igcf.service.http import model_responses, requests, responses
 from igcf.service.http.dashboard_responses import Stats
 from igcf.service.http.direct import DirectRoute
+from igcf.service.http.lanes import in_lane
 from igcf.service.http.paths import EventId, ItemPath, User, problems
-from igcf.service.http.serialising import as_json
+from igcf.service.http.serialising import as_json, json_response
 from igcf.service.serving import reacting, reading
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend_quickly
@@ -41,12 +43,11 @@ def user_routes(context: ServiceContext) -> APIRouter:
         """Store what a user did elsewhere, in a log, where absence counts too; durable when answered, each one once."""
         return reacting.add_history(context, user, history)
 
-    @router.post("/feedback", responses=problems())
-    @as_json
-    def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> responses.BatchReceipt:
+    @router.post("/feedback", response_model=responses.BatchReceipt, responses=problems())
+    async def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> Response:
         """Store many reactions; entries that cannot be stored are reported one by one and do not stop the others."""
         entries = batch.feedback if isinstance(batch, requests.FeedbackBatch) else batch
-        return reacting.react_batch(context, entries)
+        return await in_lane(lambda: json_response(reacting.react_batch(context, entries), nulls=False))
 
     @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
     @as_json

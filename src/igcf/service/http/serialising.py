@@ -15,9 +15,9 @@ P = ParamSpec("P")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def json_response(content: BaseModel, status: int = 200) -> Response:
-    """Serialise an answer; a field that was not set is not sent."""
-    body = content.__pydantic_serializer__.to_json(content, by_alias=True, exclude_unset=True)
+def json_response(content: BaseModel, status: int = 200, *, nulls: bool = True) -> Response:
+    """Serialise an answer; a field that was not set is not sent, nor, without `nulls`, one that is None."""
+    body = content.__pydantic_serializer__.to_json(content, by_alias=True, exclude_unset=True, exclude_none=not nulls)
     return Response(body, status, headers_of(status), media_type="application/json")
 
 

@@ -4,13 +4,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
-from secrets import token_hex
 
 from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
+from igcf.service.random_ids import new_id
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.together import Joining, Outcome, Reaction, received
 from igcf.service.store.importing import logged_event_id
@@ -86,17 +86,17 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     served = context.current_model.served
-    results: list[BatchEntry] = [BatchEntry()] * len(entries)
-    checked: dict[int, Reaction] = {}
+    checked: list[Reaction] = []
+    refused: dict[int, IgcfError] = {}
     for place, entry in enumerate(entries):
         try:
             if isinstance(entry, RequestError):
                 raise entry
-            checked[place] = Reaction(served, entry.user, checked_event(served, entry))
+            checked.append(Reaction(served, entry.user, checked_event(served, entry)))
         except IgcfError as error:
-            results[place] = _failed(error)
-    for place, found in zip(checked, store_together(context, list(checked.values())), strict=True):
-        results[place] = _entry(found)
+            refused[place] = error
+    found = iter(store_together(context, checked))
+    results = [_failed(refused[place]) if place in refused else _entry(next(found)) for place in range(len(entries))]
     duplicates = sum(result.duplicate is True for result in results)
     failed = sum(result.error is not None for result in results)
     stored = len(results) - duplicates - failed
@@ -109,7 +109,7 @@ def _entry(outcome: Outcome | None) -> BatchEntry:
         refuse_conflict(receipt)
     except IgcfError as error:
         return _failed(error)
-    return BatchEntry(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
+    return BatchEntry(receipt.revision, receipt.duplicate, receipt.event_id)
 
 
 def _failed(error: IgcfError) -> BatchEntry:
@@ -120,7 +120,7 @@ def _failed(error: IgcfError) -> BatchEntry:
 def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
-    event_id = reaction.event_id or token_hex(16)
+    event_id = reaction.event_id or new_id()
     if reaction.kind == SKIP:
         if reaction.value is not None:
             raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")

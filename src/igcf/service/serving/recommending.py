@@ -1,7 +1,6 @@
 """Answers: choose items for a user, say why each is shown, and log the answer."""
 
 import json
-import secrets
 import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -19,6 +18,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.http.page_responses import PolicyUsed
 from igcf.service.http.requests import PolicyName, RecommendAsk
 from igcf.service.http.responses import Reason, Recommended, RecommendedItem
+from igcf.service.random_ids import new_id
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
@@ -83,7 +83,7 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=secrets.token_hex(16),
+        recommendation_id=new_id(),
         policy=used,
         propensity="estimated" if isinstance(policy, Thompson) else "exact",
         items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],

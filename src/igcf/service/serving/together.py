@@ -19,7 +19,7 @@ MOST = 256
 """Reactions in one transaction; the others go into the next."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Reaction:
     """A checked reaction, and the model that it was checked against."""
 

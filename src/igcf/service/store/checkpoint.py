@@ -8,14 +8,19 @@ from pathlib import Path
 AGAIN_S = 0.2
 """Pause after an attempt that met a reader or a writer."""
 COPY_EVERY_S = 0.5
-LONGEST_LOG = 8_000
-"""Pages of the log at which a commit copies what is left, so that the log begins anew; 32 MB."""
+LONG_LOG = 8_000
+"""Pages of the log beyond which writers are stopped for a moment, so that it begins anew; 32 MB."""
+LONGEST_LOG = 4 * LONG_LOG
+"""Pages of the log at which a commit copies what is left, where the thread that does so does not come to it."""
+RESTART_MS = 100
+"""How long writers are kept waiting, at most, for the last readers of a long log."""
 
 
 class Copier:
     """A thread that copies what was committed from the log to the file, so that commits need not do it.
 
-    Without it, one commit in a few dozen would wait until a thousand pages all over the file are written.
+    Without it, one commit in a few dozen would wait until a thousand pages all over the file are written; and while
+    several processes write all the time, the log would never be copied whole, and never begin anew.
     """
 
     def __init__(self, path: str) -> None:
@@ -43,7 +48,10 @@ class Copier:
                 return
             self._written.clear()
             with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if pages > LONG_LOG:  # all but the latest pages are copied, so that the rest takes a moment
+                    connection.execute(f"PRAGMA busy_timeout={RESTART_MS}")
+                    connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
 
 class Checkpointer:

@@ -1,7 +1,6 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
 import math
-import os
 import sqlite3
 import threading
 import time
@@ -17,6 +16,7 @@ from sqlalchemy import event, exc
 
 from igcf.errors import StoreError
 from igcf.service.store.checkpoint import LONGEST_LOG, Checkpointer, Copier
+from igcf.service.store.log_sync import LogSync
 from igcf.service.store.migrations import migrate
 from igcf.service.store.watchdog import Watchdog
 
@@ -26,7 +26,7 @@ BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
 STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
-LOOK_AGAIN_S = 0.001
+LOOK_AGAIN_S = 0.0005
 """Pause between two looks whether other processes have finished writing a SQLite file."""
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
@@ -117,7 +117,7 @@ class Database:
         self._last_write = -math.inf
         self._file = None if self.is_postgres else Path(str(url.database))
         self._identity: tuple[int, int] | None = None
-        self._has_wal = False
+        self._log: LogSync | None = None
         self._quick: sqlite3.Connection | None = None
         self._quick_lock = threading.Lock()
         self._watchdog = Watchdog() if self.is_postgres and wait_s is not None else None
@@ -175,7 +175,6 @@ class Database:
     def _prepare(self) -> None:
         self.write(migrate)
         self._identity = self._found_identity()
-        self._has_wal = self._wal_exists()
         if self._copies:
             self._copier = Copier(str(self._file))
         self._is_prepared = True
@@ -210,6 +209,8 @@ class Database:
                 helper.close()
         self.engine.dispose()
         self._reader.dispose()
+        if self._log is not None:
+            self._log.close()
         with self._quick_lock:
             if self._quick is not None:
                 self._quick.close()
@@ -228,15 +229,20 @@ class Database:
             if not self.is_postgres:
                 self._check_file()
                 self._begin_sqlite(connection, within_s or self._wait_s)
+                if self._log is not None:
+                    self._log.open()
             result = work(connection)
             started = time.perf_counter()
             connection.commit()
-            self.events.committed(time.perf_counter() - started)
-            self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
-            self._last_write = time.monotonic()
-            if self._copier is not None:
-                self._copier.tell()
-            return result
+        # Others may write from here on; whoever asked for this hears of it when it is on the disk.
+        if self._log is not None:
+            self._log.wait()
+        self.events.committed(time.perf_counter() - started)
+        self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
+        self._last_write = time.monotonic()
+        if self._copier is not None:
+            self._copier.tell()
+        return result
 
     def _begin_sqlite(self, connection: sa.Connection, wait_s: float) -> None:
         """Begin to write as soon as other processes let us.
@@ -283,7 +289,7 @@ class Database:
     def _check_file(self, *, is_committed: bool = False) -> None:
         """Refuse to go on when the SQLite file is not the one that was opened: what is written would be lost."""
         is_same = self._identity is None or self._identity == self._found_identity()
-        if not is_same or (is_committed and self._has_wal and not self._wal_exists()):
+        if not is_same or (is_committed and self._log is not None and not self._log.is_same()):
             raise StoreError(
                 f"the store {self._file} was deleted or replaced while in use; stop the server, put the file back, and "
                 "start it again"
@@ -297,9 +303,6 @@ class Database:
         except OSError:
             return (0, 0)
         return found.st_dev, found.st_ino
-
-    def _wal_exists(self) -> bool:
-        return self._file is not None and os.path.exists(f"{self._file}-wal")
 
     def _retried(self, attempt: Callable[[], T]) -> T:
         try:
@@ -332,22 +335,27 @@ class Database:
         connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
         busy = f"busy_timeout={int(self._wait_s * 1000)}"
         for pragma in (
-            "synchronous=FULL",
             "secure_delete=ON",
             f"wal_autocheckpoint={LONGEST_LOG}",
             "cache_size=-8192",
             busy,
         ):
             connection.execute(f"PRAGMA {pragma}")
-        self._use_wal(connection)
+        has_log = self._use_wal(connection)
+        if has_log and self._log is None and self._file is not None:
+            self._log = LogSync(self._file, self._wait_s)
+        connection.execute(f"PRAGMA synchronous={'NORMAL' if has_log else 'FULL'}")  # see `log_sync`
 
-    def _use_wal(self, connection: Any) -> None:
-        """Switch to a write-ahead log; SQLite does not wait by itself while another process switches a blank file."""
+    def _use_wal(self, connection: Any) -> bool:
+        """Switch to a write-ahead log, and tell whether there is one: some file systems cannot have it.
+
+        SQLite does not wait by itself while another process switches a blank file.
+        """
         until = time.monotonic() + self._wait_s
         while True:
             try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                return
+                (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                return bool(mode == "wal")
             except sqlite3.OperationalError:
                 if time.monotonic() > until:
                     raise

@@ -1,4 +1,7 @@
-"""Records of the store: the state of a user, the rows of the feedback log, and what becomes of a reaction."""
+"""Records of the store: the state of a user, the rows of the feedback log, and what becomes of a reaction.
+
+Those that are made for every reaction are not frozen, which would take nine times as long; nobody changes them.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -26,7 +29,7 @@ class SavedBelief:
     """The belief as `belief_bytes.encode_belief` writes it."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class UserRow:
     """The state of a user; revision 0 and an empty `born` for somebody who never reacted."""
 
@@ -40,7 +43,7 @@ class UserRow:
     """A belief that was saved; None also where nobody asked for it."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Event:
     """One row of the log: a reaction, or the retraction of one."""
 
@@ -55,14 +58,14 @@ class Event:
     """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class NewRow(Event):
     """A row that is added to the log."""
 
     recommendation_id: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class NewEvent:
     """A reaction about to be stored."""
 
@@ -95,7 +98,7 @@ class NewEvent:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Payload:
     """What a reaction says; two reactions with the same event id must say the same."""
 
@@ -122,7 +125,7 @@ class LearnedState:
     """None where the one that is saved will do for now."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Receipt:
     """What became of one reaction."""
 
@@ -133,7 +136,7 @@ class Receipt:
     """What is stored under this event id, where that is something else; the reaction was then not stored."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Appended:
     """What a committed append did."""
 

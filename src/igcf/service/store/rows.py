@@ -7,15 +7,16 @@ compute, each such turn may take a millisecond, and others wait for the transact
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
 
-AT_ONCE = 64
-"""Rows in one statement: few enough that a connection keeps the statements of all numbers of rows prepared."""
+AT_ONCE = (512, 64)
+"""Rows in one statement; below the last, any number: so few that a connection keeps all these statements prepared."""
 _ADVANCE = sa.text("UPDATE users SET revision = :revision, updated = :updated WHERE user_id = :user_id")
 _ADVANCE_SQLITE = (
     "UPDATE users SET revision = new.value, updated = ? FROM json_each(?) AS new WHERE users.user_id = new.key"
@@ -24,14 +25,25 @@ _ADVANCE_SQLITE = (
 
 def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that have a value for every column of a table."""
+    if connection.dialect.name == "sqlite":
+        of_row = itemgetter(*(column.name for column in table.columns))
+        insert_values(connection, table, list(map(of_row, rows)))
+    elif rows:
+        connection.execute(sa.insert(table), rows)
+
+
+def insert_values(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows whose values stand in the order of the columns of a table."""
     if connection.dialect.name != "sqlite":
-        if rows:
-            connection.execute(sa.insert(table), rows)
+        names = [column.name for column in table.columns]
+        insert_rows(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
         return
-    names, waiting = [column.name for column in table.columns], iter(rows)
-    while part := list(islice(waiting, AT_ONCE)):
-        values = tuple(row[name] for row in part for name in names)
-        connection.exec_driver_sql(_insert(table, len(part)), values)
+    start = 0
+    while left := len(rows) - start:
+        n = next((size for size in AT_ONCE if left >= size), left)
+        values = tuple(chain.from_iterable(rows[start : start + n]))
+        connection.exec_driver_sql(_insert(table, n), values)
+        start += n
 
 
 @cache

@@ -46,8 +46,10 @@ _LOCK_POSTGRES = sa.text(
 )
 _LOCK_FREE_POSTGRES = sa.text(f"{_LOCK_POSTGRES.text} SKIP LOCKED")
 _KNOWN = "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM "
-_KNOWN_SQLITE = sa.text(
-    _KNOWN + "json_each(:asked) AS asked CROSS JOIN feedback AS f ON f.user_id = asked.key AND f.event_id = asked.value"
+FOUND_SQLITE = (  # users, all in one row, and what is stored of reactions; here nobody else writes meanwhile
+    LOCK_SQLITE.replace(" FROM", ", NULL, NULL, NULL, NULL, NULL FROM", 1)
+    + f" UNION ALL {_KNOWN} json_each(?) AS asked "
+    "CROSS JOIN feedback AS f ON f.user_id = asked.key AND f.event_id = asked.value"
 )
 _KNOWN_POSTGRES = sa.text(
     _KNOWN + "unnest(CAST(:user_ids AS text[]), CAST(:event_ids AS text[])) AS asked (user_id, event_id) "
@@ -104,13 +106,22 @@ def lock_rows(user_ids: Sequence[str], *, waits: bool) -> Asking:
     return _LOCK_POSTGRES if waits else _LOCK_FREE_POSTGRES, {"user_ids": list(user_ids)}
 
 
-def known_events(connection: sa.Connection, events: Mapping[str, Sequence[NewEvent]]) -> Asking:
-    """Read what is stored of some reactions, by user and event id."""
+def known_events(events: Mapping[str, Sequence[NewEvent]]) -> Asking:
+    """Read what is stored of some reactions, by user and event id (PostgreSQL)."""
     asked = [(user_id, event.event_id) for user_id, each in events.items() for event in each]
-    if connection.dialect.name == "sqlite":  # an object that may name a user several times: quicker to take apart
-        pairs = ",".join(f"{_text(user_id)}:{_text(event_id)}" for user_id, event_id in asked)
-        return _KNOWN_SQLITE, {"asked": f"{{{pairs}}}"}
     return _KNOWN_POSTGRES, {"user_ids": [pair[0] for pair in asked], "event_ids": [pair[1] for pair in asked]}
+
+
+def found_sqlite(events: Mapping[str, Sequence[NewEvent]]) -> tuple[str, str]:
+    """Write what `FOUND_SQLITE` is about: users as a list, and their reactions by user.
+
+    The second is an object that may name a user several times: SQLite takes that apart quicker than a list of pairs.
+    """
+    texts = {user_id: _text(user_id) for user_id in events}
+    pairs = ",".join(
+        [f"{texts[user_id]}:{_text(event.event_id)}" for user_id, each in events.items() for event in each]
+    )
+    return f"[{','.join(texts.values())}]", f"{{{pairs}}}"
 
 
 def count_shown(connection: sa.Connection, counts: Sequence[tuple[str, int, int]]) -> Asking:

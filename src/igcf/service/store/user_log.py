@@ -5,13 +5,13 @@ A change first locks the rows of its users, so that nobody else, here or on anot
 
 import json
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from igcf.service.random_ids import new_id
 from igcf.service.store import statements
 from igcf.service.store.records import (
     NEUTRAL_DRIFT,
@@ -25,10 +25,12 @@ from igcf.service.store.records import (
     SavedBelief,
     UserRow,
 )
-from igcf.service.store.rows import advance, insert_rows
+from igcf.service.store.rows import advance, insert_values
 from igcf.service.store.tables import feedback, users
 
 LAST = 2**31 - 1
+Known = defaultdict[str, dict[str, Payload]]
+"""What is stored, by user and event id."""
 
 
 def read_user(connection: sa.Connection, user_id: str) -> UserRow | None:
@@ -68,17 +70,18 @@ def append_events(
         model: id of the model in service, kept beside each reaction.
         waits: whether to wait for users who are being changed elsewhere; otherwise the answer lacks them.
     """
+    now = time.time()
+    if connection.dialect.name == "sqlite":
+        return _append_sqlite(connection, additions, model, now)
     found = _lock_or_create_users(connection, sorted(additions), waits=waits)
     mine = {user_id: events for user_id, events in additions.items() if user_id in found}
-    known: defaultdict[str, dict[str, Payload]] = defaultdict(dict)
+    known: Known = defaultdict(dict)
     if any(user.revision for user in found.values()):
-        for user_id, event_id, *said in connection.execute(*statements.known_events(connection, mine)):
-            known[user_id][event_id] = Payload(*said)
-    now = time.time()
-    appended = {user_id: _sorted_out(found[user_id], events, known[user_id], now) for user_id, events in mine.items()}
-    rows = [_row(user_id, model, vars(event)) for user_id, each in appended.items() for event in each.fresh]
+        _take_note(known, connection.execute(*statements.known_events(mine)))
+    appended = {user_id: _sorted_out(found[user_id], events, known, now) for user_id, events in mine.items()}
+    rows = [_row(user_id, model, event) for user_id, each in appended.items() for event in each.fresh]
     if rows:
-        insert_rows(connection, feedback, rows)
+        insert_values(connection, feedback, rows)
         advance(connection, {user_id: each.version[1] for user_id, each in appended.items() if each.fresh}, now)
     unchanged = [user_id for user_id, each in appended.items() if not each.version[1]]
     if unchanged:  # somebody without a reaction has no row
@@ -86,17 +89,56 @@ def append_events(
     return appended
 
 
-def _sorted_out(user: UserRow, events: Sequence[NewEvent], known: dict[str, Payload], now: float) -> Appended:
+def _append_sqlite(
+    connection: sa.Connection, additions: Mapping[str, Sequence[NewEvent]], model: str, now: float
+) -> dict[str, Appended]:
+    """Add reactions where nobody else writes meanwhile: one query, and one change to each table."""
+    (names, *_), *stored = connection.exec_driver_sql(statements.FOUND_SQLITE, statements.found_sqlite(additions))
+    found = {user_id: UserRow(user_id, born, revision) for user_id, born, revision in json.loads(names)}
+    known: Known = defaultdict(dict)
+    _take_note(known, stored)
+    appended: dict[str, Appended] = {}
+    rows: list[tuple[Any, ...]] = []
+    new: list[tuple[Any, ...]] = []
+    advanced: dict[str, int] = {}
+    for user_id, events in sorted(additions.items()):  # neighbours in the tables, which are sorted too
+        user = found.get(user_id) or UserRow(user_id, new_id())
+        each = appended[user_id] = _sorted_out(user, events, known, now)
+        if not each.fresh:
+            continue
+        rows += [_row(user_id, model, event) for event in each.fresh]
+        if user.revision:
+            advanced[user_id] = each.version[1]
+        else:
+            new.append((user_id, user.born, each.version[1], NEUTRAL_DRIFT, now))
+    insert_values(connection, feedback, rows)
+    insert_values(connection, users, new)
+    if advanced:
+        advance(connection, advanced, now)
+    return appended
+
+
+def _take_note(known: Known, rows: Iterable[Sequence[Any]]) -> None:
+    for user_id, event_id, *said in rows:
+        known[user_id][event_id] = Payload(*said)
+
+
+def _sorted_out(user: UserRow, events: Sequence[NewEvent], known: Known, now: float) -> Appended:
     """Tell new reactions from those that are stored, and number the new ones."""
+    before, mine = user.revision, known.get(user.user_id)
+    if mine is None and len(events) == 1:  # most of them
+        (event,) = events
+        return Appended(user, [Receipt(before + 1, False, event.event_id)], [event.at(before + 1, now)])
+    mine = {} if mine is None else mine
     fresh: list[NewRow] = []
     receipts: list[Receipt] = []
     for event in events:
-        stored = known.get(event.event_id)
+        stored = mine.get(event.event_id)
         if stored is None:
-            known[event.event_id] = event.payload
-            fresh.append(event.at(user.revision + len(fresh) + 1, now))
+            mine[event.event_id] = event.payload
+            fresh.append(event.at(before + len(fresh) + 1, now))
         conflict = None if stored is None or stored.agrees_with(event.payload) else stored
-        receipts.append(Receipt(user.revision + len(fresh), stored is not None, event.event_id, conflict))
+        receipts.append(Receipt(before + len(fresh), stored is not None, event.event_id, conflict))
     return Appended(user, receipts, fresh)
 
 
@@ -116,8 +158,8 @@ def retract_event(connection: sa.Connection, user_id: str, event_id: str, model:
     if before is not None:
         return before
     now = time.time()
-    row = Event(user.revision + 1, None, None, None, now, retracts=event_id)
-    insert_rows(connection, feedback, [_row(user_id, model, vars(row))])
+    row = NewRow(user.revision + 1, None, None, None, now, retracts=event_id)
+    insert_values(connection, feedback, [_row(user_id, model, row)])
     advance(connection, {user_id: row.revision}, now)
     connection.execute(statements.DROP_BELIEF, {"user_id": user_id})
     return row.revision
@@ -153,12 +195,14 @@ def _lock_or_create_users(connection: sa.Connection, user_ids: Sequence[str], *,
     missing = [user_id for user_id in user_ids if user_id not in found]
     while missing:  # a row that another server inserts or deletes meanwhile is met in the next turn
         now = time.time()
-        new = [{"user_id": each, "born": uuid.uuid4().hex, "drift": NEUTRAL_DRIFT, "updated": now} for each in missing]
+        new = [{"user_id": each, "born": new_id(), "drift": NEUTRAL_DRIFT, "updated": now} for each in missing]
         connection.execute(statements.CREATE, new)
         found |= lock_users(connection, missing, waits=waits)
         missing = [user_id for user_id in missing if user_id not in found] if waits else []
     return found
 
 
-def _row(user_id: str, model: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    return {"recommendation_id": None, "retracts": None, "user_id": user_id, "model": model, **said}
+def _row(user_id: str, model: str, row: NewRow) -> tuple[Any, ...]:
+    """Put a row of the log in the order of the columns of `feedback`."""
+    told = (user_id, row.revision, row.event_id, row.item_id, row.value, row.time, row.recommendation_id)
+    return (*told, model, row.retracts, row.evidence, row.kind)

@@ -1,0 +1,78 @@
+"""Making commits to a SQLite file durable after SQLite has let the next writer in, instead of before.
+
+SQLite with `synchronous=FULL` waits for the disk while it holds the lock of writers, so that no two commits wait at the
+same time. With `synchronous=NORMAL` a commit only appends to the write-ahead log; whoever made it then waits here, and
+meanwhile others write. Commits stay in order: a power cut may take the end of the log, which nobody was told of.
+"""
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+from igcf.errors import StoreError
+
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+
+
+class LogSync:
+    """The write-ahead log of a SQLite file, kept open in order to wait until it is on the disk."""
+
+    def __init__(self, path: Path, wait_s: float) -> None:
+        self._path, self._log, self._wait_s = path, f"{path}-wal", wait_s
+        self._fd: int | None = None
+        self._lock = threading.Lock()
+        self._is_doubtful = False
+        """Whether the disk has refused a part of the log; it may then take the next one and still lack that part."""
+
+    def open(self) -> None:
+        """Open the log, once: in the first turn to write, when SQLite has it open too."""
+        if self._fd is None:
+            try:
+                self._fd = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
+
+    def is_same(self) -> bool:
+        """Whether the log that is open is the one that others find: otherwise what is written is lost."""
+        try:
+            return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(self._log))
+        except OSError:
+            return False
+
+    def wait(self) -> None:
+        """Return when all that was committed before is on the disk."""
+        with self._lock:
+            if self._fd is None:
+                raise StoreError(f"the store {self._path} is closed")
+            fd = os.dup(self._fd)  # others may close the one that is kept
+        try:
+            if self._is_doubtful:
+                self._copy_all()
+            else:
+                _sync(fd)
+        except OSError as error:
+            self._is_doubtful = True
+            raise StoreError(f"the store {self._path} could not be made durable: {error.strerror}") from error
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Close the log."""
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def _copy_all(self) -> None:
+        """Copy the whole log to the file and begin it anew: what the disk refused of it is not needed any more."""
+        try:
+            uri = f"{self._path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=self._wait_s, isolation_level=None)) as connection:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"the store {self._path} could not be made durable: {error}") from error
+        if busy:
+            raise StoreError(f"the store {self._path} could not be made durable: others were reading it all the time")
+        self._is_doubtful = False
