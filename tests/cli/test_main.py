@@ -57,6 +57,11 @@ def test_doctor_prints_one_json_document_and_nothing_else(tmp_path: Path) -> Non
     assert report["store"] == "answers"
 
 
+def test_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("igcf.cli.doctor.PACKAGES", {"service": ("no-such-package",)})
+    assert "pip install 'igcf[service]'" in run("doctor").stdout
+
+
 def test_doctor_says_when_a_store_does_not_answer() -> None:
     report = json.loads(run("doctor", "--json", "--store", "sqlite:////nowhere/at/all.db").stdout)
     assert report["store"].startswith("does not answer")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from igcf.cli.output import emit_json
@@ -44,7 +45,7 @@ def doctor(data_dir: str | None, store: str | None, model: Path | None, as_json:
         return
     table = Table("what", "found", title=f"igcf {__version__}")
     for name, value in _lines(report):
-        table.add_row(name, value)
+        table.add_row(name, escape(value))
     Console().print(table)
 
 
