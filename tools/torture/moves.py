@@ -24,7 +24,7 @@ from tools.torture.results import Trial
 USERS = 300
 AT_ONCE = 5
 """Users in one transaction, so that there are many moments between two."""
-LONGEST_S = 2.0
+LONGEST_S = 1.5
 """From the beginning of a moving to its kill, at most."""
 Contents = dict[str, "Counter[tuple[Any, ...]]"]
 
