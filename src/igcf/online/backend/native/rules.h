@@ -4,7 +4,7 @@
 #include "best.h"
 
 enum { SPARE = 16 }; /* items looked at beyond the length of an answer, in case caps forbid some */
-enum { SOME_MORE = 6 }; /* the same, where more can be looked for */
+enum { SOME_MORE = 10 }; /* the same, where more can be looked for */
 
 struct rules {
     const float* boosts; /* per item; NULL: nothing is added */
