@@ -18,8 +18,8 @@ from igcf.service.settings import ServiceSettings
 MISTAKE = 2
 """Exit code of a worker that cannot start because of a user's mistake."""
 SHUTDOWN_S = 10
-SWITCH_S = 0.001
-"""How long the thread that writes the audit log may keep the interpreter from the one that answers."""
+SWITCH_S = 0.0002
+"""How long a thread may keep the interpreter from another: a commit gives it away ten times, with others in line."""
 
 
 @dataclass(frozen=True)

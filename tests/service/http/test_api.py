@@ -9,6 +9,8 @@ from fastapi.testclient import TestClient
 
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
+from igcf.service.serving.reading import LISTED
+from igcf.service.store import NewEvent
 from tests.service.conftest import small_model
 
 
@@ -202,3 +204,25 @@ def test_the_model_describes_itself(client: TestClient) -> None:
     info = client.get("/v1/model").json()
     assert (info["items"], info["dim"], info["reward"]["threshold"]) == (200, 8, 4.0)
     assert info["metadata"] == {"dataset": "toy"}
+
+
+def test_no_answer_about_a_user_grows_with_the_history_without_end(client: TestClient, context: ServiceContext) -> None:
+    events = [NewEvent(f"e{n}", f"item-{n % 150}", 1.0 + n % 5) for n in range(LISTED + 500)]
+    context.store.append("ann", events, context.current_model.served.model_id)
+    paths = [path for path, methods in client.get("/openapi.json").json()["paths"].items() if "get" in methods]
+    asked = [path.format(user="ann", item="item-199") for path in paths if "{user}" in path]
+    assert len(asked) == 4  # a new route is looked at here too
+    for path in asked:
+        answer = client.get(path)
+        assert answer.status_code == 200, answer.text
+        assert max(lengths(answer.json())) <= LISTED
+    for path in ("/v1/users/ann", "/v1/users/ann/explanations/item-199"):
+        assert max(lengths(client.get(path, params={"limit": 7}).json())) <= 8  # eight dimensions
+        assert client.get(path, params={"limit": 10_001}).status_code == 422
+
+
+def lengths(found: Any) -> list[int]:
+    """Lengths of all lists in an answer."""
+    if isinstance(found, dict):
+        return [0, *(length for each in found.values() for length in lengths(each))]
+    return [len(found), *(n for each in found for n in lengths(each))] if isinstance(found, list) else [0]

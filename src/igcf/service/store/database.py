@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,14 +134,15 @@ class Database:
         else:
             options["connect_args"] = {"timeout": self._wait_s, "check_same_thread": False}
         self.engine = sa.create_engine(url, **options)
-        # Connections that stay in autocommit: switching one to and fro costs half as much as the read itself.
-        self._reader = (
-            sa.create_engine(url, isolation_level="AUTOCOMMIT", **options) if self.is_postgres else self.engine
-        )
+        # Connections that stay in autocommit: switching one to and fro costs half as much as the read itself. SQLite's
+        # readers wait where they must, its writers look for themselves whether it is their turn.
+        level = {"isolation_level": "AUTOCOMMIT"} if self.is_postgres else {}
+        self.reader = sa.create_engine(url, **level, **options)
         if not self.is_postgres:
-            event.listen(self.engine, "connect", self._prepare_sqlite)
+            event.listen(self.engine, "connect", partial(self._prepare_sqlite, busy_s=0.0))
+            event.listen(self.reader, "connect", partial(self._prepare_sqlite, busy_s=self._wait_s))
         elif wait_s is not None:
-            for engine in (self.engine, self._reader):
+            for engine in (self.engine, self.reader):
                 event.listen(engine, "connect", self._prepare_postgres)
         self._copies = self._file is not None and wait_s is not None
         try:
@@ -208,7 +210,7 @@ class Database:
             if helper is not None:
                 helper.close()
         self.engine.dispose()
-        self._reader.dispose()
+        self.reader.dispose()
         if self._log is not None:
             self._log.close()
         with self._quick_lock:
@@ -217,7 +219,7 @@ class Database:
                 self._quick = None
 
     def _in_reader(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
-        with self._reader.connect() as connection, self._limited(connection, within_s):
+        with self.reader.connect() as connection, self._limited(connection, within_s):
             return work(connection)
 
     def _in_writer(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
@@ -227,7 +229,6 @@ class Database:
             self._limited(connection, within_s),
         ):
             if not self.is_postgres:
-                self._check_file()
                 self._begin_sqlite(connection, within_s or self._wait_s)
                 if self._log is not None:
                     self._log.open()
@@ -250,20 +251,16 @@ class Database:
         SQLite itself looks again after up to 0.1 s, by which time they may have written a dozen times.
         """
         raw: Any = connection.connection.dbapi_connection
-        raw.execute("PRAGMA busy_timeout=0")
-        try:
-            until = time.monotonic() + wait_s
-            while time.monotonic() < until:
-                try:
-                    raw.execute("BEGIN IMMEDIATE")
-                    return
-                except sqlite3.OperationalError as error:
-                    if "locked" not in str(error):
-                        break
-                    time.sleep(LOOK_AGAIN_S)
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # says what is wrong
-        finally:
-            raw.execute(f"PRAGMA busy_timeout={int(self._wait_s * 1000)}")
+        until = time.monotonic() + wait_s
+        while time.monotonic() < until:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    break
+                time.sleep(LOOK_AGAIN_S)
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # says what is wrong
 
     @contextmanager
     def _turn(self, wait_s: float) -> Iterator[None]:
@@ -331,9 +328,9 @@ class Database:
                 return found
         raise AssertionError("unreachable")
 
-    def _prepare_sqlite(self, connection: Any, _: Any) -> None:
+    def _prepare_sqlite(self, connection: Any, _: Any, *, busy_s: float) -> None:
         connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
-        busy = f"busy_timeout={int(self._wait_s * 1000)}"
+        busy = f"busy_timeout={int(busy_s * 1000)}"
         for pragma in (
             "secure_delete=ON",
             f"wal_autocheckpoint={LONGEST_LOG}",

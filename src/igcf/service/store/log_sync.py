@@ -22,6 +22,7 @@ class LogSync:
     def __init__(self, path: Path, wait_s: float) -> None:
         self._path, self._log, self._wait_s = path, f"{path}-wal", wait_s
         self._fd: int | None = None
+        self._identity: os.stat_result | None = None
         self._lock = threading.Lock()
         self._is_doubtful = False
         """Whether the disk has refused a part of the log; it may then take the next one and still lack that part."""
@@ -31,13 +32,14 @@ class LogSync:
         if self._fd is None:
             try:
                 self._fd = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+                self._identity = os.fstat(self._fd)
             except OSError as error:
                 raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
 
     def is_same(self) -> bool:
         """Whether the log that is open is the one that others find: otherwise what is written is lost."""
         try:
-            return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(self._log))
+            return self._identity is not None and os.path.samestat(self._identity, os.stat(self._log))
         except OSError:
             return False
 

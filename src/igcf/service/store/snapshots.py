@@ -17,7 +17,7 @@ ROWS = 2_000
 def snapshot(database: Database) -> Iterator[sa.Connection]:
     """Give a connection in which all statements see the same moment."""
     try:
-        with database.engine.connect() as connection:
+        with (database.engine if database.is_postgres else database.reader).connect() as connection:
             if database.is_postgres:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             else:
