@@ -12,7 +12,7 @@ from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.database import database_url, printed_url
+from igcf.service.store.database import database_url, is_missing_file, printed_url
 from igcf.service.store.spread import open_store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -61,9 +61,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
 
 
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
-    urls = [database_url(store) for store in settings.store]
-    is_new = any(url.drivername == "sqlite" and not Path(str(url.database)).exists() for url in urls)
-    if is_new or is_override:
+    if any(map(is_missing_file, settings.store)) or is_override:
         ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
     store = open_store(settings.store)
     try:
