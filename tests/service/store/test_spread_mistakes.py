@@ -203,3 +203,27 @@ def test_a_deletion_that_needs_a_database_that_is_away_deletes_nothing(here: Pat
         store.forget(user)
     assert store.version(user) == before
     store.close()
+
+
+@pytest.mark.parametrize("record", ["{broken", "[]", '{"state": "steady"}', '{"of a later version": 1}'])
+def test_a_record_that_cannot_be_read_is_told_in_one_sentence(here: Path, record: str) -> None:
+    filled("a.db", "b.db")
+    with closing(sqlite3.connect("b.db")) as connection:
+        connection.execute("UPDATE placement SET value = ? WHERE key = 'record'", (record,))
+        connection.commit()
+    for work in (
+        lambda: open_store(["a.db", "b.db"]),
+        lambda: moved(["a.db", "b.db"]),
+        lambda: backup_store(["a.db", "b.db"], Path("copies")),
+    ):
+        with pytest.raises(StoreError, match=r"what .*b\.db knows of the other databases cannot be read"):
+            work()
+
+
+def test_a_database_of_a_later_version_is_named(here: Path) -> None:
+    filled("a.db", "b.db")
+    with closing(sqlite3.connect("b.db")) as connection:
+        connection.execute("INSERT INTO schema_version VALUES (99, 0)")
+        connection.commit()
+    with pytest.raises(StoreError, match=r"the store sqlite:///b\.db has schema 99"):
+        open_store(["a.db", "b.db"])

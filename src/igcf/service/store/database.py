@@ -173,7 +173,7 @@ class Database:
             setattr(self, name, refused)
 
     def _prepare(self) -> None:
-        self.write(migrate)
+        self.write(lambda connection: migrate(connection, name=self.name))
         self._identity = self._found_identity()
         self._has_wal = self._wal_exists()
         if self._copies:

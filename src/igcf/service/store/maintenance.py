@@ -1,6 +1,5 @@
 """Looking after a store: copying a SQLite file that is in use, putting a copy back, and finding what is wrong."""
 
-import json
 import os
 import shutil
 import sqlite3
@@ -16,7 +15,7 @@ from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import database_url
 from igcf.service.store.durable import make_durable
 from igcf.service.store.invariants import Problem, problems
-from igcf.service.store.placement import REBALANCE, Record
+from igcf.service.store.placement import REBALANCE, record_from
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
@@ -68,7 +67,7 @@ def _refuse_some(files: Sequence[Path]) -> None:
                 found.append({})  # older than this table
     ids = {each.get("id") for each in found}
     for file, each in zip(files, found, strict=True):
-        record = Record(**json.loads(each["record"])) if "record" in each else None
+        record = record_from(each["record"], str(file)) if "record" in each else None
         if record is not None and record.state == "moving":
             raise StoreError(f"users of {file} are being moved, or the moving was interrupted; run {REBALANCE} first")
         if record is not None and record.state == "steady" and (left := record.members.keys() - ids):

@@ -54,7 +54,15 @@ def read_record(database: Database) -> Record | None:
     """Read what a database knows of the others; None where it is the only one."""
     query = sa.select(placement.c.value).where(placement.c.key == "record")
     text = database.read(lambda connection: connection.execute(query).scalar())
-    return None if text is None else Record(**json.loads(text))
+    return None if text is None else record_from(text, database.name)
+
+
+def record_from(text: str, name: str) -> Record:
+    """Read what a database of this name knows of the others."""
+    try:
+        return Record(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"what {name} knows of the other databases cannot be read ({error}); restore it") from error
 
 
 def write_record(database: Database, record: Record) -> None:
