@@ -69,9 +69,25 @@ def test_another_log_is_refused_before_the_parts_of_the_first_are_touched(tmp_pa
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_other_settings_are_named(tmp_path: Path) -> None:
+    data = files(tmp_path / "log")
+    stopped(data, tmp_path / "state")
+    with pytest.raises(ConfigError, match=r"another training: settings differ \(iterations, seed\); choose another"):
+        pretrain(
+            data,
+            shards=2,
+            checkpoint=tmp_path / "state",
+            resume=True,
+            satisfied=4.0,
+            **{**FAST, "iterations": 3, "seed": 7},
+        )
+
+
 def test_after_a_log_that_cannot_be_read_there_is_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not finite numbers"):
         learn(files(tmp_path / "bad", [None]), tmp_path / "state")
+    with pytest.raises(DataError, match="no reaction has a value of at least 99"):
+        pretrain(files(tmp_path / "fine"), shards=2, checkpoint=tmp_path / "state", progress=False, satisfied=99.0)
     stopped(files(tmp_path / "good"), tmp_path / "state")
 
 

@@ -62,8 +62,9 @@ class Kept:
             before = read_note(file)
             differing = sorted(name for name in own.keys() | before.keys() if own.get(name) != before.get(name))
             if differing:
+                names = _differing(own.get("settings"), before.get("settings"))
                 raise ConfigError(
-                    f"{self.folder} holds the state of another training: {', '.join(differing)} differ; "
+                    f"{self.folder} holds the state of another training: {', '.join(differing)} differ{names}; "
                     "choose another folder"
                 )
             return
@@ -88,6 +89,14 @@ class Kept:
     def stage(self, name: str) -> KeptState | None:
         """Return the place of a stage's state."""
         return None if self.folder is None else KeptState(self.folder / f"{name}.npz")
+
+
+def _differing(one: Any, other: Any) -> str:
+    """Name the settings that differ, in brackets."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return ""
+    names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    return f" ({', '.join(names)})" if names else ""
 
 
 def read_note(file: Path) -> dict[str, Any]:
