@@ -198,7 +198,7 @@ def audit_command(
         emit_json({"audit": rows})
         return
     for row in rows:
-        figures = " ".join(f"{name} {row[name]:.3f}" for name in ("satisfied", "expected") if row["reactions"])
+        figures = " ".join(f"{name} {row[name]:.3f}" for name in ("satisfied", "expected") if row[name] is not None)
         told = f"{row['shown']:,} shown, {row['reactions']:,} reactions {figures}".rstrip()
         click.echo(f"{row['model']} {row['policy']} {row['reason']}: {told}")
     note(f"{sum(row['shown'] for row in rows):,} items were shown")

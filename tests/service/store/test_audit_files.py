@@ -1,5 +1,6 @@
 """The audit in a folder: every answer once, whoever writes, dies, deletes or reads."""
 
+import json
 import multiprocessing
 import time
 from pathlib import Path
@@ -7,17 +8,19 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from igcf.cli.main import cli
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
 from igcf.service.serving.many import merge
 from igcf.service.serving.reacting import forget, react
 from igcf.service.serving.recommending import recommend
-from igcf.service.store import audit, audit_files
+from igcf.service.store import Store, audit, audit_files
 from igcf.service.store.answers import read_answers, shown_items, summary
 from igcf.service.store.audit_files import HOUR_S, AuditFolder, hour_name
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, small_model
 from tests.service.processes import wait_until
 
 
@@ -302,3 +305,15 @@ def test_what_was_shown_is_compared_with_the_reactions_to_it(
     expected = sum(item.chance or 0.0 for item in answer.items[:3]) / 3
     assert (row["shown"], row["reactions"], row["satisfied"]) == (4, 3, pytest.approx(2 / 3))
     assert row["expected"] == pytest.approx(expected)
+
+
+def test_what_drew_no_reaction_has_no_share_of_satisfied_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_model().save(tmp_path / "model")
+    Store("one.db").close()
+    AuditFolder("audit").append([line("one"), line("two")])
+    command = ["store", "audit", "--store", "one.db", "--audit", "audit", "--model", "model"]
+    found = CliRunner().invoke(cli, [*command, "--json"])
+    (row,) = json.loads(found.stdout)["audit"]
+    assert (row["shown"], row["reactions"], row["satisfied"], row["expected"]) == (2, 0, None, None)
+    assert "2 shown, 0 reactions" in CliRunner().invoke(cli, command).output
