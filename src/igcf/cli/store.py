@@ -162,8 +162,9 @@ def rebalance_command(store: tuple[str, ...], config: Path | None, remove: tuple
     loaded = load_settings(given({"store": store}), file=config)
     if loaded.origins["store"] == "default":
         raise ConfigError("name the databases that users are to be spread over, one --store for each")
+    leave = load_settings({"store": remove}, file=config).settings.store if remove else ()  # with the same password
     with show_progress(every=PROGRESS_S) as report:
-        moved = rebalance(loaded.settings.store, remove, report)
+        moved = rebalance(loaded.settings.store, leave, report)
     where = "in one database" if moved.databases == 1 else f"spread over {moved.databases} databases"
     console.print(f"Moved {moved.users:,} users; all are {where}", highlight=False)
 

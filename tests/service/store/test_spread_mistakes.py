@@ -15,6 +15,7 @@ from igcf.service.store import NewEvent, Store
 from igcf.service.store import moving as moving_module
 from igcf.service.store.database import Database
 from igcf.service.store.maintenance import backup_store, check_store, restore_store
+from igcf.service.store.moving import Moved
 from igcf.service.store.placement import Record, write_record
 from igcf.service.store.spread import Spread, open_store, refuse_if_changed
 from igcf.service.store.transfer import export_store, import_store
@@ -83,6 +84,24 @@ def test_the_databases_to_spread_over_are_named(here: Path) -> None:
     assert found.exit_code == 2
     assert "name the databases that users are to be spread over" in found.output
     assert not (here / "igcf.db").exists()
+
+
+def test_the_password_of_a_file_is_also_that_of_a_database_that_leaves(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noted(stay: list[str], leave: list[str], _: object) -> Moved:
+        asked.extend((*stay, *leave))
+        return Moved(0, 1)
+
+    monkeypatch.setattr(moving_module, "rebalance", noted)
+    (here / "secret").write_text("hush")
+    monkeypatch.setenv("IGCF_STORE_PASSWORD_FILE", "secret")
+    command = ["store", "rebalance", "--store", "postgresql://u@one/igcf", "--remove", "postgresql://u@two/igcf"]
+    found = CliRunner().invoke(cli, command)
+    assert found.exit_code == 0, found.output
+    assert asked == ["postgresql+psycopg://u:hush@one/igcf", "postgresql+psycopg://u:hush@two/igcf"]
 
 
 def test_a_copy_that_is_behind_does_not_replace_what_came_after_it(here: Path) -> None:
