@@ -266,6 +266,9 @@ class TestFiles:
             load_lists(folder)
         with pytest.raises(ModelError, match=r"the index has vectors of shapes .*, the model \[\(600, 8\)\]"):
             igcf.Recommender(MODELS["linear"], index=INDEXES["experts"])
+        again = random_model(random_vectors(N_ITEMS, 8)[::-1])
+        with pytest.raises(ModelError, match="the index is that of another model"):
+            igcf.Recommender(again, index=INDEXES["linear"])
 
 
 class TestChoice:
@@ -292,6 +295,8 @@ class TestChoice:
     def test_an_unknown_one_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="index must be one of auto, exact, faiss"):
             igcf.Recommender(MODELS["linear"], index="annoy")
+        with pytest.raises(ConfigError, match=r"got None; `igcf index` stores one in the folder of a model"):
+            igcf.Recommender(MODELS["linear"], index=None)
 
     def test_policies_that_it_can_answer(self) -> None:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]

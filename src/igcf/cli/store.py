@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from igcf.cli.output import console, emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_settings, store_urls
-from igcf.errors import ModelError
+from igcf.cli.service_options import CONFIG, STORE, given, store_settings, store_urls
+from igcf.errors import ConfigError, ModelError
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
@@ -154,13 +154,17 @@ def rebalance_command(store: tuple[str, ...], config: Path | None, remove: tuple
       igcf store rebalance --store postgresql://igcf@one/igcf --store postgresql://igcf@two/igcf
       igcf store rebalance --store one.db --remove two.db
     """
-    from igcf.service.sources import refuse_password
+    from igcf.service.sources import load_settings, refuse_password
     from igcf.service.store.moving import rebalance
 
     for each in remove:
         refuse_password("--remove", each)
+    loaded = load_settings(given({"store": store}), file=config)
+    if loaded.origins["store"] == "default":
+        raise ConfigError("name the databases that users are to be spread over, one --store for each")
+    leave = load_settings({"store": remove}, file=config).settings.store if remove else ()  # with the same password
     with show_progress(every=PROGRESS_S) as report:
-        moved = rebalance(store_urls(store, config), remove, report)
+        moved = rebalance(loaded.settings.store, leave, report)
     where = "in one database" if moved.databases == 1 else f"spread over {moved.databases} databases"
     console.print(f"Moved {moved.users:,} users; all are {where}", highlight=False)
 
@@ -195,7 +199,7 @@ def audit_command(
         emit_json({"audit": rows})
         return
     for row in rows:
-        figures = " ".join(f"{name} {row[name]:.3f}" for name in ("satisfied", "expected") if row["reactions"])
+        figures = " ".join(f"{name} {row[name]:.3f}" for name in ("satisfied", "expected") if row[name] is not None)
         told = f"{row['shown']:,} shown, {row['reactions']:,} reactions {figures}".rstrip()
         click.echo(f"{row['model']} {row['policy']} {row['reason']}: {told}")
     note(f"{sum(row['shown'] for row in rows):,} items were shown")

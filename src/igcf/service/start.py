@@ -11,7 +11,8 @@ from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.database import database_url, printed_url
+from igcf.service.store.audit_files import AuditFolder
+from igcf.service.store.database import database_url, is_missing_file, printed_url
 from igcf.service.store.spread import open_store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -30,7 +31,7 @@ class Ready:
 
 
 def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
-    """Check the keys, the model and the store, migrate the store, and bind the address.
+    """Check the keys, the folders, the model and the store, migrate the store, and bind the address.
 
     What the store says is to be served comes before `model`, unless `is_override` makes `model` what it says.
     """
@@ -44,6 +45,8 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
     )
     current = _first_model(model, settings, is_override=is_override)
+    if settings.audit is not None:
+        AuditFolder(settings.audit)
     if settings.rules is not None:
         read_rules(Path(settings.rules)).compiled(current.served.catalogue)
     bound = bound_socket(host, settings.port)
@@ -58,9 +61,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
 
 
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
-    urls = [database_url(store) for store in settings.store]
-    is_new = any(url.drivername == "sqlite" and not Path(str(url.database)).exists() for url in urls)
-    if is_new or is_override:
+    if any(map(is_missing_file, settings.store)) or is_override:
         ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
     store = open_store(settings.store)
     try:

@@ -51,16 +51,20 @@ def _learned_by_workers(
     data: Interactions | LogFiles, run: ExpertsRun, workers: Workers
 ) -> tuple[Model, Interactions, Success]:
     from igcf.training.sharded.executors import open_workers
-    from igcf.training.sharded.sharing import shared_log
+    from igcf.training.sharded.sharing import log_fingerprint, shared_log
 
     with ExitStack() as stack:
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
-        executor = stack.enter_context(open_workers(workers))
         kept = Kept(folder)
-        kept.begin({"settings": run.config.as_dict()}, resume=run.resume)
+        settings, fingerprint = {"settings": run.config.as_dict()}, log_fingerprint(data)
+        if kept.is_begun:  # before the parts of another log take the place of those that are there
+            kept.begin(settings, resume=run.resume)
+            kept.check("log", fingerprint)
+        executor = stack.enter_context(open_workers(workers))
         log = shared_log(data, executor, folder)
-        kept.check("log", log.fingerprint())
         success = success_from(log.catalogue, *log.levels, run.config.satisfied)
+        kept.begin(settings, resume=True)  # after a log that cannot be read nothing is left to resume
+        kept.check("log", fingerprint)
         config = replace(run.config, satisfied=success.threshold)
         model = fit_experts(log, config, progress=run.watch, kept=kept)
         model.metadata["workers"] = {

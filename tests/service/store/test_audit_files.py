@@ -1,5 +1,6 @@
 """The audit in a folder: every answer once, whoever writes, dies, deletes or reads."""
 
+import json
 import multiprocessing
 import time
 from pathlib import Path
@@ -7,17 +8,20 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from igcf.cli.main import cli
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
 from igcf.service.serving.many import merge
 from igcf.service.serving.reacting import forget, react
 from igcf.service.serving.recommending import recommend
-from igcf.service.store import audit_files
-from igcf.service.store.answers import shown_items, summary
+from igcf.service.store import Store, audit, audit_files
+from igcf.service.store.answers import read_answers, shown_items, summary
 from igcf.service.store.audit_files import HOUR_S, AuditFolder, hour_name
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, small_model
+from tests.service.processes import wait_until
 
 
 def line(name: str, user: str = "ann", when: float | None = None) -> dict[str, Any]:
@@ -102,6 +106,10 @@ def _killed(self: Path, missing_ok: bool = False) -> None:
         raise KeyboardInterrupt
 
 
+def _interrupted(self: Path, target: Path | None = None, *, missing_ok: bool = False) -> None:
+    raise KeyboardInterrupt
+
+
 def test_what_a_crash_left_of_a_line_is_no_answer_and_hides_none(tmp_path: Path) -> None:
     folder = AuditFolder(tmp_path)
     folder.append([line("whole", when=an_hour_ago())])
@@ -153,6 +161,81 @@ def test_processes_write_finish_and_delete_at_once_and_nothing_is_lost_or_double
         assert len(found) == len(set(found))
     assert [process.exitcode for process in processes] == [0, 0]
     assert names(tmp_path) == sorted(f"{name}-{number}" for name in "ab" for number in range(60))
+
+
+def test_a_damaged_file_is_named_and_keeps_no_other_from_being_finished(tmp_path: Path) -> None:
+    damaged = tmp_path / hour_name(an_hour_ago() - HOUR_S)
+    damaged.mkdir()
+    (damaged / "other-1.jsonl").write_text('{"user_id":"ann", garbage\n')
+    folder = AuditFolder(tmp_path)
+    folder.append([line("one", "ann", an_hour_ago()), line("two", "bob", an_hour_ago())])
+    with pytest.raises(StoreError, match=r"other-1.jsonl of the audit is damaged: .*; move it out of the folder"):
+        folder.finish()
+    (table,) = tmp_path.glob("hour=*/*.parquet")
+    folder.delete_user("ann")
+    assert not any(b"ann" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    folder.finish()
+    assert names(tmp_path) == ["two"]
+    table.write_bytes(table.read_bytes()[:100])
+    for work in (lambda: folder.delete_user("ann"), lambda: names(tmp_path)):
+        with pytest.raises(StoreError, match=f"{table.name} of the audit is damaged"):
+            work()
+    pl.DataFrame({"user_id": ["ann"]}).write_parquet(table)
+    with pytest.raises(StoreError, match="other columns"):
+        names(tmp_path)
+
+
+def test_a_line_that_could_not_be_undone_does_not_spoil_the_next(tmp_path: Path) -> None:
+    folder = AuditFolder(tmp_path)
+    folder.append([line("one")])
+    (journal,) = tmp_path.glob("hour=*/*.jsonl")
+    with journal.open("ab") as file:
+        file.write(b'{"recommendation_id":"in part","us')  # the disk was full, and would not be truncated
+    folder.append([line("two")])
+    assert names(tmp_path) == ["one", "two"]
+
+
+def test_what_a_killed_process_was_writing_is_gone_with_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = AuditFolder(tmp_path)
+    folder.append([line("one", "ann", an_hour_ago()), line("two", "bob", an_hour_ago())])
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", _interrupted)
+        patch.setattr(Path, "unlink", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            folder.rename_user("bob", "eve")
+    (left,) = tmp_path.glob("hour=*/.*")
+    content = left.read_bytes()
+    folder.finish()
+    left.write_bytes(content)  # killed again
+    AuditFolder(tmp_path).delete_user("ann")
+    assert not any(b"ann" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_the_writer_outlives_a_damaged_journal(
+    open_service: OpenService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / hour_name(an_hour_ago())).mkdir()
+    (tmp_path / hour_name(an_hour_ago()) / "other-1.jsonl").write_text("no answer\n")
+    monkeypatch.setattr(audit, "PAUSE_S", 0.01)
+    context = open_service(audit=str(tmp_path))
+    wait_until(lambda: "audit log not written" in caplog.messages, "nobody tells of the journal")
+    answered(context, "ann")
+    wait_until(
+        lambda: any(b"ann" in each.read_bytes() for each in tmp_path.glob("hour=*/*.jsonl")), "it is not written"
+    )
+
+
+def test_old_answers_are_deleted_in_the_store_too_where_there_is_a_folder_by_now(
+    open_service: OpenService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_service()
+    answered(before, "ann")
+    before.audit.flush()
+    monkeypatch.setattr(audit, "PAUSE_S", 0.01)
+    after = open_service(audit=str(tmp_path), audit_days=1e-9)
+    wait_until(lambda: not sum(map(len, read_answers(after.store))), "the old answer stays")
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
@@ -222,3 +305,15 @@ def test_what_was_shown_is_compared_with_the_reactions_to_it(
     expected = sum(item.chance or 0.0 for item in answer.items[:3]) / 3
     assert (row["shown"], row["reactions"], row["satisfied"]) == (4, 3, pytest.approx(2 / 3))
     assert row["expected"] == pytest.approx(expected)
+
+
+def test_what_drew_no_reaction_has_no_share_of_satisfied_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_model().save(tmp_path / "model")
+    Store("one.db").close()
+    AuditFolder("audit").append([line("one"), line("two")])
+    command = ["store", "audit", "--store", "one.db", "--audit", "audit", "--model", "model"]
+    found = CliRunner().invoke(cli, [*command, "--json"])
+    (row,) = json.loads(found.stdout)["audit"]
+    assert (row["shown"], row["reactions"], row["satisfied"], row["expected"]) == (2, 0, None, None)
+    assert "2 shown, 0 reactions" in CliRunner().invoke(cli, command).output

@@ -18,7 +18,8 @@ logger = logging.getLogger("igcf.index")
 def is_wanted(model: Model, index: str) -> bool:
     """Whether `index`, one of `INDEXES`, asks for an index of this model."""
     if index not in INDEXES:
-        raise ConfigError(f"index must be one of {', '.join(INDEXES)}, or an index that was built, got {index!r}")
+        hint = "; `igcf index` stores one in the folder of a model" if index is None else ""
+        raise ConfigError(f"index must be one of {', '.join(INDEXES)}, or an index that was built, got {index!r}{hint}")
     return index == "faiss" or (index == "auto" and model.n_items >= INDEX_FROM)
 
 

@@ -140,7 +140,7 @@ class IndexedEngine(ScoringEngine):
 
     def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
         pairs = zip(self._items, self._spans, strict=True)
-        return tuple(items[rows] @ user[span].astype(items.dtype) for items, span in pairs)
+        return tuple(backend.loops.multiply(items[rows], user[span].astype(items.dtype)) for items, span in pairs)
 
     def _means_for(self, user: FloatArray, rows: IntArray) -> AnyFloatArray:
         """Expected rewards of some items for a user's vector, with the user's offset, (rows,)."""

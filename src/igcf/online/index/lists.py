@@ -27,6 +27,8 @@ FEW = 0.02
 TAIL = 3.0
 """Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
 MOST_KEPT = 16
+COMPARED = 100
+"""Items whose vectors are compared with those of the model that an index is used with."""
 TINY = np.float32(1e-12)
 
 
@@ -71,6 +73,10 @@ class ItemLists:
             raise ModelError(
                 f"the index has vectors of shapes {found}, the model {wanted}; build it again with `igcf index`"
             )
+        some = np.linspace(0, n_trained - 1, COMPARED).astype(np.intp)
+        for each, number in zip(self.channels, model.scored, strict=True):
+            if not np.array_equal(each.vectors[some], model.channels[number].vectors[self.rows[some]]):
+                raise ModelError("the index is that of another model; build it again with `igcf index`")
 
 
 class CandidateSearch:

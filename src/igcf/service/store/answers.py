@@ -77,7 +77,7 @@ def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame
     """Count by model, policy and reason what was shown, what drew a reaction, and how much of it satisfied.
 
     `expected` is the mean of the chances that were told for the items with a reaction: beside `satisfied` it says
-    whether they came true.
+    whether they came true. Both are null where nothing drew a reaction.
     """
     import polars as pl
 
@@ -99,6 +99,6 @@ def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame
         *by,
         "shown",
         "reactions",
-        (pl.col("hits") / pl.col("reactions")).alias("satisfied"),
-        (pl.col("chances") / pl.col("n_chances")).alias("expected"),
+        (pl.col("hits") / pl.col("reactions")).fill_nan(None).alias("satisfied"),
+        (pl.col("chances") / pl.col("n_chances")).fill_nan(None).alias("expected"),
     )

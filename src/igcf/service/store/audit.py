@@ -164,20 +164,24 @@ class AuditLog:
             except StoreError as error:
                 log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
                 self._stop.wait(1.0)
+            except Exception:  # a writer that is gone would be noticed only when the list is full
+                log.exception("audit log not written", extra={"answers": self.waiting})
+                self._stop.wait(1.0)
 
     def _delete_old(self) -> None:
         """Delete a few of the answers that are too old; what is left, in the next turn, or else look later again."""
         if time.monotonic() < self._delete_from:
             return
-        n, before = 0, None if self._days is None else time.time() - self._days * 86_400
-        if self.folder is not None:
-            self.folder.finish()
-        if self.folder is not None and before is not None:
-            self.folder.delete_before(before)
-        elif before is not None:
-            n = delete_answers(self._store.database, before=before)
+        n = 0
+        if self._days is not None:
+            before = time.time() - self._days * 86_400
+            n = delete_answers(self._store.database, before=before)  # also those from before there was a folder
+            if self.folder is not None:
+                self.folder.delete_before(before)
         if n < DELETED_AT_ONCE:
             self._delete_from = time.monotonic() + (LOOK_FOR_OLD_S if self.folder is None else LOOK_FOR_HOURS_S)
+        if self.folder is not None:
+            self.folder.finish()
 
     def _is_of_deleted(self, place: int, hashed: str, gone: dict[str, float]) -> bool:
         """Whether an answer was taken before the deletion of its user was met.

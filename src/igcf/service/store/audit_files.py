@@ -34,7 +34,7 @@ GRACE_S = 60.0
 """How long after an hour its journals still wait for answers that were given in it."""
 LARGEST_JOURNAL = 64_000_000
 """Bytes at which a journal is made a Parquet file before its hour is over: so much is held in memory for that."""
-JOURNAL, TABLE = ".jsonl", ".parquet"
+JOURNAL, TABLE, PART = ".jsonl", ".parquet", ".part"
 Line = Mapping[str, Any]
 
 
@@ -79,14 +79,24 @@ class AuditFolder:
                     del self._journals[hour]  # another process has made it a Parquet file
 
     def finish(self) -> None:
-        """Turn journals into Parquet files: those of hours that are over, and own ones that have grown large."""
+        """Turn journals into Parquet files: those of hours that are over, and own ones that have grown large.
+
+        One that cannot be read does not keep the others from it, and is told at the end.
+        """
         over = hour_name(time.time() - HOUR_S - GRACE_S)
+        damaged: list[StoreError] = []
         with _told("write the audit", self.folder), self._turn:
+            self._remove_left_over()
             large = [path for path in self._journals.values() if _size(path) > LARGEST_JOURNAL]
             for path in self._files(JOURNAL):
                 if path.parent.name <= over or path in large:
-                    _finish(path)
+                    try:
+                        _finish(path)
+                    except StoreError as error:
+                        damaged.append(error)
             self._journals = {hour: path for hour, path in self._journals.items() if path.exists()}
+        if damaged:
+            raise damaged[0]
 
     def delete_before(self, moment: float) -> int:
         """Delete the files of hours that ended before a moment; returns how many there were."""
@@ -135,10 +145,20 @@ class AuditFolder:
     def _files(self, ending: str) -> list[Path]:
         return sorted(self.folder / name for name in glob(f"hour=*/*{ending}", root_dir=self.folder))
 
+    def _remove_left_over(self) -> None:
+        """Remove what a process was writing when it was killed: it may hold answers to users who are deleted later."""
+        for name in glob(f"hour=*/.*{PART}", root_dir=self.folder):
+            part = self.folder / name
+            path = part.with_name(part.name.removeprefix(".").removesuffix(PART))
+            # Whoever writes it holds one of these.
+            with _locked(path.with_suffix(JOURNAL)), _locked(path.with_suffix(TABLE)):
+                part.unlink(missing_ok=True)
+
     def _change(self, user_id: str, becomes: str | None) -> None:
         with _told("change the audit", self.folder):
             with self._lock.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # those who did not know of it yet have written
+            self._remove_left_over()
             for path in self._files(JOURNAL):
                 _change_journal(path, user_id, becomes)
             for path in self._files(TABLE):  # after the journals, which may have become tables meanwhile
@@ -151,11 +171,13 @@ def hour_name(moment: float) -> str:
 
 
 def _appended(path: Path, content: bytes) -> bool:
-    """Append to a journal; False where it is a table by now."""
+    """Append to a journal; False where it is a table by now, or ends with a part of a line that could not be undone."""
     with _locked(path) as file:
         if file is None or path.with_suffix(TABLE).exists():
             return False
         before = file.seek(0, os.SEEK_END)
+        if before and os.pread(file.fileno(), 1, before - 1) != b"\n":
+            return False
         try:
             left = memoryview(content)
             while left:
@@ -172,7 +194,8 @@ def _finish(path: Path) -> None:
         if file is None:
             return
         if not path.with_suffix(TABLE).exists():  # it does where a process was killed before it removed the journal
-            frame = _frame(file.read())
+            with _readable(path):
+                frame = _frame(file.read())
             if len(frame):
                 _replace(path.with_suffix(TABLE), lambda part: frame.sort("user_id", "time").write_parquet(part))
         path.unlink()
@@ -188,7 +211,9 @@ def _change_journal(path: Path, user_id: str, becomes: str | None) -> None:
             return
         kept = []
         for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
-            answer = json.loads(line) if name in line else {}
+            answer = _answer(line) if name in line else {}
+            if answer is None:  # damaged, and about this user perhaps
+                continue
             if answer.get("user_id") != user_id:
                 kept.append(line)
             elif becomes is not None:
@@ -196,11 +221,20 @@ def _change_journal(path: Path, user_id: str, becomes: str | None) -> None:
         _replace(path, lambda part: part.write_bytes(b"".join(kept)))
 
 
+def _answer(line: bytes) -> dict[str, Any] | None:
+    """Read a line of a journal; None where it is damaged."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
 def _change_table(path: Path, user_id: str, becomes: str | None) -> None:
     import polars as pl
 
     is_theirs = pl.col("user_id") == user_id
-    with _locked(path) as file:
+    with _locked(path) as file, _readable(path):
         if file is None or not pl.scan_parquet(path).filter(is_theirs).select(pl.len()).collect().item():
             return
         frame = pl.read_parquet(path)
@@ -248,7 +282,7 @@ def _is_at(path: Path, file: IO[bytes]) -> bool:
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """Put a file in its place whole and durable, or leave what is there."""
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}{PART}")
     try:
         write(part)
         make_durable(part)
@@ -261,10 +295,22 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 def _read(path: Path) -> "pl.DataFrame":
     import polars as pl
 
+    with _readable(path):
+        frame = _frame(path.read_bytes()) if path.suffix == JOURNAL else pl.read_parquet(path)
+    if dict(frame.schema) != schema():
+        raise StoreError(f"{path} is no file of an audit: it has other columns; move it out of the folder")
+    return frame
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    import polars as pl
+
     try:
-        return _frame(path.read_bytes()) if path.suffix == JOURNAL else pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        raise StoreError(f"{path} of the audit cannot be read: {str(error).splitlines()[0]}") from error
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(f"{path} of the audit is damaged: {reason}; move it out of the folder") from error
 
 
 def _frame(journal: bytes) -> "pl.DataFrame":

@@ -64,6 +64,13 @@ def database_url(store: str) -> sa.URL:
     )
 
 
+def is_missing_file(store: str) -> bool:
+    """Whether a store is a SQLite file that is not there, in a folder that is."""
+    url = database_url(store)
+    path = Path(str(url.database))
+    return url.drivername == "sqlite" and path.parent.is_dir() and not path.exists()
+
+
 def printed_url(url: sa.URL) -> str:
     """Write a URL as it may be printed and logged, without passwords."""
     return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
@@ -157,6 +164,8 @@ class Database:
 
     def probe(self) -> bool:
         """Ask one that is away whether it answers again; it is made ready for use then."""
+        if self._file is not None and not self._file.exists():
+            return False  # an empty one in its place would be another database
         try:
             if not self._is_prepared:
                 self._prepare()
@@ -175,7 +184,7 @@ class Database:
             setattr(self, name, refused)
 
     def _prepare(self) -> None:
-        self.write(migrate)
+        self.write(lambda connection: migrate(connection, name=self.name))
         self._identity = self._found_identity()
         if self._copies:
             self._copier = Copier(str(self._file))

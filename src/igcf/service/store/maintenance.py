@@ -1,6 +1,7 @@
 """Looking after a store: copying a SQLite file that is in use, putting a copy back, and finding what is wrong."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -12,7 +13,9 @@ from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import database_url
+from igcf.service.store.durable import make_durable
 from igcf.service.store.invariants import Problem, problems
+from igcf.service.store.placement import REBALANCE, record_from
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
@@ -27,29 +30,69 @@ def backup_store(stores: Sequence[str], out: Path, report: Report = silent) -> N
 
     Of several databases the copies are in a folder, one after the other; every user is whole in one of them.
     """
-    if len(stores) == 1:
-        _copy(_sqlite_file(stores[0]), out, report)
-        return
     files = [_sqlite_file(store) for store in stores]
+    _refuse_some(files)
+    if len(files) == 1:
+        _copy(files[0], out, report)
+        return
     if out.exists():
         raise StoreError(f"{out} exists; a copy is never overwritten, choose another name")
-    out.mkdir(parents=True)
-    for number, file in enumerate(files, start=1):
-        _copy(file, out / f"{number}.db", report)
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # left over from a crash
+    try:
+        part.mkdir(parents=True)
+        for number, file in enumerate(files, start=1):
+            _copy(file, part / f"{number:03d}.db", report)
+        part.rename(out)
+        make_durable(out.parent)
+    except OSError as error:
+        raise StoreError(f"cannot copy the store to {out}: {error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _refuse_some(files: Sequence[Path]) -> None:
+    """Refuse to copy only some of the databases of a store, or any while users are being moved between them.
+
+    The files are read as they are: opening the store would migrate it, and one copies it before that.
+    """
+    found: list[dict[str, str]] = []
+    for file in files:
+        with closing(sqlite3.connect(file)) as connection:
+            try:
+                found.append(dict(connection.execute("SELECT key, value FROM placement").fetchall()))
+            except sqlite3.Error as error:
+                if "no such table" not in str(error):
+                    raise StoreError(f"cannot copy {file}: {error}") from error
+                found.append({})  # older than this table
+    ids = {each.get("id") for each in found}
+    for file, each in zip(files, found, strict=True):
+        record = record_from(each["record"], str(file)) if "record" in each else None
+        if record is not None and record.state == "moving":
+            raise StoreError(f"users of {file} are being moved, or the moving was interrupted; run {REBALANCE} first")
+        if record is not None and record.state == "steady" and (left := record.members.keys() - ids):
+            names = ", ".join(record.members[each] for each in sorted(left))
+            raise StoreError(f"{file} is one of several databases of a store; name also {names}, one --store each")
 
 
 def restore_store(backup: Path, stores: Sequence[str], report: Report = silent) -> None:
     """Make new SQLite stores from copies; one that exists is never overwritten."""
-    copies = [backup] if len(stores) == 1 else sorted(backup.glob("*.db"))
+    if not backup.exists():
+        raise StoreError(f"there is no copy of a store at {backup}; `igcf store backup` makes one")
+    copies = sorted(backup.glob("*.db")) if backup.is_dir() else [backup]
     if len(copies) != len(stores):
         raise StoreError(
             f"{backup} has copies of {len(copies)} databases, {len(stores)} are named; name one --store each"
         )
-    for copy, store in zip(copies, stores, strict=True):
-        _restore(copy, store, report)
+    sources = [_sqlite_file(str(copy)) for copy in copies]
+    targets = [_new_file(backup, store) for store in stores]
+    if len(set(targets)) < len(targets):
+        raise StoreError("a database is named twice; expected each --store once")
+    for source, target in zip(sources, targets, strict=True):
+        _copy(source, target, report)
 
 
-def _restore(backup: Path, store: str, report: Report) -> None:
+def _new_file(backup: Path, store: str) -> Path:
     url = database_url(store)
     if url.drivername != "sqlite":
         raise StoreError(
@@ -58,7 +101,9 @@ def _restore(backup: Path, store: str, report: Report) -> None:
     target = Path(str(url.database))
     if any(Path(f"{target}{ending}").exists() for ending in ("-wal", "-shm")):
         raise StoreError(f"{target}-wal or -shm is left from another store; stop its servers and move it away first")
-    _copy(_sqlite_file(str(backup)), target, report)
+    if target.exists():
+        raise StoreError(f"{target} exists; a store is never overwritten, choose another name")
+    return target
 
 
 def check_store(*stores: str) -> list[str]:

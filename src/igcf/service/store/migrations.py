@@ -81,7 +81,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
 )
 
 
-def migrate(connection: sa.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> int:
+def migrate(connection: sa.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS, *, name: str = "given") -> int:
     """Bring any older schema to the newest, inside the caller's transaction; returns the version that was found."""
     is_postgres = connection.dialect.name == "postgresql"
     if is_postgres:
@@ -91,7 +91,8 @@ def migrate(connection: sa.Connection, migrations: Sequence[Sequence[str]] = MIG
     )
     found = int(connection.exec_driver_sql("SELECT COALESCE(MAX(version), 0) FROM schema_version").scalar_one())
     if found > len(migrations):
-        raise StoreError(f"the store has schema {found}, this igcf knows {len(migrations)}; use the igcf that wrote it")
+        known = len(migrations)
+        raise StoreError(f"the store {name} has schema {found}, this igcf knows {known}; use the igcf that wrote it")
     for number, statements in enumerate(migrations[found:], start=found + 1):
         for statement in statements:
             connection.exec_driver_sql(statement.replace("{bytes}", "BYTEA" if is_postgres else "BLOB"))

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import Database
+from igcf.service.store.database import Database, is_missing_file
 from igcf.service.store.merging import add_answers, add_rows, lock_both, read_log, rows_to_add
 from igcf.service.store.placement import (
     Record,
+    by_id,
     get,
-    identity,
     is_empty,
     place_of,
     place_of_user,
@@ -43,6 +43,7 @@ from igcf.service.store.tables import (
     shown,
     users,
 )
+from igcf.service.store.user_log import lock_users
 
 OF_USERS = (feedback, users, beliefs, recommendations)
 COMMON = (serving, items, item_events)
@@ -71,13 +72,14 @@ def rebalance(
         report: told how many users have been moved.
         noticed_s: how long to wait for servers that should not run; None: three seconds.
     """
+    for url in leave:
+        if is_missing_file(url):
+            raise StoreError(f"there is no database at {url} to take out")
     opened: list[Store] = []
     try:
         for url in (*stay, *leave):
             opened.append(Store(url))
-        databases = {identity(store.database): store.database for store in opened}
-        if len(databases) < len(opened) or not stay:
-            raise StoreError("expected each database once, and at least one that stays")
+        databases = by_id([store.database for store in opened])
         ids = list(databases)
         return _rebalance(
             databases, ids[: len(stay)], ids[len(stay) :], report, NOTICED_S if noticed_s is None else noticed_s
@@ -90,13 +92,15 @@ def rebalance(
 def _rebalance(
     databases: Mapping[str, Database], stay: Sequence[str], leave: Sequence[str], report: Report, noticed_s: float
 ) -> Moved:
-    records = {each: read_record(database) for each, database in databases.items()}
+    records = {each: _record_of(each, database) for each, database in databases.items()}
     _refuse_missing(databases, records)
+    _refuse_unknown(databases, records, leave)
     names = {each: database.name for each, database in databases.items()}
     common = _common(databases, records, stay)
     members, leaving = {each: names[each] for each in stay}, {each: names[each] for each in leave}
     for database in databases.values():
         write_record(database, Record("moving", members, common, leaving))
+    report("users moved", 0, None)
     time.sleep(noticed_s)
     _move_common(databases, common)
     n = 0
@@ -118,18 +122,50 @@ def _rebalance(
     return Moved(n, len(stay))
 
 
+def _record_of(own: str, database: Database) -> Record | None:
+    """Read what a database knows of the others; None also where it is alone and empty: it may join any store."""
+    record = read_record(database)
+    return None if record is not None and record.members.keys() == {own} and is_empty(database) else record
+
+
 def _refuse_missing(databases: Mapping[str, Database], records: Mapping[str, Record | None]) -> None:
     """Refuse where a database with users is not named, or where one that joins has users of its own."""
     known: dict[str, str] = {}
-    for record in records.values():
-        if record is not None and record.state != "left":
-            known |= {**record.members, **record.leaving}
+    for each, record in _nearest_first(records):
+        if known and not known.keys() & {each, *record.members, *record.leaving}:
+            raise StoreError(f"{databases[each].name} belongs to another store; a database that joins must be empty")
+        known |= {**record.members, **record.leaving}
     missing = [name for each, name in known.items() if each not in databases]
     if missing:
         raise StoreError(f"{missing[0]} has users of this store; name it with --store, or with --remove to take it out")
     strange = [each for each, record in records.items() if each not in known and not is_empty(databases[each])]
     if len(strange) > (0 if known else 1):
         raise StoreError(f"{databases[strange[-1]].name} belongs to another store; a database that joins must be empty")
+
+
+def _refuse_unknown(
+    databases: Mapping[str, Database], records: Mapping[str, Record | None], leave: Sequence[str]
+) -> None:
+    """Refuse to take out what never was in."""
+    for each in leave:
+        if records[each] is None and is_empty(databases[each]):
+            raise StoreError(
+                f"{databases[each].name} is not one of the databases of this store: it cannot be taken out"
+            )
+
+
+def _nearest_first(records: Mapping[str, Record | None]) -> Iterator[tuple[str, Record]]:
+    """Yield what databases know of others, if they do: next always one that has a database in common with those before.
+
+    A rebalancing that was interrupted leaves records that differ, each of which names some of the same databases.
+    """
+    left = {each: record for each, record in records.items() if record is not None and record.state != "left"}
+    met: set[str] = set()
+    while left:
+        each = next((e for e, r in left.items() if met & {e, *r.members, *r.leaving}), next(iter(left)))
+        record = left.pop(each)
+        met |= {each, *record.members, *record.leaving}
+        yield each, record
 
 
 def _common(databases: Mapping[str, Database], records: Mapping[str, Record | None], stay: Sequence[str]) -> str:
@@ -180,19 +216,28 @@ def _strangers(database: Database, own: str, stay: Sequence[str]) -> Iterator[li
 
 
 def _move_users(source: Database, target: Database, user_ids: Sequence[str]) -> None:
-    rows = {table: _rows(source, sa.select(table).where(table.c.user_id.in_(user_ids))) for table in OF_USERS}
-    target.write(lambda connection: _take_in(connection, rows, user_ids))
-    source.write(lambda connection: _drop(connection, user_ids))
+    left = list(user_ids)
+    while left:  # again those to whom a server that should have been stopped added something meanwhile
+        rows = {table: _rows(source, sa.select(table).where(table.c.user_id.in_(left))) for table in OF_USERS}
+        target.write(lambda connection, r=rows, u=left: _take_in(connection, r, u))  # type: ignore[misc]
+        known = {row["user_id"]: (row["born"], row["revision"]) for row in rows[users]}
+        left = source.write(lambda connection, u=left, k=known: _drop(connection, u, k))  # type: ignore[misc]
 
 
 def _take_in(
     connection: sa.Connection, rows: Mapping[sa.Table, Sequence[dict[str, Any]]], user_ids: Sequence[str]
 ) -> None:
-    """Put users in their place; one who is there with another log has the reactions of both, each once."""
-    query = sa.select(users.c.user_id, users.c.born).where(users.c.user_id.in_(user_ids))
-    there = {str(user_id): str(born) for user_id, born in connection.execute(query)}
-    born = {row["user_id"]: row["born"] for row in rows[users]}
-    both = {user_id for user_id, their in there.items() if user_id in born and born[user_id] != their}
+    """Put users in their place; one who is there with another log has the reactions of both, each once.
+
+    A copy that an interrupted run left there is replaced; one that has gone on since is not, what comes is older then.
+    """
+    query = sa.select(users.c.user_id, users.c.born, users.c.revision).where(users.c.user_id.in_(user_ids))
+    moved = {row["user_id"]: row for row in rows[users]}
+    both = {
+        user_id
+        for user_id, born, revision in connection.execute(query)
+        if user_id in moved and (moved[user_id]["born"] != born or moved[user_id]["revision"] < revision)
+    }
     for table in (feedback, users, beliefs):
         whole = [row for row in rows[table] if row["user_id"] not in both]
         names = sorted({row["user_id"] for row in whole})
@@ -207,9 +252,14 @@ def _take_in(
     add_answers(connection, rows[recommendations])
 
 
-def _drop(connection: sa.Connection, user_ids: Sequence[str]) -> None:
+def _drop(connection: sa.Connection, user_ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> list[str]:
+    """Delete users whose logs are as `known`; returns the others."""
+    found = lock_users(connection, sorted(user_ids))
+    changed = [each for each, user in found.items() if (user.born, user.revision) != known.get(each)]
+    unchanged = [each for each in user_ids if each not in changed]
     for table in OF_USERS:
-        connection.execute(sa.delete(table).where(table.c.user_id.in_(user_ids)))
+        connection.execute(sa.delete(table).where(table.c.user_id.in_(unchanged)))
+    return changed
 
 
 def _move_merges(source: Database, own: str, databases: Mapping[str, Database], stay: Sequence[str]) -> None:

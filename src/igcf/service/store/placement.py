@@ -7,7 +7,7 @@ largest number (rendezvous hashing): when a database joins or leaves, only users
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -54,7 +54,15 @@ def read_record(database: Database) -> Record | None:
     """Read what a database knows of the others; None where it is the only one."""
     query = sa.select(placement.c.value).where(placement.c.key == "record")
     text = database.read(lambda connection: connection.execute(query).scalar())
-    return None if text is None else Record(**json.loads(text))
+    return None if text is None else record_from(text, database.name)
+
+
+def record_from(text: str, name: str) -> Record:
+    """Read what a database of this name knows of the others."""
+    try:
+        return Record(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"what {name} knows of the other databases cannot be read ({error}); restore it") from error
 
 
 def write_record(database: Database, record: Record) -> None:
@@ -84,6 +92,19 @@ def identity(database: Database) -> str:
     return identity(database)
 
 
+def by_id(databases: Sequence[Database]) -> dict[str, Database]:
+    """Return databases by their ids; refuses where two are one."""
+    found: dict[str, Database] = {}
+    for database in databases:
+        other = found.setdefault(identity(database), database)
+        if other is not database:
+            raise StoreError(
+                f"a database is named twice: {other.name} and {database.name} are one, or one is a copy of the other; "
+                "expected each once"
+            )
+    return found
+
+
 def refuse_part(database: Database) -> None:
     """Refuse to serve one of several databases by itself."""
     record = read_record(database)
@@ -91,15 +112,21 @@ def refuse_part(database: Database) -> None:
         raise StoreError(_said(database, record))
 
 
-def refuse_change(database: Database, known: Record | None) -> None:
+def refuse_change(database: Database, known: Record | None, own: str | None = None) -> None:
     """Answer nothing from this database any more where users have been spread anew since it was opened.
 
-    `known` is what was found then; None where the database is the only one.
+    `known` is what was found then, and `own` its id; None where the database is the only one. Another database that was
+    put in its place is refused as well.
     """
     record = read_record(database)
-    is_same = record is None or (_is_alone(database, record) if known is None else record.is_like(known))
+    if known is None:
+        is_same = record is None or _is_alone(database, record)
+    else:
+        is_same = record is not None and record.is_like(known) and identity(database) == own
     if not is_same:
-        database.refuse("users have been spread anew; start the server again with all databases")
+        database.refuse(
+            "users have been spread anew, or it is another database; start the server again with all of them"
+        )
 
 
 def _is_alone(database: Database, record: Record) -> bool:
@@ -108,7 +135,8 @@ def _is_alone(database: Database, record: Record) -> bool:
 
 def _said(database: Database, record: Record) -> str:
     if record.state == "left":
-        return f"the users of {database.name} have been moved to other databases; name those"
+        others = ", ".join(record.members.values())
+        return f"the users of {database.name} have been moved to other databases ({others}); name those"
     if record.state == "moving":
         return f"users of {database.name} are being moved, or the moving was interrupted; run {REBALANCE} again"
     all_of_them = ", ".join(record.members.values())
@@ -144,8 +172,10 @@ def _first_record(databases: Mapping[str, Database]) -> Record:
         if not is_empty(database):
             raise StoreError(f"{database.name} is in use, and its users are to be spread over all; run {REBALANCE}")
     record = Record("steady", {each: database.name for each, database in databases.items()}, next(iter(databases)))
+    # Another server may do the same at this moment: the first one counts.
+    make = sa.text("INSERT INTO placement (key, value) VALUES ('record', :record) ON CONFLICT DO NOTHING")
     for database in databases.values():
-        write_record(database, record)
+        database.write(lambda connection: connection.execute(make, {"record": json.dumps(asdict(record))}))
     return agreed(databases)
 
 

@@ -2,15 +2,17 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from igcf.errors import StoreError
+from igcf.service.store.database import is_missing_file
 from igcf.service.store.placement import (
+    REBALANCE,
     Record,
     agreed,
-    identity,
+    by_id,
     place_of,
     place_of_user,
     read_record,
@@ -32,10 +34,10 @@ class Spread:
 
     def __init__(self, parts: Mapping[str, Store], record: Record) -> None:
         """Put databases together; `parts` are by id."""
-        self._by_id = dict(parts)
+        self.by_id = dict(parts)
         self.parts = tuple(parts.values())
         self.record = record
-        self._place = lru_cache(maxsize=10_000)(lambda user_id: place_of_user(user_id, self._by_id))
+        self._place = lru_cache(maxsize=10_000)(lambda user_id: place_of_user(user_id, self.by_id))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look_for_lost, name="igcf-probe", daemon=True)
         self._thread.start()
@@ -48,7 +50,7 @@ class Spread:
     @property
     def common(self) -> Store:
         """The database of what belongs to no user: items, announced models; refuses where it is away."""
-        return self._asked(self._by_id[self.record.common])
+        return self._asked(self.by_id[self.record.common])
 
     def of(self, user_id: str) -> Store:
         """The database that a user is in; refuses where it is away."""
@@ -56,7 +58,7 @@ class Spread:
 
     def place(self, user_id: str) -> Store:
         """The database that a user belongs to, whether it answers or not."""
-        return self._by_id[self._place(user_id)]
+        return self.by_id[self._place(user_id)]
 
     def _asked(self, part: Store) -> Store:
         if part.database.is_away:
@@ -65,7 +67,7 @@ class Spread:
 
     def place_of_hash(self, hashed: str) -> Store:
         """The database that a user belongs to, by the hash of the id."""
-        return self._by_id[place_of(hashed, self._by_id)]
+        return self.by_id[place_of(hashed, self.by_id)]
 
     def close(self) -> None:
         """Close all connections."""
@@ -135,9 +137,10 @@ class Spread:
 
     def forget(self, user_id: str) -> int:
         """Delete everything about a user; merges with visitors may be known to any database, so all must answer."""
+        parts = [self._asked(part) for part in self.parts]
         deleted = self.of(user_id).forget(user_id)
-        for part in self.parts:
-            self._asked(part).forget_merges(user_id)
+        for part in parts:
+            part.forget_merges(user_id)
         return deleted
 
     def generation(self) -> tuple[int, str]:
@@ -156,9 +159,9 @@ class Spread:
 
     def _look_for_lost(self) -> None:
         while not self._stop.wait(PROBE_EVERY_S):
-            for part in self.parts:
-                if part.database.is_away:
-                    part.database.probe()
+            for each, part in self.by_id.items():
+                if part.database.is_away and part.database.probe():
+                    _or_else(lambda e=each, p=part: refuse_change(p.database, self.record, e), None)  # type: ignore[misc]
 
 
 AnyStore: TypeAlias = Store | Spread
@@ -170,14 +173,35 @@ def open_store(urls: Sequence[str], *, connections: int = 8, wait_s: float | Non
         store = Store(urls[0], connections=connections, wait_s=wait_s)
         _or_close([store], lambda: refuse_part(store.database))
         return store
-    parts = [Store(url, connections=connections, wait_s=wait_s, must_answer=False) for url in urls]
-    return _or_close(parts, lambda: _put_together(parts))
+    opened: dict[int, Store] = {}
+
+    def put_together() -> Spread:
+        for place in sorted(range(len(urls)), key=lambda place: is_missing_file(urls[place])):
+            if is_missing_file(urls[place]):
+                _refuse_missing_file(urls[place], opened.values())
+            opened[place] = Store(urls[place], connections=connections, wait_s=wait_s, must_answer=False)
+        return _put_together([opened[place] for place in range(len(urls))])
+
+    return _or_close(opened.values(), put_together)
+
+
+def _refuse_missing_file(url: str, others: Iterable[Store]) -> None:
+    """Refuse to create a file that takes the place of a database of a store, or that is misspelt."""
+    for other in others:
+        record = None if other.database.is_away else read_record(other.database)
+        if record is not None:
+            names = ", ".join(record.members.values())
+            raise StoreError(f"there is no database at {url}; this store has {names}; to add one, run {REBALANCE}")
 
 
 def refuse_if_changed(store: AnyStore) -> None:
     """Answer nothing any more from databases whose users have been spread anew since they were opened."""
-    for part in store.living:
-        refuse_change(part.database, store.record if isinstance(store, Spread) else None)
+    if isinstance(store, Store):
+        refuse_change(store.database, None)
+        return
+    for each, part in store.by_id.items():
+        if not part.database.is_away:
+            refuse_change(part.database, store.record, each)
 
 
 def _put_together(parts: Sequence[Store]) -> Spread:
@@ -185,25 +209,23 @@ def _put_together(parts: Sequence[Store]) -> Spread:
     away = [part for part in parts if part.database.is_away]
     if not living:
         raise StoreError(f"none of the {len(parts)} databases answers: {', '.join(p.database.name for p in parts)}")
-    by_id = {identity(part.database): part for part in living}
-    if len(by_id) < len(living):
-        raise StoreError("a database is named twice; expected each --store once")
+    parts_by_id = dict(zip(by_id([part.database for part in living]), living, strict=True))
     if away and not any(read_record(part.database) for part in living):
         raise StoreError(
             f"{away[0].database.name} does not answer; all databases must when they are first put together"
         )
-    record = agreed({each: part.database for each, part in by_id.items()})
-    left = {each: name for each, name in record.members.items() if each not in by_id}
+    record = agreed({each: part.database for each, part in parts_by_id.items()})
+    left = {each: name for each, name in record.members.items() if each not in parts_by_id}
     for part in away:
         named = [each for each, name in left.items() if name == part.database.name]
         found = named[0] if named else next(iter(left)) if len(left) == len(away) == 1 else None
         if found is None:
             raise StoreError(f"{part.database.name} does not answer, and nothing tells which of the databases it is")
-        by_id[found] = part
+        parts_by_id[found] = part
         del left[found]
     if left:
         raise StoreError(f"the store has {len(record.members)} databases; {', '.join(left.values())} are not named")
-    return Spread(by_id, record)
+    return Spread(parts_by_id, record)
 
 
 def _or_else(work: Callable[[], T], otherwise: T) -> T:
@@ -213,7 +235,7 @@ def _or_else(work: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def _or_close(stores: Sequence[Store], work: Callable[[], T]) -> T:
+def _or_close(stores: Iterable[Store], work: Callable[[], T]) -> T:
     try:
         return work()
     except BaseException:

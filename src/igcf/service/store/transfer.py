@@ -88,10 +88,27 @@ def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content
 def import_store(store: AnyStore, folder: Path, report: Report = silent) -> bool:
     """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already.
 
-    Of several databases each is filled in one transaction; what was interrupted is simply repeated.
+    Of several databases each is filled in one transaction, after all were found to be empty; what was interrupted is
+    simply repeated.
     """
+    manifest = _read_manifest(folder)
+    for part in store.parts if len(store.parts) > 1 else ():
+        with snapshot(part.database) as connection:
+            _is_there(connection, store, part, folder, manifest, report)
     is_new = [_import_part(store, part, folder, report) for part in store.parts]
     return any(is_new)
+
+
+def _is_there(
+    connection: sa.Connection, store: AnyStore, part: Store, folder: Path, manifest: dict[str, Any], report: Report
+) -> bool:
+    """Whether a database holds what it is to hold of an export; False where it is empty; anything else is refused."""
+    if all(connection.execute(sa.select(table).limit(1)).first() is None for table in TABLES):
+        return False
+    mine = manifest["tables"] if len(store.parts) == 1 else _content_of(store, part, folder)
+    if _content(connection, report) == mine:
+        return True
+    raise StoreError(f"the store {part.database.name} is not empty; an export is imported into an empty one")
 
 
 def _import_part(store: AnyStore, part: Store, folder: Path, report: Report) -> bool:
@@ -102,11 +119,8 @@ def _import_part(store: AnyStore, part: Store, folder: Path, report: Report) -> 
         if database.is_postgres:  # nobody writes in between
             names = ", ".join(table.name for table in TABLES)
             connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
-        if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in TABLES):
-            mine = manifest["tables"] if is_one else _content_of(store, part, folder)
-            if _content(connection, report) == mine:
-                return False
-            raise StoreError(f"the store {database.name} is not empty; an export is imported into an empty one")
+        if _is_there(connection, store, part, folder, manifest, report):
+            return False
         for table in TABLES:
             expected, digest = manifest["tables"].get(table.name, Digest().content), Digest()
             for rows in _read_table(folder, table):

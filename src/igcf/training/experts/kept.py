@@ -2,17 +2,19 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.errors import ConfigError, ModelError
 
-FORMAT = "igcf-experts-state-1"
+FORMAT, NOTE = "igcf-experts-state-1", "training.json"
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,13 @@ class KeptState:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as found:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 return {name: found[name] for name in found.files}
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"cannot read the state {self.path}: {error}; delete the folder and begin anew") from error
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise damaged(self.path, error) from error
 
     def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write the arrays to another name, then rename: a crash leaves the previous ones as they were."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with replaced(self.path) as part, part.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
@@ -44,24 +45,29 @@ class Kept:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is something to go on from."""
+        return self.folder is not None and (self.folder / NOTE).exists()
+
     def begin(self, identity: Mapping[str, Any], *, resume: bool) -> None:
         """Note what is trained; with `resume` it must be what was trained before, otherwise the folder must be new."""
         if self.folder is None:
             return
         own = json.loads(json.dumps({"format": FORMAT, **identity}))
-        file = self.folder / "training.json"
+        file = self.folder / NOTE
         if file.exists() and not resume:
             raise ConfigError(f"{self.folder} holds the state of a training; resume it, or choose another folder")
         if file.exists():
-            before = json.loads(file.read_text(encoding="utf-8"))
+            before = read_note(file)
             differing = sorted(name for name in own.keys() | before.keys() if own.get(name) != before.get(name))
             if differing:
+                names = _differing(own.get("settings"), before.get("settings"))
                 raise ConfigError(
-                    f"{self.folder} holds the state of another training: {', '.join(differing)} differ; "
+                    f"{self.folder} holds the state of another training: {', '.join(differing)} differ{names}; "
                     "choose another folder"
                 )
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
         with replaced(file) as part:
             part.write_text(json.dumps(own), encoding="utf-8")
 
@@ -85,17 +91,42 @@ class Kept:
         return None if self.folder is None else KeptState(self.folder / f"{name}.npz")
 
 
-class replaced:  # noqa: N801 (used as a function)
+def _differing(one: Any, other: Any) -> str:
+    """Name the settings that differ, in brackets."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return ""
+    names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    return f" ({', '.join(names)})" if names else ""
+
+
+def read_note(file: Path) -> dict[str, Any]:
+    """Read what was noted as JSON."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"expected an object, found {type(found).__name__}")
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(file, error) from error
+    return found
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
     """Give a temporary name beside a file, and rename it to the file where the block succeeds."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise ModelError(f"cannot keep the state of the training in {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._part = path, path.with_name(f".{path.name}.part")
 
-    def __enter__(self) -> Path:
-        return self._part
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            os.replace(self._part, self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+def damaged(path: Path, error: Exception) -> ModelError:
+    """Say that what was kept cannot be read, and what to do."""
+    return ModelError(f"cannot read the state {path}: {error}; delete the folder and begin anew")

@@ -50,7 +50,7 @@ class Part:
     @classmethod
     def load(cls, folder: Path) -> "Part":
         """Open a part that `save` wrote; its columns stay on disk until they are looked at."""
-        columns = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in folder.glob("*.npy")}
+        columns = {file.stem: np.lib.format.open_memmap(file, mode="r") for file in folder.glob("*.npy")}
         n_items = int(columns["n_items"])
         return cls(n_items, *(columns.get(name) for name in ("indptr", "items", "values", "times", "places")))  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from multiprocessing.connection import wait
 from typing import Any
 
-from igcf.errors import ConfigError, WorkerLostError
+from igcf.errors import ConfigError, ModelError, WorkerLostError
 from igcf.graph.sparse_products import compiled
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.experts.executor import Executor, array_bytes
@@ -47,7 +47,12 @@ class PartActor:
 
     def run(self, function: Callable[..., Any], shared: tuple[Any, ...], own: tuple[Any, ...]) -> Any:
         """Call a function with the worker as its first argument."""
-        return function(self._worker, *shared, *own)
+        try:
+            return function(self._worker, *shared, *own)
+        except OSError as error:  # told as such: to the one who leads it might look like a lost connection
+            raise ModelError(
+                f"a worker could not read or write a file: {error}; all machines must see the log and the state folder"
+            ) from None
 
 
 class Remote:

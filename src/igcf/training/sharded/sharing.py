@@ -20,8 +20,9 @@ from igcf.data.user_parts import (
     part_columns,
     write_pieces,
 )
+from igcf.errors import ModelError
 from igcf.training.experts.executor import Executor
-from igcf.training.experts.kept import replaced
+from igcf.training.experts.kept import damaged, read_note, replaced
 from igcf.training.experts.part import Part, Worker
 from igcf.training.experts.shared_log import NOBODY, SharedLog, catalogue_of
 
@@ -32,13 +33,18 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
     Where the folder holds the parts of the same log for as many workers, they are taken.
     """
     parts, name = folder / "parts", data.name if isinstance(data, Interactions) else _log_name(data.path)
-    identity = data.fingerprint() if isinstance(data, Interactions) else _files_fingerprint(data)
+    identity = log_fingerprint(data)
     note = parts / "parts.json"
-    found = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+    found = read_note(note) if note.exists() else {}
     if (found.get("identity"), found.get("workers")) != (identity, executor.size):
-        shutil.rmtree(parts, ignore_errors=True)
-        parts.mkdir(parents=True)
-        divided = _divided(data, executor, parts) if isinstance(data, Interactions) else _read(data, executor, parts)
+        try:
+            shutil.rmtree(parts, ignore_errors=True)
+            parts.mkdir(parents=True)
+            divided = (
+                _divided(data, executor, parts) if isinstance(data, Interactions) else _read(data, executor, parts)
+            )
+        except OSError as error:
+            raise ModelError(f"cannot keep the parts of the log in {parts}: {error.strerror or error}") from error
         found = {"identity": identity, "workers": executor.size, **divided}
         with replaced(note) as temporary:
             temporary.write_text(json.dumps(found), encoding="utf-8")
@@ -52,7 +58,12 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
         catalogue = replace(catalogue, kinds=dict(data.columns.kinds), layout=data.files().layout)
         if data.items is not None:
             catalogue = catalogue.with_items(data.items)
-    return SharedLog(executor, catalogue, tuple(found["bounds"]), NOBODY, lambda: str(identity))
+    return SharedLog(executor, catalogue, tuple(found["bounds"]), NOBODY, lambda: identity)
+
+
+def log_fingerprint(data: Interactions | LogFiles) -> str:
+    """Return a short hash of a log; of files it is one of what can be known of them without reading them."""
+    return data.fingerprint() if isinstance(data, Interactions) else _files_fingerprint(data)
 
 
 def _divided(data: Interactions, executor: Executor, parts: Path) -> dict[str, Any]:
@@ -108,7 +119,10 @@ def put_together(
 
 def open_part(worker: Worker, folder: Path) -> None:
     """Let a worker open its part."""
-    worker.hold(Part.load(folder))
+    try:
+        worker.hold(Part.load(folder))
+    except (KeyError, ValueError) as error:
+        raise damaged(folder, error) from error
 
 
 def _files_fingerprint(data: LogFiles) -> str:
