@@ -166,7 +166,8 @@ class ExpertsConfig:
     """Learn once more from everybody, validation users included, when all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not met them."""
     neighbours: bool = True
-    """Also learn which items predict each other, for users whose record is known; new users do not need it."""
+    """Also learn what serves users whose record is known: how far it moves the belief, and which items predict each
+    other; new users do not need it."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15
