@@ -211,3 +211,13 @@ def test_sqlite_itself_does_not_wait_for_the_disk(path: Path) -> None:
 
     assert store.database.read(found) == ("wal", 1)
     store.close()
+
+
+def test_the_name_of_a_new_log_is_on_the_disk_before_anything_in_it_is_acknowledged(
+    path: Path, synced: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(log_sync, "make_durable", lambda folder: done.append(str(folder)))
+    synced(lambda: done.append("log"))
+    Store(str(path)).close()
+    assert done[:2] == [str(path.parent), "log"]

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from igcf.errors import StoreError
+from igcf.service.store.durable import make_durable
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
@@ -33,6 +34,7 @@ class LogSync:
             try:
                 self._fd = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
                 self._identity = os.fstat(self._fd)
+                make_durable(self._path.absolute().parent)  # its name: SQLite does that only when it copies
             except OSError as error:
                 raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
 
