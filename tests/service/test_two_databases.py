@@ -83,7 +83,7 @@ def test_users_of_the_other_database_are_served_on_and_nothing_acknowledged_is_l
     server = Server(model_folder, urls[0], *options).wait_until_ready()
     store = open_store(urls)
     assert isinstance(store, Spread)
-    assert store.record.common == next(each for each, part in store._by_id.items() if part is store.parts[0])
+    assert store.record.common == next(each for each, part in store.by_id.items() if part is store.parts[0])
     lost = [user for user in USERS if store.place(user) is store.parts[killed]]
     kept = [user for user in USERS if user not in lost]
     store.close()
