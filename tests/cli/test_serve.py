@@ -45,6 +45,8 @@ def run(*arguments: str) -> Result:
         (["model", "--store", "postgresql://a:secret@host/db"], "--store holds a password"),
         (["model", "--store", "postgresql://a@host/db?password=secret"], "--store holds a password"),
         (["model", "--config", "nothing.toml"], "there is no file of settings at nothing.toml"),
+        (["model", "--audit", ""], "audit: expected a name, got an empty text (from --audit)"),
+        (["model", "--store", "a.db", "--store", ""], "store: expected a name, got an empty text (from --store)"),
         (["model", "--audit", "model/meta.json"], "cannot write the audit to model/meta.json: File exists"),
         (["model", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1:8000"),
     ],

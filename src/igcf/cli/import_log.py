@@ -11,6 +11,7 @@ from rich.markup import escape
 from igcf.cli.columns import LogFormat, column_options
 from igcf.cli.output import console, emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_urls
+from igcf.errors import DataError
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
@@ -58,6 +59,24 @@ def import_log(
         )
 
 
+def _refuse_users(user_ids: Sequence[str]) -> None:
+    """Refuse a log with users whom no request could name: nobody could ask for them, or delete them."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from igcf.service.http.requests import PathId
+
+    check = TypeAdapter(PathId).validate_python
+    for user_id in user_ids:
+        try:
+            check(user_id)
+        except ValidationError as error:
+            reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise DataError(
+                f"user {user_id[:80]!r} of the log cannot be named in a request: {reason[0].lower()}{reason[1:]}; "
+                "nothing was imported, change the id"
+            ) from error
+
+
 def import_into(
     urls: Sequence[str], model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
 ) -> "tuple[Imported, int]":
@@ -72,6 +91,7 @@ def import_into(
     data = load_dataset(log, data_dir, columns=columns, separator=separator)
     if data.layout is not None:
         note(data.layout.sentence)
+    _refuse_users(data.user_ids)
     opened = open_store(urls)
     try:
         started = time.perf_counter()

@@ -149,6 +149,7 @@ class ServiceSettings(BaseSettings):
 
         if not self.store:
             raise ConfigError("store: expected a SQLite file or postgresql://USER@HOST/DB, got an empty list")
+        self._refuse_empty_names()
         nu = 0.0 if self.nu is None else self.nu
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
         counts = (
@@ -177,6 +178,13 @@ class ServiceSettings(BaseSettings):
         if not 0 <= nu <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
+
+    def _refuse_empty_names(self) -> None:
+        """Refuse an empty text, as a variable of a script that is not set leaves it: it would name the folder here."""
+        if not all(self.store):
+            raise ConfigError("store: expected a name, got an empty text")
+        if self.audit == "":
+            raise ConfigError("audit: expected a name, got an empty text")
 
     def changed(self, **values: Any) -> "ServiceSettings":
         """Make settings that differ in some values."""

@@ -20,6 +20,7 @@ from igcf.service.serving.recommending import recommend
 from igcf.service.store import Store, audit, audit_files
 from igcf.service.store.answers import read_answers, shown_items, summary
 from igcf.service.store.audit_files import HOUR_S, AuditFolder, hour_name
+from igcf.service.store.audit_reading import schema
 from tests.service.conftest import OpenService, small_model
 from tests.service.processes import wait_until
 
@@ -59,7 +60,7 @@ def test_an_hour_that_is_over_becomes_one_parquet_file_per_process_which_anybody
     tables = list((tmp_path / "audit").glob("hour=*/*.parquet"))
     assert [path.parent.name for path in tables] == [hour_name(an_hour_ago())]
     frame = pl.read_parquet(tables[0])
-    assert dict(frame.schema) == audit_files.schema()
+    assert dict(frame.schema) == schema()
     assert frame["items"].to_list()[0] == [line("")["items"][0]]
     assert names(folder) == ["new", "old-1", "old-2"]
 

@@ -11,7 +11,9 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
+from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
 from igcf.service.store.importing import import_interactions, logged_event_id
@@ -168,3 +170,23 @@ def test_a_server_may_import_a_log_at_its_first_start(tmp_path: Path, model_fold
             ("item-1", "logged"),
             ("item-2", "logged"),
         ]
+
+
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [
+        ("a/b", "'/' is not allowed"),
+        ("..", "'/' is not allowed, and neither are '.' and '..'"),
+        ('"two\nlines"', "control characters"),
+        ("x" * 257, "at most 256 characters"),
+    ],
+)
+def test_a_user_whom_no_request_could_name_is_refused_before_anything_is_stored(
+    user: str, reason: str, model_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_text(f"user,item,value\nann,item-1,5\n{user},item-2,4\n")
+    command = ["import", str(tmp_path / "log.csv"), "--store", str(tmp_path / "s.db"), "--model", str(model_folder)]
+    found = CliRunner().invoke(cli, command)
+    assert found.exit_code == 2
+    assert reason in found.stderr
+    assert not (tmp_path / "s.db").exists()

@@ -18,6 +18,7 @@ from igcf.service.store.maintenance import backup_store, check_store, restore_st
 from igcf.service.store.moving import Moved
 from igcf.service.store.placement import Record, write_record
 from igcf.service.store.spread import Spread, open_store, refuse_if_changed
+from igcf.service.store.tables import shown
 from igcf.service.store.transfer import export_store, import_store
 from tests.service.store.test_spread import USERS, counts, fill, logs, moved
 
@@ -147,6 +148,32 @@ def test_what_a_forgotten_server_adds_while_its_user_is_moved_is_moved_too(
     found = logs("a.db", "b.db")
     assert all(found[user].count(("late", "i9", 5.0)) == 1 for user in late)
     assert check_store("a.db", "b.db") == []
+
+
+def test_counts_of_shown_items_are_moved_once_also_where_another_command_ends_the_moving(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled("a.db")
+    store = Store("a.db")
+    store.database.write(lambda c: c.execute(sa.insert(shown).values(item_id="i1", times=5, explored=2)))
+    store.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(moving_module, "_end_counts", _stopped_after_counts(moving_module._end_counts))
+        with pytest.raises(KeyboardInterrupt):
+            moved(["b.db"], ["a.db"])
+    moved(["c.db"], ["a.db", "b.db"])
+    last = Store("c.db")
+    assert last.database.read(lambda c: c.execute(sa.select(shown)).all()) == [("i1", 5, 2)]
+    last.close()
+
+
+def _stopped_after_counts(end: Callable[..., None]) -> Callable[..., None]:
+    def work(databases: dict[str, Database], target: Database) -> None:
+        if len(databases) == 1:  # the counts are in both
+            raise KeyboardInterrupt
+        end(databases, target)
+
+    return work
 
 
 def test_an_export_is_imported_into_all_databases_or_into_none(here: Path) -> None:

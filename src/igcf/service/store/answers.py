@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
-from igcf.service.store.audit_files import AuditFolder, schema
+from igcf.service.store.audit_files import AuditFolder
+from igcf.service.store.audit_reading import schema
 from igcf.service.store.database import Database
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from glob import glob
-from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from igcf.errors import StoreError
+from igcf.service.store.audit_reading import JOURNAL, TABLE, frame_of, read_answers_of, readable
 from igcf.service.store.durable import make_durable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ GRACE_S = 60.0
 """How long after an hour its journals still wait for answers that were given in it."""
 LARGEST_JOURNAL = 64_000_000
 """Bytes at which a journal is made a Parquet file before its hour is over: so much is held in memory for that."""
-JOURNAL, TABLE, PART = ".jsonl", ".parquet", ".part"
+PART = ".part"
 Line = Mapping[str, Any]
 
 
@@ -128,7 +128,7 @@ class AuditFolder:
                 if path.parent.name < first or path.stem in read:
                     continue
                 with suppress(FileNotFoundError):
-                    yield _read(path)
+                    yield read_answers_of(path)
                     read.add(path.stem)
 
     def _journal(self, hour: str) -> Path:
@@ -194,8 +194,8 @@ def _finish(path: Path) -> None:
         if file is None:
             return
         if not path.with_suffix(TABLE).exists():  # it does where a process was killed before it removed the journal
-            with _readable(path):
-                frame = _frame(file.read())
+            with readable(path):
+                frame = frame_of(file.read())
             if len(frame):
                 _replace(path.with_suffix(TABLE), lambda part: frame.sort("user_id", "time").write_parquet(part))
         path.unlink()
@@ -234,7 +234,7 @@ def _change_table(path: Path, user_id: str, becomes: str | None) -> None:
     import polars as pl
 
     is_theirs = pl.col("user_id") == user_id
-    with _locked(path) as file, _readable(path):
+    with _locked(path) as file, readable(path):
         if file is None or not pl.scan_parquet(path).filter(is_theirs).select(pl.len()).collect().item():
             return
         frame = pl.read_parquet(path)
@@ -290,52 +290,6 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         part.unlink(missing_ok=True)
     make_durable(path.parent)
-
-
-def _read(path: Path) -> "pl.DataFrame":
-    import polars as pl
-
-    with _readable(path):
-        frame = _frame(path.read_bytes()) if path.suffix == JOURNAL else pl.read_parquet(path)
-    if dict(frame.schema) != schema():
-        raise StoreError(f"{path} is no file of an audit: it has other columns; move it out of the folder")
-    return frame
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    import polars as pl
-
-    try:
-        yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = str(error).splitlines()[0]
-        raise StoreError(f"{path} of the audit is damaged: {reason}; move it out of the folder") from error
-
-
-def _frame(journal: bytes) -> "pl.DataFrame":
-    """Read a journal; what a crash left of a last line is no answer."""
-    import polars as pl
-
-    whole = journal[: journal.rfind(b"\n") + 1]
-    return pl.read_ndjson(BytesIO(whole), schema=schema()) if whole else pl.DataFrame(schema=schema())
-
-
-def schema() -> "dict[str, pl.DataType]":
-    """Name the columns of the audit and their types."""
-    import polars as pl
-
-    numbers = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
-    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), "propensity": pl.Float64()}
-    texts = {name: pl.String() for name in ("recommendation_id", "user_id", "model")}
-    return {
-        **texts,
-        "revision": pl.Int64(),
-        "policy": pl.String(),
-        "propensity": pl.String(),
-        "items": pl.List(pl.Struct(item)),
-        "time": pl.Float64(),
-    }
 
 
 @contextmanager

@@ -47,6 +47,8 @@ from igcf.service.store.user_log import lock_users
 
 OF_USERS = (feedback, users, beliefs, recommendations)
 COMMON = (serving, items, item_events)
+ADDED = "counts of "
+"""Begins the key under which a database keeps that it has the counts of another, until they are deleted there."""
 AT_ONCE = 200
 """Users who are moved in one transaction."""
 NOTICED_S = 3.0
@@ -103,6 +105,8 @@ def _rebalance(
     report("users moved", 0, None)
     time.sleep(noticed_s)
     _move_common(databases, common)
+    for database in databases.values():
+        _end_counts(databases, database)
     n = 0
     for each, database in databases.items():
         for group in _strangers(database, each, stay):
@@ -282,16 +286,24 @@ def _move_counts(source: Database, own: str, target: Database) -> None:
     counts = [(row["item_id"], row["times"], row["explored"]) for row in _rows(source, sa.select(shown))]
     if not counts:
         return
-    key = f"counts of {own}"
 
     def add(connection: sa.Connection) -> None:
-        if get(connection, key) is None:
+        if get(connection, f"{ADDED}{own}") is None:  # it is where the answer to the commit was lost
             connection.execute(*count_shown(connection, counts))
-            put(connection, key, "added")
+            put(connection, f"{ADDED}{own}", "added")
 
     target.write(add)
-    source.write(lambda connection: connection.execute(sa.delete(shown)))
-    target.write(lambda connection: connection.execute(sa.delete(placement).where(placement.c.key == key)))
+    _end_counts({own: source}, target)
+
+
+def _end_counts(databases: Mapping[str, Database], target: Database) -> None:
+    """Delete counts where they were that are in `target` by now, also those that an interrupted run added."""
+    keys = _rows(target, sa.select(placement.c.key).where(placement.c.key.startswith(ADDED)))
+    for key in (row["key"] for row in keys):
+        source = databases.get(key.removeprefix(ADDED))
+        if source is not None:
+            source.write(lambda connection: connection.execute(sa.delete(shown)))
+            target.write(lambda connection, k=key: connection.execute(sa.delete(placement).where(placement.c.key == k)))  # type: ignore[misc]
 
 
 def _rows(database: Database, query: "sa.Select[Any]") -> list[dict[str, Any]]:

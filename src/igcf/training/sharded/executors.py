@@ -50,9 +50,10 @@ class PartActor:
         try:
             return function(self._worker, *shared, *own)
         except OSError as error:  # told as such: to the one who leads it might look like a lost connection
-            raise ModelError(
-                f"a worker could not read or write a file: {error}; all machines must see the log and the state folder"
-            ) from None
+            hint = (
+                "; all machines must see the log and the state folder" if isinstance(error, FileNotFoundError) else ""
+            )
+            raise ModelError(f"a worker could not read or write a file: {error}{hint}") from None
 
 
 class Remote:
