@@ -25,3 +25,23 @@ def test_the_short_way_answers_and_refuses_as_the_framework_does(client: TestCli
         assert short == told(client, user, body, "application/json; charset=utf-8"), (user, body)
         answers.add(short[0])
     assert answers == {200, 400, 422}
+
+
+BATCHES = [
+    b'{"feedback": [{"user": "ann", "item": "item-1", "value": 5, "event_id": "e"}]}',
+    b'[{"user": "ann", "item": "item-1", "value": 5, "event_id": "e"}]',
+    b'[{"user": "ann", "item": "item-1", "value": 1, "event_id": "e"}, {"user": "a/b"}, 5, {"user": "u", "item": "x"}]',
+    b'{"feedback": []}', b"[]", b"{}", b"null", b"[", b"\xff", b"", b'{"feedback": {}}', b'{"feedback": [], "o": 1}',
+]  # fmt: skip
+
+
+def test_batches_take_the_short_way_too_and_are_told_the_same(client: TestClient) -> None:
+    client.post("/v1/feedback", content=BATCHES[0], headers={"content-type": "application/json"})
+    answers = set()
+    for body in BATCHES:
+        types = ("application/json", "application/json; charset=utf-8")
+        short, long = (client.post("/v1/feedback", content=body, headers={"content-type": each}) for each in types)
+        assert (short.status_code, short.json()) == (long.status_code, long.json()), body
+        assert "null" not in short.text
+        answers.add(short.status_code)
+    assert answers == {200, 400, 422}

@@ -1,6 +1,7 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
 import math
+import os
 import sqlite3
 import threading
 import time
@@ -220,8 +221,6 @@ class Database:
                 helper.close()
         self.engine.dispose()
         self.reader.dispose()
-        if self._log is not None:
-            self._log.close()
         with self._quick_lock:
             if self._quick is not None:
                 self._quick.close()
@@ -232,21 +231,25 @@ class Database:
             return work(connection)
 
     def _in_writer(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
-        with (
-            self._turn(within_s or self._wait_s),
-            self.engine.connect() as connection,
-            self._limited(connection, within_s),
-        ):
-            if not self.is_postgres:
-                self._begin_sqlite(connection, within_s or self._wait_s)
-                if self._log is not None:
-                    self._log.open()
-            result = work(connection)
-            started = time.perf_counter()
-            connection.commit()
-        # Others may write from here on; whoever asked for this hears of it when it is on the disk.
-        if self._log is not None:
-            self._log.wait()
+        log: int | None = None
+        try:
+            with (
+                self._turn(within_s or self._wait_s),
+                self.engine.connect() as connection,
+                self._limited(connection, within_s),
+            ):
+                if not self.is_postgres:
+                    self._begin_sqlite(connection, within_s or self._wait_s)
+                    log = None if self._log is None else self._log.open()
+                result = work(connection)
+                started = time.perf_counter()
+                connection.commit()
+            # Others may write from here on; whoever asked for this hears of it when it is on the disk.
+            if self._log is not None and log is not None:
+                self._log.wait(log)
+        finally:
+            if log is not None:
+                os.close(log)
         self.events.committed(time.perf_counter() - started)
         self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
         self._last_write = time.monotonic()

@@ -7,7 +7,6 @@ meanwhile others write. Commits stay in order: a power cut may take the end of t
 
 import os
 import sqlite3
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -18,56 +17,41 @@ _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class LogSync:
-    """The write-ahead log of a SQLite file, kept open in order to wait until it is on the disk."""
+    """The write-ahead log of a SQLite file, and whether all of it can be relied on to reach the disk."""
 
     def __init__(self, path: Path, wait_s: float) -> None:
         self._path, self._log, self._wait_s = path, f"{path}-wal", wait_s
-        self._fd: int | None = None
         self._identity: os.stat_result | None = None
-        self._lock = threading.Lock()
         self._is_doubtful = False
         """Whether the disk has refused a part of the log; it may then take the next one and still lack that part."""
 
-    def open(self) -> None:
-        """Open the log, once: in the first turn to write, when SQLite has it open too."""
-        if self._fd is None:
-            try:
-                self._fd = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
-                self._identity = os.fstat(self._fd)
+    def open(self) -> int:
+        """Open the log for one commit, before anything of it is written: the system tells of errors after that."""
+        try:
+            if self._identity is None:  # in the first turn to write, when SQLite has opened it too
                 make_durable(self._path.absolute().parent)  # its name: SQLite does that only when it copies
-            except OSError as error:
-                raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
+                self._identity = os.stat(self._log)
+            return os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"the store {self._path} has lost its log: {self._log}: {error.strerror}") from error
 
     def is_same(self) -> bool:
-        """Whether the log that is open is the one that others find: otherwise what is written is lost."""
+        """Whether the log is the one that SQLite has open here: otherwise what is written is lost."""
         try:
             return self._identity is not None and os.path.samestat(self._identity, os.stat(self._log))
         except OSError:
             return False
 
-    def wait(self) -> None:
+    def wait(self, fd: int) -> None:
         """Return when all that was committed before is on the disk."""
-        with self._lock:
-            if self._fd is None:
-                raise StoreError(f"the store {self._path} is closed")
-            fd = os.dup(self._fd)  # others may close the one that is kept
+        if self._is_doubtful:
+            self._copy_all()
+            return
         try:
-            if self._is_doubtful:
-                self._copy_all()
-            else:
-                _sync(fd)
+            _sync(fd)
         except OSError as error:
             self._is_doubtful = True
             raise StoreError(f"the store {self._path} could not be made durable: {error.strerror}") from error
-        finally:
-            os.close(fd)
-
-    def close(self) -> None:
-        """Close the log."""
-        with self._lock:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
 
     def _copy_all(self) -> None:
         """Copy the whole log to the file and begin it anew: what the disk refused of it is not needed any more."""
