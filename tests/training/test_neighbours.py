@@ -160,13 +160,14 @@ def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better()
     assert score(best) >= score(RecordTemperature())
 
 
-@pytest.mark.parametrize(("of_sessions", "least"), [(0.7, 1.0), (1.0, 1.0), (2.0, 0.5), (8.0, 0.125)])
-def test_no_record_counts_more_than_its_likelihood_says(of_sessions: float, least: float) -> None:
-    log = checkerboard(60, 30)
-    model = igcf.pretrain(log.only_users(np.arange(40)), progress=False, neighbours=False, **FAST)
-    drawn = hidden_successes(model, log.only_users(np.arange(40, 60)).dense(), 0)
-    found = best_record_temperature(model, drawn, of_sessions)
-    assert min(found.linear, found.logistic) >= least
+def test_no_record_counts_more_than_its_likelihood_says() -> None:
+    model = igcf.pretrain(checkerboard(40, 30), progress=False, neighbours=False, **FAST)
+    users = checkerboard(60, 30, share=0.2, seed=2).only_users(np.arange(40, 60))
+    drawn = hidden_successes(model, users.dense(), 0)
+    for of_sessions, least in ((0.7, 1.0), (1.0, 1.0), (2.0, 0.5)):
+        found = best_record_temperature(model, drawn, of_sessions)
+        assert min(found.linear, found.logistic) >= least
+    assert best_record_temperature(model, drawn, 8.0).logistic < 0.5  # these users would be better off
 
 
 def test_without_anybody_to_choose_on_a_record_is_believed_like_a_session() -> None:
