@@ -153,18 +153,28 @@ def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better()
         pairs = zip(means, drawn, strict=True)
         return float(np.mean([ndcg(own.expected(mean), record.rows, hidden) for mean, (record, hidden) in pairs]))
 
-    best = best_record_temperature(model, drawn)
+    best = best_record_temperature(model, drawn, 8.0)
     others = [score(replace(best, linear=each)) for each in TEMPERATURES]
     assert score(best) == pytest.approx(max(others), abs=1e-6)
     assert max(others) > min(others)
     assert score(best) >= score(RecordTemperature())
 
 
+def test_no_record_counts_more_than_its_likelihood_says() -> None:
+    model = igcf.pretrain(checkerboard(40, 30), progress=False, neighbours=False, **FAST)
+    users = checkerboard(60, 30, share=0.2, seed=2).only_users(np.arange(40, 60))
+    drawn = hidden_successes(model, users.dense(), 0)
+    for of_sessions, least in ((0.7, 1.0), (1.0, 1.0), (2.0, 0.5)):
+        found = best_record_temperature(model, drawn, of_sessions)
+        assert min(found.linear, found.logistic) >= least
+    assert best_record_temperature(model, drawn, 8.0).logistic < 0.5  # these users would be better off
+
+
 def test_without_anybody_to_choose_on_a_record_is_believed_like_a_session() -> None:
     model = igcf.pretrain(checkerboard(40, 30), progress=False, **{**FAST, "holdout": 0.0})
     assert model.usage.record_temperature == RecordTemperature(1.0, 1.0)
     nobody = hidden_successes(model, np.full((3, 30), np.nan, dtype=np.float32), 0)
-    assert best_record_temperature(model, nobody) == RecordTemperature(1.0, 1.0)
+    assert best_record_temperature(model, nobody, 1.0) == RecordTemperature(1.0, 1.0)
 
 
 def test_a_known_user_gets_more_of_what_users_with_such_a_record_like() -> None:

@@ -51,26 +51,28 @@ def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
     return [record for values in truth for record in _hidden_parts(model, values, rng)]
 
 
-def best_record_temperature(model: Model, drawn: Drawn) -> RecordTemperature:
+def best_record_temperature(model: Model, drawn: Drawn, likelihood_temperature: float) -> RecordTemperature:
     """Search the temperatures of records at which the beliefs rank hidden successes best.
 
     That of linear channels, that of logistic ones and once more that of linear ones are searched one after the other;
-    of equally good candidates the earlier one is taken.
+    of equally good candidates the earlier one is taken. No record counts more than in sessions or, where these have a
+    temperature above 1, than its likelihood says: what serves long records would mislead with short ones.
     """
+    candidates = [each for each in TEMPERATURES if each >= min(1.0, 1.0 / likelihood_temperature)]
     scores = dict[RecordTemperature, float]()
 
     def mean_ndcg(own: Model) -> float:
         return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, *each), drawn)))
 
-    def best_of(candidates: list[RecordTemperature]) -> RecordTemperature:
-        for each in candidates:
+    def best_of(temperatures: list[RecordTemperature]) -> RecordTemperature:
+        for each in temperatures:
             if each not in scores:
                 scores[each] = mean_ndcg(at_record_temperature(model, each))
-        return max(candidates, key=scores.__getitem__)
+        return max(temperatures, key=scores.__getitem__)
 
     best = model.usage.record_temperature
     for name in ("linear", "logistic", "linear") if drawn else ():
-        best = best_of([replace(best, **{name: each}) for each in TEMPERATURES])
+        best = best_of([replace(best, **{name: each}) for each in candidates])
     return best
 
 

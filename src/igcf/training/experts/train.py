@@ -85,7 +85,7 @@ def fit_experts(
             return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
         records = truth if validation is None else drawn_records(validation, config.seed)
         drawn = hidden_successes(judged, records, config.seed)
-        temperature = best_record_temperature(judged, drawn)
+        temperature = best_record_temperature(judged, drawn, choice.likelihood_temperature)
         judged, model = (at_record_temperature(each, temperature) for each in (judged, model))
         best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
         if strangers is not fits:
