@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import igcf
+from igcf.catalogue.exposure import MEMORY, Account
 from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
 from tests.model.test_adding import genre_model
 
@@ -138,6 +139,16 @@ def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
     assert recommender.new_items.trials.sum() < 0.05 * n_shown
 
 
+def test_what_is_given_up_counts_for_more_in_a_cautious_account() -> None:
+    plain, cautious = Account(0.01), Account(0.01, caution=1.5)
+    for account in (plain, cautious, cautious.copy()):
+        account.begin(100, expected_of_known=100.0, given_up=0.0)
+        assert account.balance == pytest.approx(1.0)
+    assert [sum(account.pay(0.4) for _ in range(5)) for account in (plain, cautious.copy())] == [2, 1]
+    cautious.begin(100, expected_of_known=100.0, given_up=2.0)
+    assert cautious.balance == pytest.approx(1.0 - 100 / MEMORY + 1.0 - 1.5 * 2.0)
+
+
 def test_a_new_item_is_less_certain_than_the_others() -> None:
     recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
     recommender.add_items([COMEDY])
@@ -178,6 +189,8 @@ def test_exposure_refuses_nonsense() -> None:
         igcf.Exposure(share=1.5)
     with pytest.raises(ConfigError, match="negative"):
         igcf.Exposure(known=-1)
+    with pytest.raises(ConfigError, match="caution"):
+        igcf.Exposure(caution=0.0)
 
 
 def test_policies_may_count_what_is_unknown_of_new_items() -> None:

@@ -1,12 +1,13 @@
 """How much new items are tried, and the account of what that costs."""
 
+import math
 from dataclasses import dataclass
 
 from igcf.errors import ConfigError
 
 WEIGHT = 50.0
 """Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
-MEMORY = 3_000
+MEMORY = 12_000
 """Answers after which what was saved for trials is forgotten, so that it is not spent on a few users at once."""
 
 
@@ -32,6 +33,9 @@ class Exposure:
     """How much more an item must be hoped for than another one to be tried before it, per reaction that it had more."""
     horizon: int = 30
     """Items that a user will still be shown: one that gives way is shown later, and the last of these is lost."""
+    caution: float = 1.15
+    """How much more than expected a known item that gives way counts as bringing: what is given up is estimated, and
+    users of whom less is learned on new items are served a little worse afterwards."""
     settled: int = 200
     """Reactions after which an item is settled: it is then learned no further."""
 
@@ -44,6 +48,8 @@ class Exposure:
             raise ConfigError(
                 f"most, known and turn must not be negative, settled and horizon at least 1, fit a number, got {self}"
             )
+        if not 0 < self.caution < math.inf:
+            raise ConfigError(f"caution must be a positive number, got {self.caution}")
 
 
 class Account:
@@ -53,14 +59,14 @@ class Account:
     that are not shown because of new ones.
     """
 
-    def __init__(self, price: float) -> None:
-        self._price = price
+    def __init__(self, price: float, caution: float = 1.0) -> None:
+        self._price, self._caution = price, caution
         self.balance = 0.0
         self._came, self._expected = WEIGHT, WEIGHT  # of known items
 
     def copy(self) -> "Account":
         """Return an account that goes on from here."""
-        other = Account(self._price)
+        other = Account(self._price, self._caution)
         other.balance, other._came, other._expected = self.balance, self._came, self._expected
         return other
 
@@ -77,11 +83,11 @@ class Account:
         """Begin some answers: what is expected of their known items, and of those that gave way to new ones."""
         if self.balance > 0:
             self.balance *= max(0.0, 1.0 - n_answers / MEMORY)
-        self.balance += self._scale * (self._price * expected_of_known - given_up)
+        self.balance += self._scale * (self._price * expected_of_known - self._caution * given_up)
 
     def pay(self, given_up: float) -> bool:
         """Pay for a trial, if there is enough for it."""
-        cost = self._scale * max(given_up, 0.0)
+        cost = self._scale * self._caution * max(given_up, 0.0)
         if self._price < 1 and (self.balance <= 0 or cost > self.balance):
             return False
         self.balance -= cost

@@ -49,7 +49,7 @@ class Trials:
 
     def __init__(self, model: Model, class_vectors: Sequence[AnyFloatArray], exposure: Exposure) -> None:
         self.exposure = exposure
-        self.account = Account(exposure.price)
+        self.account = Account(exposure.price, exposure.caution)
         n_items = len(class_vectors[0])
         self.counts: IntArray = np.zeros(n_items, dtype=np.int64)
         self._model = model
