@@ -15,7 +15,7 @@ from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 from igcf.errors import ConfigError
 from igcf.plain_files import refuse_other_than_file
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.database import PASSWORDS, database_url, printed_url
+from igcf.service.store.urls import PASSWORDS, database_url, printed_url
 
 FILE_VARIABLE = "IGCF_CONFIG"
 OTHER_VARIABLES = (

@@ -12,8 +12,8 @@ from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.database import database_url, is_missing_file, printed_url
 from igcf.service.store.spread import open_store
+from igcf.service.store.urls import database_url, is_missing_file, printed_url
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

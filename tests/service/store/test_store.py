@@ -12,11 +12,11 @@ from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.store import NewEvent, Store, in_force, interactions_from_store
 from igcf.service.store.audit import Answer, AuditLog, delete_answers
-from igcf.service.store.database import database_url
 from igcf.service.store.items import ItemStore
 from igcf.service.store.migrations import MIGRATIONS, migrate
 from igcf.service.store.records import Appended
 from igcf.service.store.tables import metadata, recommendations
+from igcf.service.store.urls import database_url
 from tests.service.processes import wait_until
 
 

@@ -20,6 +20,8 @@ from igcf.errors import StoreError
 from igcf.service.store.checkpoint import LONGEST_LOG, Checkpointer, Copier
 from igcf.service.store.log_sync import LogSync
 from igcf.service.store.migrations import migrate
+from igcf.service.store.sqlite_waiting import begin_to_write, use_write_ahead_log
+from igcf.service.store.urls import check_driver, database_url, printed_url
 from igcf.service.store.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -28,8 +30,6 @@ BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
 STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
-LOOK_AGAIN_S = 0.0005
-"""Pause between two looks whether other processes have finished writing a SQLite file."""
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
 REFUSALS = (exc.DataError, exc.IntegrityError, exc.InternalError, exc.ProgrammingError)
@@ -39,50 +39,6 @@ RETRYABLE_STATES = ("40001", "40P01")  # serialisation failure, deadlock
 
 class RefusedError(StoreError):
     """The database answers, and will not have what was to be written."""
-
-
-PASSWORDS = ("password", "sslpassword")
-"""Parts of a URL's query that are nobody's business."""
-
-
-def database_url(store: str) -> sa.URL:
-    """A URL for SQLAlchemy; a text without `://` is the path of a SQLite file."""
-    if "://" not in store:
-        return sa.URL.create("sqlite", database=str(Path(store).expanduser()))
-    try:
-        url = sa.make_url(store)
-    except (exc.ArgumentError, ValueError) as error:
-        raise StoreError(
-            "the store URL cannot be read; expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
-        ) from error
-    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
-        return url.set(drivername="postgresql+psycopg")
-    if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
-        return url
-    raise StoreError(
-        f"store {printed_url(url)!r} is not supported; expected a file name, sqlite:///FILE or "
-        "postgresql://USER:PASSWORD@HOST/DB"
-    )
-
-
-def is_missing_file(store: str) -> bool:
-    """Whether a store is a SQLite file that is not there, in a folder that is."""
-    url = database_url(store)
-    path = Path(str(url.database))
-    return url.drivername == "sqlite" and path.parent.is_dir() and not path.exists()
-
-
-def printed_url(url: sa.URL) -> str:
-    """Write a URL as it may be printed and logged, without passwords."""
-    return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
-
-
-def _check_driver(url: sa.URL) -> None:
-    """Refuse a database whose driver is not installed; SQLite's is a part of Python."""
-    try:
-        url.get_dialect().import_dbapi()
-    except ImportError as error:
-        raise StoreError(f"PostgreSQL needs a driver ({error}); pip install 'igcf[postgresql]'") from error
 
 
 def _ignore(*_: float) -> None:
@@ -116,7 +72,7 @@ class Database:
         """
         url = database_url(store)
         self.name = printed_url(url)
-        _check_driver(url)
+        check_driver(url)
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()
@@ -239,7 +195,7 @@ class Database:
                 self._limited(connection, within_s),
             ):
                 if not self.is_postgres:
-                    self._begin_sqlite(connection, within_s or self._wait_s)
+                    begin_to_write(connection, within_s or self._wait_s)
                     log = None if self._log is None else self._log.open()
                 result = work(connection)
                 started = time.perf_counter()
@@ -256,23 +212,6 @@ class Database:
         if self._copier is not None:
             self._copier.tell()
         return result
-
-    def _begin_sqlite(self, connection: sa.Connection, wait_s: float) -> None:
-        """Begin to write as soon as other processes let us.
-
-        SQLite itself looks again after up to 0.1 s, by which time they may have written a dozen times.
-        """
-        raw: Any = connection.connection.dbapi_connection
-        until = time.monotonic() + wait_s
-        while time.monotonic() < until:
-            try:
-                raw.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    break
-                time.sleep(LOOK_AGAIN_S)
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # says what is wrong
 
     @contextmanager
     def _turn(self, wait_s: float) -> Iterator[None]:
@@ -350,25 +289,10 @@ class Database:
             busy,
         ):
             connection.execute(f"PRAGMA {pragma}")
-        has_log = self._use_wal(connection)
+        has_log = use_write_ahead_log(connection, self._wait_s)
         if has_log and self._log is None and self._file is not None:
             self._log = LogSync(self._file, self._wait_s)
         connection.execute(f"PRAGMA synchronous={'NORMAL' if has_log else 'FULL'}")  # see `log_sync`
-
-    def _use_wal(self, connection: Any) -> bool:
-        """Switch to a write-ahead log, and tell whether there is one: some file systems cannot have it.
-
-        SQLite does not wait by itself while another process switches a blank file.
-        """
-        until = time.monotonic() + self._wait_s
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-                return bool(mode == "wal")
-            except sqlite3.OperationalError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
 
     def _prepare_postgres(self, connection: Any, _: Any) -> None:
         wait, whole = int(self._wait_s * 1000), int(STATEMENT * self._wait_s * 1000)

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.database import database_url
 from igcf.service.store.durable import make_durable
 from igcf.service.store.invariants import Problem, problems
 from igcf.service.store.placement import REBALANCE, record_from
@@ -20,6 +19,7 @@ from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
 from igcf.service.store.tables import users
+from igcf.service.store.urls import database_url
 
 PAGES = 4_000
 """Pages of a SQLite file that are copied between two reports."""

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import Database, is_missing_file
+from igcf.service.store.database import Database
 from igcf.service.store.merging import add_answers, add_rows, lock_both, read_log, rows_to_add
 from igcf.service.store.placement import (
     Record,
@@ -43,6 +43,7 @@ from igcf.service.store.tables import (
     shown,
     users,
 )
+from igcf.service.store.urls import is_missing_file
 from igcf.service.store.user_log import lock_users
 
 OF_USERS = (feedback, users, beliefs, recommendations)

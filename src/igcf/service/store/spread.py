@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from igcf.errors import StoreError
-from igcf.service.store.database import is_missing_file
 from igcf.service.store.placement import (
     REBALANCE,
     Record,
@@ -21,6 +20,7 @@ from igcf.service.store.placement import (
 )
 from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, UserRow, Version
 from igcf.service.store.store import Store
+from igcf.service.store.urls import is_missing_file
 
 T = TypeVar("T")
 PROBE_EVERY_S = 0.5

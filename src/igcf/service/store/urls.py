@@ -1,0 +1,51 @@
+"""Where a store is: a SQLite file or the URL of a PostgreSQL database, read, checked and printed."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from igcf.errors import StoreError
+
+PASSWORDS = ("password", "sslpassword")
+"""Parts of a URL's query that are nobody's business."""
+
+
+def database_url(store: str) -> sa.URL:
+    """A URL for SQLAlchemy; a text without `://` is the path of a SQLite file."""
+    if "://" not in store:
+        return sa.URL.create("sqlite", database=str(Path(store).expanduser()))
+    try:
+        url = sa.make_url(store)
+    except (exc.ArgumentError, ValueError) as error:
+        raise StoreError(
+            "the store URL cannot be read; expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
+        ) from error
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url
+    raise StoreError(
+        f"store {printed_url(url)!r} is not supported; expected a file name, sqlite:///FILE or "
+        "postgresql://USER:PASSWORD@HOST/DB"
+    )
+
+
+def is_missing_file(store: str) -> bool:
+    """Whether a store is a SQLite file that is not there, in a folder that is."""
+    url = database_url(store)
+    path = Path(str(url.database))
+    return url.drivername == "sqlite" and path.parent.is_dir() and not path.exists()
+
+
+def printed_url(url: sa.URL) -> str:
+    """Write a URL as it may be printed and logged, without passwords."""
+    return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
+
+
+def check_driver(url: sa.URL) -> None:
+    """Refuse a database whose driver is not installed; SQLite's is a part of Python."""
+    try:
+        url.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise StoreError(f"PostgreSQL needs a driver ({error}); pip install 'igcf[postgresql]'") from error
