@@ -20,7 +20,8 @@ class LogSync:
     """The write-ahead log of a SQLite file, and whether all of it can be relied on to reach the disk."""
 
     def __init__(self, path: Path, wait_s: float) -> None:
-        self._path, self._log, self._wait_s = path, f"{path}-wal", wait_s
+        self._path, self._wait_s = path, wait_s
+        self._log = Path(f"{path.resolve()}-wal")  # SQLite puts it beside the file itself, not beside a link to it
         self._identity: os.stat_result | None = None
         self._is_doubtful = False
         """Whether the disk has refused a part of the log; it may then take the next one and still lack that part."""
@@ -29,7 +30,7 @@ class LogSync:
         """Open the log for one commit, before anything of it is written: the system tells of errors after that."""
         try:
             if self._identity is None:  # in the first turn to write, when SQLite has opened it too
-                make_durable(self._path.absolute().parent)  # its name: SQLite does that only when it copies
+                make_durable(self._log.parent)  # its name: SQLite does that only when it copies
                 self._identity = os.stat(self._log)
             return os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
