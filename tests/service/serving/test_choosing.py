@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
+from igcf.service.settings import ServiceSettings
+from tests.model.test_adding import genre_model
 from tests.web.conftest import film_model
 from tests.web.test_page_api import client_of
 
@@ -33,6 +37,28 @@ def test_looking_ahead_changes_nothing(client: TestClient) -> None:
     assert client.get("/v1/users/ann").json() == before
     shown = [line for line in client.get("/metrics").text.splitlines() if line.startswith("igcf_shown_items_total")]
     assert sum(float(line.split()[-1]) for line in shown) == 0
+
+
+def test_looking_ahead_spends_no_trial_of_a_new_item(tmp_path: Path) -> None:
+    genre_model().save(tmp_path / "model")
+    context = ServiceContext.open(tmp_path / "model", ServiceSettings(store=str(tmp_path / "store.db")))
+    with TestClient(create_app(context)) as client:
+        client.post("/v1/items", json={"items": [{"id": "own", "categories": ["comedy"]}]})
+        for n in range(3):
+            client.post(f"/v1/users/other-{n}/feedback", json={"item": "own", "value": 5})
+        for _ in range(12):
+            ask = {"k": 1, "exclude": ["own"]}
+            card = client.post("/v1/users/ann/recommendations", json=ask).json()["items"][0]
+            value = 5 if card["categories"] == ["comedy"] else 1
+            client.post("/v1/users/ann/feedback", json={"item": card["item"], "value": value})
+        context.items_from_log.look(context.current_model.served)
+        for policy in ("ucb", "greedy"):
+            client.get("/v1/users/ann/choices", params={"policy": policy})
+        client.get("/v1/users/ann/choices", params={"item": "i60", "value": 5})
+        assert client.get("/v1/items/own").json()["new"]["trials"] == 0
+        shown = client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["items"]
+        assert [each["item"] for each in shown] == ["own"]
+        assert client.get("/v1/items/own").json()["new"]["trials"] == 1
 
 
 def test_the_policy_of_a_choice_can_be_named(client: TestClient) -> None:

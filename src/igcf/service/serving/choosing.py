@@ -32,7 +32,9 @@ def choices(
     with context.users.open(served, user_id) as user:
         revision, aside = user.revision, user.aside
         if item is None:
-            outcomes.append(Outcome(value=None, items=_chosen(served, user.session, chooser, k, aside)))
+            outcomes.append(
+                Outcome(value=None, items=_chosen(served, _copied(served, user.session), chooser, k, aside))
+            )
         else:
             served.model.item_row(item)
             for value in values:

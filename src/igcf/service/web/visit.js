@@ -124,7 +124,7 @@ export class Visit extends EventTarget {
     this.card = null;
     this.#tell("reacted", { card, evidence, isHit: hit });
     const isLast = slate.length === 0;
-    const hasTrial = slate.some((each) => each.reason === "learn" && !this.#isUsed(each)); // which a foreseen card came before
+    const hasTrial = slate.some((each) => this.#isTrial(each)); // which a foreseen card came before
     const foreseen = evidence !== "skip" && !hasTrial && this.settings.slate === 1 && this.ahead?.item === card.item ? this.ahead[hit ? "hit" : "miss"] : null;
     if (foreseen && !this.#isUsed(foreseen)) this.card = foreseen;
     this.next();
@@ -262,6 +262,14 @@ export class Visit extends EventTarget {
   }
 
   /**
+   * Whether a card was chosen for what it teaches, and has not been on the stage yet.
+   * @param {Card} card
+   */
+  #isTrial(card) {
+    return card.reason === "learn" && !this.#isUsed(card);
+  }
+
+  /**
    * Ask about another item than the card.
    * @param {string | null} item
    */
@@ -353,7 +361,7 @@ export class Visit extends EventTarget {
 
   async #refill() {
     const turn = ++this.turn;
-    const { slate: k, policy, nu } = this.settings;
+    const { user, settings: { slate: k, policy, nu } } = this;
     const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and not yet told to the server
     const busy = [...(this.card && !foreseen ? [this.card] : []), ...this.slate].map((card) => card.item);
     const unsent = this.outbox.waiting(this.user).flatMap((letter) => letter.item ?? []);
@@ -365,14 +373,18 @@ export class Visit extends EventTarget {
     let answer = null;
     while (ask.k) {
       try {
-        answer = await api.recommend(this.user, ask);
+        answer = await api.recommend(user, ask);
         break;
       } catch (error) {
         if (error.kind !== "NoItemsLeftError") throw error;
         ask.k = Math.floor(ask.k / 2); // the end of the catalogue is near
       }
     }
-    if (turn !== this.turn) return; // overtaken by a newer question
+    if (turn !== this.turn) { // overtaken by a newer question; what the server tries out is shown all the same
+      const trial = user === this.user && answer?.items.find((card) => this.#isTrial(card));
+      if (trial && !this.slate.some((card) => this.#isTrial(card))) this.slate.unshift({ ...trial, recommendation_id: answer?.recommendation_id, model: answer?.model });
+      return;
+    }
     const same = foreseen && answer?.items.find((card) => card.item === foreseen.item);
     if (same && this.card === foreseen) Object.assign(foreseen, same, { recommendation_id: answer?.recommendation_id });
     const known = new Set([this.card?.item, ...this.reactions.map((round) => round.item)]);
@@ -380,7 +392,8 @@ export class Visit extends EventTarget {
     const fresh = (cards) => cards
       .filter((card) => !known.has(card.item))
       .map((card) => ({ ...card, recommendation_id: answer?.recommendation_id, model: answer?.model }));
-    this.slate = fresh(answer?.items ?? []);
+    const trial = this.slate.find((card) => this.#isTrial(card) && !known.has(card.item)); // of an answer that was overtaken
+    this.slate = [...(trial ? [trial] : []), ...fresh(answer?.items ?? []).filter((card) => card.item !== trial?.item)];
     this.reserve = fresh(answer?.reserve ?? []);
     this.isEmpty = !answer?.items.length;
   }
