@@ -56,6 +56,40 @@ def test_where_there_is_a_compiler_the_native_loops_are_used() -> None:
     assert in_use == ("numpy" if asked_for_numpy else "native")
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ("i1", None),
+        ("i1", 3),
+        ("i1", True),
+        ("i1", float("nan")),
+        ("i1", 1e9),
+        ("i9", 3.0),
+        (1, 3.0),
+        ["i1", 3.0],
+        "i1",
+        3,
+        (),
+    ],
+    ids=repr,
+)
+def test_reactions_that_are_not_plain_pairs_are_left_to_a_closer_look(odd: Any) -> None:
+    row_of = {"i0": 0, "i1": 1}
+    assert native.read_pairs([("i0", 5.0), odd], row_of, 50.0) is None
+
+
+@examples
+@given(SEEDS, st.lists(st.tuples(st.integers(0, 30), st.floats(-50, 50))))
+def test_plain_pairs_are_read_as_they_are(seed: int, pairs: list[tuple[int, float]]) -> None:
+    row_of = {f"i{row}": (row + seed) % 31 for row in range(31)}
+    found = native.read_pairs([(f"i{row}", value) for row, value in pairs], row_of, 50.0)
+    if found is not None:  # NumPy leaves all of them to the closer look
+        assert found[0].tolist() == [(row + seed) % 31 for row, _ in pairs]
+        assert found[1].tolist() == [value for _, value in pairs]
+    else:
+        assert native.name == "numpy"
+
+
 def test_the_environment_can_ask_for_numpy() -> None:
     code = "from igcf.online import backend; print(backend.loops.name)"
     asked = subprocess.run(

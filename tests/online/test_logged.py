@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.arrays import FloatArray
-from igcf.errors import FeedbackError, ModelError, UnknownItemError
+from igcf.errors import ConfigError, FeedbackError, ModelError, UnknownItemError
 from igcf.model import Channel, Model, Neighbours, Term
 from igcf.model.channel import sigmoid
 from igcf.model.usage import RecordTemperature, Usage
@@ -540,3 +540,11 @@ def test_the_first_answers_to_a_known_user_are_those_of_all_variances(model: Mod
             scores = np.where(session.available()[0], means + nu * stds, -np.inf)
             assert found == [model.item_ids[row] for row in np.argsort(-scores)[:5]]
             session.observe(f"item-{row}", 1.0)
+
+
+@pytest.mark.parametrize("argument", ["history", "logged"])
+@pytest.mark.parametrize("wrong", ["item-1", ("item-1",), ("item-1", 5.0, 1.0), 3])
+def test_reactions_that_are_no_pairs_are_refused(argument: str, wrong: object) -> None:
+    recommender = Recommender(ensemble_model())
+    with pytest.raises(ConfigError, match=rf"{argument} takes \(item_id, value\) pairs, got "):
+        recommender.session(**{argument: [("item-0", 5.0), wrong]})  # type: ignore[arg-type]

@@ -194,12 +194,13 @@ class Model:
         return Catalogue(self.item_ids, self.titles, self.categories, self.attributes)
 
     @cached_property
-    def _row(self) -> dict[str, int]:
+    def row_of(self) -> dict[str, int]:
+        """The row of each item by its id; not to be written to."""
         return {item_id: row for row, item_id in enumerate(self.item_ids)}
 
     def known_row(self, item_id: str) -> int | None:
         """Return the row of an item, or None."""
-        return self._row.get(item_id)
+        return self.row_of.get(item_id)
 
     def item_row(self, item_id: str) -> int:
         """Return the row of an item; an unknown one is refused."""
@@ -214,7 +215,7 @@ class Model:
         """Return the rows of some items; an unknown one is refused."""
         ids = list(item_ids)
         try:
-            return list(map(self._row.__getitem__, ids))
+            return list(map(self.row_of.__getitem__, ids))
         except KeyError:
             return [self.item_row(item_id) for item_id in ids]
 

@@ -98,7 +98,7 @@ class Reward:
         """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""
         if value is None:
             return float("nan")
-        if type(value) is float and abs(value) <= self._largest:
+        if type(value) is float and abs(value) <= self.largest:
             return value
         if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
             shown = repr(value)
@@ -108,7 +108,7 @@ class Reward:
             number = float(value)
         except OverflowError:  # an int beyond the range of floats
             number = float("inf")
-        if not abs(number) <= self._largest:  # also refuses NaN
+        if not abs(number) <= self.largest:  # also refuses NaN
             raise FeedbackError(f"value {number:g} cannot be a reaction; {self._expected}")
         return number
 
@@ -116,13 +116,14 @@ class Reward:
         """`checked` of each; plain floats, as in any stored history, are checked at once."""
         if values and set(map(type, values)) == {float}:
             numbers = cast("list[float]", list(values))
-            total, largest = sum(numbers), self._largest
+            total, largest = sum(numbers), self.largest
             if total == total and -largest <= min(numbers) and max(numbers) <= largest:  # a sum with NaN is none
                 return numbers
         return [self.checked(value) for value in values]
 
     @cached_property
-    def _largest(self) -> float:
+    def largest(self) -> float:
+        """Largest absolute value that can be a reaction."""
         return FAR_OUTSIDE * max(abs(self.low), abs(self.high), 1.0)
 
     @property

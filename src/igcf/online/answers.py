@@ -1,7 +1,6 @@
 """What goes into a session and what comes out of it: reactions, recommendations, explanations."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,8 +15,8 @@ Reaction = tuple[str, float | None]
 class Past(NamedTuple):
     """What is known of a user before a session: reactions of both kinds, and what they led to where that is known."""
 
-    history: Sequence[Reaction]
-    logged: Sequence[Reaction]
+    history: list[Reaction]
+    logged: list[Reaction]
     until: int | None
     belief: Belief | LoggedBelief | None
 

@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
-from igcf.errors import FeedbackError, ModelError
+from igcf.errors import ConfigError, FeedbackError, ModelError
 from igcf.model import Channel, Model
 from igcf.model.channel import activations, expectation
 from igcf.online import backend
@@ -64,10 +64,28 @@ def expected_rewards(model: Model, user: FloatArray) -> AnyFloatArray:
     return expectation(model.terms, activations(model.channels, z))  # type: ignore[arg-type]
 
 
-def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], until: int | None) -> Record | None:
+def logged_record(model: Model, reactions: list[tuple[str, float | None]], until: int | None) -> Record | None:
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
+    plain = backend.loops.read_pairs(reactions, model.row_of, model.reward.largest)
+    rows, values = plain or _checked(model, reactions)
+    later = model.added  # the absence of an item that was not there says nothing
+    if until is not None and model.appeared is not None:
+        later = np.union1d(later, np.flatnonzero(model.appeared > until))
+    return logged_evidence(model).record(rows, values, later)
+
+
+def check_pairs(argument: str, reactions: list[Any]) -> None:
+    """Refuse reactions that are no (item_id, value) pairs."""
+    if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
+        wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
+        raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
+
+
+def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[IntArray, FloatArray]:
+    """Return the rows and values of logged reactions, or refuse what is wrong with them."""
+    check_pairs("logged", reactions)
     item_ids, given = zip(*reactions, strict=True)
     rows, values = model.item_rows(item_ids), model.reward.checked_all(given)
     if math.isnan(sum(values)):
@@ -76,10 +94,7 @@ def logged_record(model: Model, reactions: Sequence[tuple[str, float | None]], u
             f"logged reaction to item {missing!r} has no value; leave it out of the log, which says the same, or give "
             "it as shown"
         )
-    later = model.added  # the absence of an item that was not there says nothing
-    if until is not None and model.appeared is not None:
-        later = np.union1d(later, np.flatnonzero(model.appeared > until))
-    return logged_evidence(model).record(rows, values, later)
+    return np.array(rows, dtype=np.int64), np.array(values)
 
 
 def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Belief:
@@ -135,7 +150,7 @@ class LoggedEvidence:
     def record(self, rows: Sequence[int] | IntArray, values: npt.ArrayLike, later: Sequence[int] | IntArray) -> Record:
         """Return a record without repetitions: the last value of an item counts."""
         items, numbers = np.array(rows, dtype=np.int64), np.array(values, dtype=np.float64)
-        if len(set(rows)) < len(items):
+        if len(set(items.tolist())) < len(items):
             of_item = dict(zip(items.tolist(), numbers.tolist(), strict=True))
             items, numbers = np.array(list(of_item)), np.array(list(of_item.values()))
         own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS

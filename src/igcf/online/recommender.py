@@ -12,7 +12,7 @@ from igcf.online.answers import Past, Reaction
 from igcf.online.belief import Belief
 from igcf.online.chance import ChanceScale
 from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief
+from igcf.online.evidence import LoggedBelief, check_pairs
 from igcf.online.index.choice import IndexChoice, find_index, logger
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.index.lists import ItemLists
@@ -114,15 +114,7 @@ class Recommender:
             user: names the user in what is learned of new items, so that nothing counts twice when the same user is
                 met again with the same history; a number of its own for every session where it is left out.
         """
-        past = Past(_reactions("history", history), _reactions("logged", logged), until, belief)
+        past = Past(list(history), list(logged), until, belief)
+        check_pairs("history", past.history)
         rng_or_seed = rng or (self._seed, next(self._opened))
         return Session(self, self.fresh_engine(), past, rng_or_seed, next(self._numbers) if user is None else user)
-
-
-def _reactions(argument: str, given: Iterable[Reaction]) -> list[Reaction]:
-    """Return reactions as a list, or refuse what are no pairs."""
-    reactions = list(given)
-    if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
-        wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
-        raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
-    return reactions

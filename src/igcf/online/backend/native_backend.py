@@ -66,6 +66,15 @@ class NativeBackend(NumpyBackend):
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
 
     @staticmethod
+    def read_pairs(
+        reactions: list[tuple[str, float | None]], row_of: dict[str, int], largest: float
+    ) -> tuple[IntArray, FloatArray] | None:
+        """Return the rows and values of reactions; None where one needs a closer look."""
+        rows, values = np.empty(len(reactions), dtype=np.int64), np.empty(len(reactions))
+        is_plain = _native.read_pairs(reactions, row_of, largest, rows, values)
+        return (rows, values) if is_plain else None
+
+    @staticmethod
     def learn(
         mean: FloatArray,
         cov: FloatArray,

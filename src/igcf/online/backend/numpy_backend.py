@@ -18,6 +18,7 @@ class NumpyBackend:
     name = "numpy"
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
     update_belief = staticmethod(numpy_beliefs.update_belief)
+    read_pairs = staticmethod(numpy_histories.read_pairs)
     learn = staticmethod(numpy_histories.learn)
     learn_in_turn = staticmethod(numpy_histories.learn_in_turn)
     chances_of_logits = staticmethod(numpy_chance.chances_of_logits)

@@ -181,6 +181,7 @@ static PyMethodDef functions[] = {
      "Update one user's belief by a history whose reactions count as the belief before each allows, in place."},
     {"observe_and_rescore", py_observe_and_rescore, METH_VARARGS,
      "Update one user's belief by a reaction, and the means and variances of all items, in place."},
+    {"read_pairs", py_read_pairs, METH_VARARGS, "The rows and values of plain pairs of item ids and values."},
     {"rescore_users", py_rescore_users, METH_VARARGS,
      "Update the means and variances of many users' items, whose products are known, in place."},
     {"combine", py_combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
