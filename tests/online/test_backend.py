@@ -172,18 +172,45 @@ def test_a_history_is_learned_alike(seed: int, n: int, dim: int, make: Callable[
 
 
 @examples
+@given(seed=SEEDS, n=SIZES, d=DIMS, k=st.integers(1, 9))
+def test_moments_of_a_few_items_are_alike(seed: int, n: int, d: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    items, mean, rows = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=d), rng.integers(n, size=k)
+    [cov] = covariances(rng, 1, d)
+    x = items[rows].astype(np.float64)
+    for loops in BACKENDS:
+        means, variances = loops.moments_at(items, rows, mean, cov)
+        np.testing.assert_allclose(means, x @ mean, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(variances, np.einsum("nd,de,ne->n", x, cov, x), rtol=1e-3, atol=1e-4)
+
+
+@examples
+@given(seed=SEEDS, d=DIMS, r=st.integers(1, 40), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_the_bound_of_the_largest_eigenvalue_is_alike_and_tight(seed: int, d: int, r: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    frame, cov = rng.normal(size=(r, d)).astype(np.float32), (scale * covariances(rng, 1, d)[0]).astype(np.float32)
+    largest = np.linalg.eigvalsh(frame.astype(np.float64) @ cov @ frame.T)[-1]
+    for loops in BACKENDS:
+        found = loops.largest_eigenvalue(frame, cov)
+        assert largest * (1 - 1e-4) <= found <= largest * r ** (1 / 16) * (1 + 1e-4)
+        assert loops.largest_eigenvalue(frame, 0 * cov) == 0.0
+
+
+@examples
 @given(seed=SEEDS, n=SIZES, d=DIMS, k=st.integers(0, 9))
 def test_sums_over_items_are_alike(seed: int, n: int, d: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     items, user = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=d).astype(np.float32)
     rows, amounts = rng.integers(n, size=k), rng.normal(size=k)
-    counts = rng.integers(4, size=n)
+    counts, noise = rng.integers(4, size=n), rng.uniform(0.5, 2.0, n)
     starts, total = np.concatenate([[0], np.cumsum(counts)]), int(counts.sum())
     by_source = BySource(starts, rng.integers(n, size=total, dtype=np.int32), rng.normal(size=total))
     for loops in BACKENDS:
         np.testing.assert_allclose(loops.multiply(items, user), items @ user, rtol=1e-4, atol=1e-4)
-        expected = amounts @ items[rows].astype(np.float64)
-        np.testing.assert_allclose(loops.weighted_sum(items, rows, amounts), expected, rtol=1e-10, atol=1e-10)
+        information = np.ones(d)
+        loops.add_information(items, noise, rows, amounts, information)
+        expected = 1.0 + (amounts / noise[rows]) @ items[rows].astype(np.float64)
+        np.testing.assert_allclose(information, expected, rtol=1e-10, atol=1e-10)
         for own in (None, amounts):
             sums = np.zeros(n)
             for row, amount in zip(rows, np.ones(k) if own is None else own, strict=True):
@@ -406,8 +433,16 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.learn, (*belief, (rows[:1], *one[1:]), rows[:2], numbers[:2], numbers[:1])),
         (calls.learn, (*belief, (rows[:1], (), *one[2:]), rows[:2], numbers[:2], None)),
         (calls.multiply, (pairs, floats[:3], floats[:3])),
-        (calls.weighted_sum, (pairs, rows[:2] + 3, numbers[:2], numbers[:2].copy())),
-        (calls.weighted_sum, (pairs, rows[:2], numbers[:3], numbers[:2].copy())),
+        (calls.add_information, (pairs, numbers[:3], rows[:2] + 3, numbers[:2], numbers[:2].copy())),
+        (calls.add_information, (pairs, numbers[:3], rows[:2], numbers[:3], numbers[:2].copy())),
+        (calls.add_information, (pairs, numbers[:2], rows[:2], numbers[:2], numbers[:2].copy())),
+        (calls.moments_at, (pairs, rows[:2] + 3, numbers[:2], item, floats[:2], floats[:2])),
+        (calls.moments_at, (pairs, rows[:2], numbers[:2], item, floats[:3], floats[:2])),
+        (calls.moments_at, (pairs, rows[:2], numbers[:3], item, floats[:2], floats[:2])),
+        (calls.largest_eigenvalue, (pairs, pairs)),
+        (calls.largest_eigenvalue, (floats[:2], pairs)),
+        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, rows[:2], numbers[:1])),
+        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, rows[:1], numbers[:2])),
         (calls.scatter, (rows[:4] + 9, rows[:6].astype(np.int32), numbers, rows[:2], None, numbers[:3].copy())),
         (calls.scatter, (rows[:4], rows[:6].astype(np.int32), numbers, rows[:2] - 1, None, numbers[:3].copy())),
         (calls.observe_and_rescore, (*belief, 1, 0, *one, (), (), ())),
@@ -455,6 +490,8 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
     half_as_many = np.ones(3)  # as many bytes as `floats`
     mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
     refused: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+        (calls.read_pairs, ((("a", 1.0),), {"a": 0}, 5.0, numbers[:1], numbers[:1]), "must be list, not tuple"),
+        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, numbers[:1], numbers[:1]), "rows holds numbers of format 'd'"),
         (calls.select, (half_as_many, floats, flags, 0.5, 1, None), "means holds numbers of format 'd', expected 'f'"),
         (calls.select, (floats, floats.view(np.int32), flags, 0.5, 1, None), "variances holds numbers of format 'i'"),
         (calls.select, (floats, floats, flags.view(np.uint8), 0.5, 1, None), "available holds numbers of format 'B'"),

@@ -174,9 +174,9 @@ def test_a_logistic_record_passes_over_the_items_a_few_times(monkeypatch: pytest
     calls = []
     find_mode = backend.loops.find_mode
 
-    def counted(terms: Any, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
-        calls.append(passes)
-        find_mode(terms, v, cov, longest, passes)
+    def counted(*args: Any) -> None:
+        calls.append(args[-1])
+        find_mode(*args)
 
     monkeypatch.setattr(backend.loops, "find_mode", counted, raising=False)
     logged_evidence(model := world()).belief(record_of(model, 1.0))
@@ -198,11 +198,27 @@ def test_both_backends_find_the_same_mode(n_items: int, dim: int, n_own: int, we
     terms = RecordTerms((vectors[0],), (noise,), slope, weight, vectors[1], own_weights, information, prior_mean, frame)
     found, root = [], rng.normal(size=(dim, dim)) / dim**0.5
     for loops in BACKENDS:
-        v, cov = np.zeros(dim), np.eye(dim) * (1.0 + weight * n_items / 8) + root @ root.T
-        loops.find_mode(terms, v, cov, 3.0, 3)
+        v, mean, cov = np.zeros(dim), np.empty(dim), np.eye(dim) * weight * n_items / 8 + root @ root.T
+        loops.find_mode(terms, v, mean, cov, 3.0, 3)
+        np.testing.assert_allclose(mean, prior_mean + frame @ v, atol=1e-12)
+        np.testing.assert_array_equal(cov, cov.T)
         found.append((v, cov))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
+
+
+def test_without_a_step_the_covariance_is_the_inverse_of_prior_and_evidence() -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(150, 33)).astype(np.float32) / 6, rng.uniform(0.1, 1.0, 150).astype(np.float32)
+    frame, prior_mean, absence = rng.normal(size=(33, 20)) / 6, rng.normal(size=33), np.diag(rng.uniform(0, 3, 33))
+    p = sigmoid(x.astype(np.float64) @ prior_mean)
+    precision = absence + (x * (weights * p * (1 - p))[:, None]).T.astype(np.float64) @ x
+    expected = frame @ np.linalg.inv(np.eye(20) + frame.T @ precision @ frame) @ frame.T
+    terms = RecordTerms((), (), np.zeros(33), 0.0, x, weights, np.zeros(33), prior_mean, frame)
+    for loops in BACKENDS:
+        mean, cov = np.empty(33), absence.copy()
+        loops.find_mode(terms, np.zeros(20), mean, cov, 3.0, 0)
+        np.testing.assert_allclose(cov, expected, rtol=1e-5, atol=1e-6)
 
 
 def world(n_items: int = 200, dim: int = 5, *, seed: int = 0) -> Model:

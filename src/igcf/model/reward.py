@@ -72,7 +72,7 @@ class Reward:
         if self.kind == "satisfied":
             return (value >= self.threshold).astype(np.float64)
         if self.kind == "exposed":
-            return (~np.isnan(value)).astype(np.float64)
+            return np.asarray(value == value, dtype=np.float64)  # 0 for NaN
         reward = np.nan_to_num(value, nan=0.0)
         return reward / self.scale if self.kind == "scaled" else reward
 

@@ -43,18 +43,14 @@ class TypicalSpread:
     def __init__(self, cov: FloatArray, inverse_frame: FloatArray) -> None:
         self.cov = cov
         inner = inverse_frame.T @ cov @ inverse_frame
-        self._whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T).astype(np.float32)
+        whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T)
+        self._whitening = np.ascontiguousarray(whitening, dtype=np.float32)
 
     def factor(self, cov: FloatArray) -> float:
         """Return a factor f with cov <= f self.cov in every direction: a little more than the largest eigenvalue."""
-        if np.array_equal(cov, self.cov):
+        if cov[-1, -1] == self.cov[-1, -1] and np.array_equal(cov, self.cov):
             return 1.0
-        power = self._whitening @ cov.astype(np.float32) @ self._whitening.T
-        scale = float(np.abs(power).max()) or 1.0
-        power = power / scale
-        for _ in range(3):  # the largest eigenvalue of the eighth power is at most the largest sum of a row
-            power = power @ power
-        return 1.0001 * scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
+        return 1.0001 * backend.loops.largest_eigenvalue(self._whitening, cov.astype(np.float32))
 
 
 class LinearAbsence:
@@ -80,8 +76,8 @@ class LinearAbsence:
             cov = self._cov(precision)
         information = np.zeros(len(self.prior_mean))
         for channel in self.channels:
-            amounts = channel.reward.of(record.values) / channel.noise_var[record.rows]
-            information += backend.loops.weighted_sum(channel.vectors, record.rows, amounts)
+            rewards = channel.reward.of(record.values)
+            backend.loops.add_information(channel.vectors, channel.noise_var, record.rows, rewards, information)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
 
     def _precision(self, record: Record) -> FloatArray:
@@ -167,30 +163,24 @@ class LogisticAbsence:
 
         Every step of BFGS passes over all items once.
         """
-        frame, weight = self._frame, record.weight
         at = self._nearest_level(record)
-        v = self._starts[at].copy()
-        terms = self._terms(record, self._sums[at][0])
-        user = self.prior_mean + frame @ v
-        precision = _curvature(terms, user) + weight * self._sums[at][1]
-        cov = np.ascontiguousarray(frame.T @ precision @ frame)
-        cov.flat[:: len(v) + 1] += 1.0
-        is_curved = weight > 0.0 or len(terms.own_weights) > 0
-        backend.loops.find_mode(terms, v, cov, LONGEST_STEP, passes if is_curved else 0)
-        spread = frame @ cov @ frame.T
-        return self.prior_mean + frame @ v, np.asarray((spread + spread.T) / 2)
+        slope, curvature = self._sums[at]
+        terms = self._terms(record, slope)
+        mean, cov = np.empty_like(self.prior_mean), record.weight * curvature
+        is_curved = record.weight > 0.0 or len(terms.own_weights) > 0
+        backend.loops.find_mode(terms, self._starts[at].copy(), mean, cov, LONGEST_STEP, passes if is_curved else 0)
+        return mean, cov
 
     def _terms(self, record: Record, slope: FloatArray) -> RecordTerms:
         """What a record says: its own reactions, less the absences that are none, and all items as absent ones."""
         parts, weights, information = [], [], np.zeros(len(self.prior_mean))
         for channel in self.channels:
-            noise = channel.noise_var[record.rows]
-            amounts = channel.reward.of(record.values) / noise
-            information += backend.loops.weighted_sum(channel.vectors, record.rows, amounts)
+            rewards = channel.reward.of(record.values)
+            backend.loops.add_information(channel.vectors, channel.noise_var, record.rows, rewards, information)
             own = 1.0 - record.weight if channel in self.absent else 1.0
             if own:
                 parts.append(channel.vectors.take(record.rows, axis=0))
-                weights.append(own / noise)
+                weights.append(own / channel.noise_var[record.rows])
         for channel in self.absent if len(record.later) else ():
             parts.append(channel.vectors[record.later])
             weights.append(-record.weight / channel.noise_var[record.later])
@@ -202,7 +192,7 @@ class LogisticAbsence:
             slope,
             record.weight,
             parts[0] if len(parts) == 1 else np.concatenate(parts),
-            np.concatenate(weights).astype(np.float32),
+            (weights[0] if len(weights) == 1 else np.concatenate(weights)).astype(np.float32),
             information,
             self.prior_mean,
             self._frame,
@@ -224,13 +214,6 @@ class LogisticAbsence:
             surprise = channel.reward.of(record.values) - sigmoid(x @ self.prior_mean)
             result += (np.nan_to_num(surprise) / channel.noise_var[record.rows])[:, None] * x
         return result
-
-
-def _curvature(terms: RecordTerms, user: FloatArray) -> FloatArray:
-    """Minus the second derivative of a record's own terms at a user's vector, shape (d, d), in single precision."""
-    x = terms.own_x
-    p = sigmoid(np.asarray(x @ user.astype(np.float32)))
-    return np.asarray((x * (terms.own_weights * p * (1.0 - p))[:, None]).T @ x, dtype=np.float64)
 
 
 def _weighted_square(vectors: AnyFloatArray, weights: FloatArray) -> FloatArray:

@@ -76,9 +76,8 @@ class ScoringEngine(TrackedUsers):
         if tracked is not None:
             return tracked[0][rows], tracked[1][rows]
         channel = self.model.channels[number]
-        vectors = channel.vectors[rows]
-        means = vectors @ self.belief_means[0, channel.span].astype(vectors.dtype)
-        return means, backend.loops.variances_of(vectors, self.belief_covs[0][channel.span, channel.span])
+        mean, cov = self.belief_means[0, channel.span], self.belief_covs[0][channel.span, channel.span]
+        return backend.loops.moments_at(channel.vectors, rows, mean, cov)
 
     def select(
         self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, rules: RuleArrays | None = None

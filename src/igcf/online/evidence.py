@@ -150,7 +150,8 @@ class LoggedEvidence:
     def record(self, rows: Sequence[int] | IntArray, values: npt.ArrayLike, later: Sequence[int] | IntArray) -> Record:
         """Return a record without repetitions: the last value of an item counts."""
         items, numbers = np.array(rows, dtype=np.int64), np.array(values, dtype=np.float64)
-        if len(set(items.tolist())) < len(items):
+        ordered = np.sort(items)
+        if (ordered[1:] == ordered[:-1]).any():
             of_item = dict(zip(items.tolist(), numbers.tolist(), strict=True))
             items, numbers = np.array(list(of_item)), np.array(list(of_item.values()))
         own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS

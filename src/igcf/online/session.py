@@ -73,7 +73,8 @@ class Session:
         self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
         self._values = self.model.reward.checked_all([value for _, value in past.history])
         self._record = logged_record(self.model, past.logged, past.until)
-        seen = self._rows if self._record is None else np.append(self._record.rows, self._rows).astype(np.int64)
+        shown = np.array(self._rows, dtype=np.int64)
+        seen = shown if self._record is None else np.concatenate([self._record.rows, shown])
         self._unseen = (Unseen if engine.keeps_items else FewSeen)(self.model.n_items, seen)
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_absence import RecordTerms
@@ -161,6 +161,20 @@ class NativeBackend(NumpyBackend):
         rescore(products, steps, z, variances)
 
     @staticmethod
+    def moments_at(
+        vectors: AnyFloatArray, rows: IntArray, mean: FloatArray, cov: FloatArray
+    ) -> tuple[AnyFloatArray, AnyFloatArray]:
+        """Return the means and variances of z of some items."""
+        means, variances = np.empty(len(rows), dtype=np.float32), np.empty(len(rows), dtype=np.float32)
+        _native.moments_at(vectors, rows, mean, cov.astype(np.float32, order="C"), means, variances)
+        return means, variances
+
+    @staticmethod
+    def largest_eigenvalue(frame: Float32Array, cov: Float32Array) -> float:
+        """Return a bound of the largest eigenvalue of frame cov frame'."""
+        return float(_native.largest_eigenvalue(frame, np.ascontiguousarray(cov)))
+
+    @staticmethod
     def multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
         """Return the products of all item vectors with a user's vector."""
         if items.dtype != np.float32:
@@ -170,11 +184,11 @@ class NativeBackend(NumpyBackend):
         return result
 
     @staticmethod
-    def weighted_sum(vectors: AnyFloatArray, rows: IntArray, amounts: FloatArray) -> FloatArray:
-        """Return the sum of amount x over some items."""
-        sums = np.empty(vectors.shape[1])
-        _native.weighted_sum(vectors, rows, np.ascontiguousarray(amounts), sums)
-        return sums
+    def add_information(
+        vectors: AnyFloatArray, noise: FloatArray, rows: IntArray, rewards: FloatArray, sums: FloatArray
+    ) -> None:
+        """Add reward x / noise of some items to `sums`, in place."""
+        _native.add_information(vectors, noise, rows, rewards, sums)
 
     @staticmethod
     def scattered(by_source: BySource, rows: IntArray, amounts: FloatArray | None) -> FloatArray:
@@ -184,12 +198,14 @@ class NativeBackend(NumpyBackend):
         return sums
 
     @staticmethod
-    def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
-        """Search the mode of the posterior under a whole record from `v` and the curvature there, in place."""
+    def find_mode(
+        terms: RecordTerms, v: FloatArray, mean: FloatArray, cov: FloatArray, longest: float, passes: int
+    ) -> None:
+        """Search the mode of the posterior under a whole record, and the covariance there, in place."""
         if len(terms.absent) > MOST_CHANNELS:
-            NumpyBackend.find_mode(terms, v, cov, longest, passes)
+            NumpyBackend.find_mode(terms, v, mean, cov, longest, passes)
         else:
-            _native.find_mode(*terms, v, cov, longest, passes)
+            _native.find_mode(*terms, v, mean, cov, longest, passes)
 
     @staticmethod
     def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

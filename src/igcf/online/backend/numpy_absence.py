@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, FloatArray
+from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
 from igcf.model.channel import sigmoid
 
 
@@ -31,24 +31,50 @@ class RecordTerms(NamedTuple):
     """Directions in which the prior is uncertain, shape (d, r): the user's vector is prior_mean + frame v."""
 
 
-def find_mode(terms: RecordTerms, v: FloatArray, cov: FloatArray, longest: float, passes: int) -> None:
-    """Search the mode of the posterior from `v` (r,) and the curvature there, in place: BFGS.
+def largest_eigenvalue(frame: Float32Array, cov: Float32Array) -> float:
+    """A bound of the largest eigenvalue of frame cov frame' (r, r), by its eighth power: the largest sum of a row."""
+    power = frame @ cov @ frame.T
+    scale = float(np.abs(power).max()) or 1.0
+    power = power / scale
+    for _ in range(3):
+        power = power @ power
+    return scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
+
+
+def find_mode(
+    terms: RecordTerms, v: FloatArray, mean: FloatArray, cov: FloatArray, longest: float, passes: int
+) -> None:
+    """Search the mode of the posterior from `v` and the curvature there, in place: BFGS.
 
     Args:
         terms: of the record.
-        v: where the search starts; the mode afterwards.
-        cov: minus the second derivative there, shape (r, r); the covariance at the mode afterwards.
+        v: where the search starts, shape (r,); the mode afterwards.
+        mean: is written: the user's vector at the mode, shape (d,).
+        cov: minus the second derivative of all absences' log likelihood where the search starts, shape (d, d); the
+            covariance of the user's vector at the mode afterwards.
         longest: largest distance that a step may move the user's vector.
         passes: steps before the last one, each of which passes over all items once.
     """
-    cov[:] = np.linalg.inv(cov)
+    frame = terms.frame
+    precision = cov + _curvature(terms, terms.prior_mean + frame @ v)
+    inner: FloatArray = np.asarray(np.linalg.inv(np.eye(len(v)) + frame.T @ precision @ frame), dtype=np.float64)
     gradient = _gradient(terms, v, terms.weight * terms.slope)
     for _ in range(passes):
-        step = _shortened(cov @ gradient, terms.frame, longest)
+        step = _shortened(inner @ gradient, frame, longest)
         v += step
         before, gradient = gradient, _gradient(terms, v)
-        _bfgs(cov, step, before - gradient)
-    v += _shortened(cov @ gradient, terms.frame, longest)
+        _bfgs(inner, step, before - gradient)
+    v += _shortened(inner @ gradient, frame, longest)
+    mean[:] = terms.prior_mean + frame @ v
+    spread = frame @ inner @ frame.T
+    cov[:] = (spread + spread.T) / 2
+
+
+def _curvature(terms: RecordTerms, user: FloatArray) -> FloatArray:
+    """Minus the second derivative of a record's own terms at a user's vector, shape (d, d), in single precision."""
+    x = terms.own_x
+    p = sigmoid(np.asarray(x @ user.astype(np.float32)))
+    return np.asarray((x * (terms.own_weights * p * (1.0 - p))[:, None]).T @ x, dtype=np.float64)
 
 
 def _gradient(terms: RecordTerms, v: FloatArray, slope: FloatArray | None = None) -> FloatArray:

@@ -68,14 +68,24 @@ def variances_of(items: AnyFloatArray, cov: FloatArray, rows: IntArray | None = 
     return np.maximum(variances, 0.0, out=variances)
 
 
+def moments_at(
+    vectors: AnyFloatArray, rows: IntArray, mean: FloatArray, cov: FloatArray
+) -> tuple[AnyFloatArray, AnyFloatArray]:
+    """Mean x . mean and variance x' cov x of the items at `rows`, in the precision of the vectors (items, d)."""
+    x = vectors[rows]
+    return x @ mean.astype(x.dtype), variances_of(x, cov)
+
+
 def multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
     """The products of all item vectors (items, d) with a user's vector (d,), in their precision."""
     return np.asarray(items @ user)
 
 
-def weighted_sum(vectors: AnyFloatArray, rows: IntArray, amounts: FloatArray) -> FloatArray:
-    """The sum of amount x over the items at `rows`, shape (d,)."""
-    return np.asarray(amounts @ vectors.take(rows, axis=0))
+def add_information(
+    vectors: AnyFloatArray, noise: FloatArray, rows: IntArray, rewards: FloatArray, sums: FloatArray
+) -> None:
+    """Add reward x / noise of the items at `rows` to `sums` (d,), in place."""
+    sums += (rewards / noise[rows]) @ vectors.take(rows, axis=0)
 
 
 def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:

@@ -48,7 +48,7 @@ INLINE void add_slope(const float* items, const double* noise, const float* weig
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
         const float* own = items + start * d;
-        multiply_block(own, size, n - start, d, user, 1, n * d <= CACHED, products);
+        multiply_block(own, size, n - start, d, user, 1, products);
         if (noise)
             for (Py_ssize_t k = 0; k < size; k++)
                 products[k] = 1.0f / ((1.0f + exp_of_minus(products[k])) * (float)noise[start + k]);
@@ -69,20 +69,101 @@ struct record {
     const float *own_x, *own_weights; /* the record's own logistic terms */
     const double *information, *prior_mean, *frame, *slope;
     double weight, longest;
-    double *v, *cov;
-    float* floats;   /* 2 padded(d): a user, sums */
-    double* doubles; /* 2 d + 5 r */
+    double *v, *inner; /* where the search stands, and the covariance (r, r) of v */
+    double *mean, *cov; /* of the user's vector, (d,) and (d, d) */
+    float* floats;   /* 2 padded(d): a user, sums; (8 + d) padded(d): some vectors, the same weighted, squares */
+    double* doubles; /* 2 d + 5 r, then d r: a product of matrices, then r r: inner */
 };
+
+/* mean = prior_mean + frame v, in single precision too. */
+INLINE void place_user(const struct record* own) {
+    for (Py_ssize_t i = 0; i < own->d; i++) {
+        own->mean[i] = own->prior_mean[i];
+        for (Py_ssize_t j = 0; j < own->r; j++) own->mean[i] += own->frame[i * own->r + j] * own->v[j];
+        own->floats[i] = (float)own->mean[i];
+    }
+}
+
+/* sums += weight x x' of four vectors, `width` numbers apart; up to the diagonal, and what of it shares a register. */
+INLINE void add_squares(const float* x, const float* weights, Py_ssize_t d, Py_ssize_t width, float* restrict weighted,
+                        float* restrict sums) {
+    for (Py_ssize_t j = 0; j < d; j++)
+        for (Py_ssize_t i = 0; i < 4; i++) weighted[4 * j + i] = weights[i] * x[i * width + j];
+    for (Py_ssize_t first = 0; first < d; first += LANES) {
+#ifdef HAS_SHUFFLES
+        lanes x0 = LOAD(x + first), x1 = LOAD(x + width + first), x2 = LOAD(x + 2 * width + first);
+        lanes x3 = LOAD(x + 3 * width + first);
+        for (Py_ssize_t j = first; j < d; j++) {
+            const float* w = weighted + 4 * j;
+            *(lanes*)(sums + j * width + first) += (w[0] * x0 + w[1] * x1) + (w[2] * x2 + w[3] * x3);
+        }
+#else
+        for (Py_ssize_t j = first; j < d; j++)
+            for (Py_ssize_t k = first; k < first + LANES; k++)
+                for (Py_ssize_t i = 0; i < 4; i++) sums[j * width + k] += weighted[4 * j + i] * x[i * width + k];
+#endif
+    }
+}
+
+/* cov += sum over the record's own terms of weight p (1 - p) x x' where the user is. */
+INLINE void add_curvature(const struct record* own) {
+    Py_ssize_t d = own->d, width = padded(d);
+    float products[2 * BLOCK], *x = own->floats + 2 * width, *weighted = x + 4 * width, *sums = weighted + 4 * width;
+    for (Py_ssize_t start = 0; start < own->n_own; start += BLOCK) {
+        Py_ssize_t size = own->n_own - start < BLOCK ? own->n_own - start : BLOCK;
+        multiply_block(own->own_x + start * d, size, own->n_own - start, d, own->floats, 1, products);
+        for (Py_ssize_t k = 0; k < size; k++) {
+            float p = 1.0f / (1.0f + exp_of_minus(products[k]));
+            products[k] = own->own_weights[start + k] * p * (1.0f - p);
+        }
+        for (Py_ssize_t k = size; k % 4; k++) products[k] = 0.0f; /* to multiples of four: old vectors, no weight */
+        for (Py_ssize_t k = 0; k < size; k += 4) {
+            for (Py_ssize_t i = 0; i < 4 && k + i < size; i++)
+                memcpy(x + i * width, own->own_x + (start + k + i) * d, (size_t)d * sizeof(float));
+            add_squares(x, products + k, d, width, weighted, sums);
+        }
+    }
+    for (Py_ssize_t i = 0; i < d; i++)
+        for (Py_ssize_t j = 0; j < d; j++) own->cov[i * d + j] += (double)sums[i >= j ? i * width + j : j * width + i];
+}
+
+/* product += a b, for matrices (n, m) and (m, r). */
+INLINE void add_product(const double* a, const double* b, Py_ssize_t n, Py_ssize_t m, Py_ssize_t r,
+                        double* restrict product) {
+    for (Py_ssize_t i = 0; i < n; i++)
+        for (Py_ssize_t k = 0; k < m; k++)
+            for (Py_ssize_t j = 0; j < r; j++) product[i * r + j] += a[i * m + k] * b[k * r + j];
+}
+
+/* inner = 1 + frame' cov frame */
+INLINE void curvature_in_frame(const struct record* own, double* product) {
+    Py_ssize_t d = own->d, r = own->r;
+    add_product(own->cov, own->frame, d, d, r, product);
+    for (Py_ssize_t i = 0; i < r; i++) own->inner[i * r + i] = 1.0;
+    for (Py_ssize_t k = 0; k < d; k++)
+        for (Py_ssize_t i = 0; i < r; i++)
+            for (Py_ssize_t j = 0; j < r; j++) own->inner[i * r + j] += own->frame[k * r + i] * product[k * r + j];
+}
+
+/* cov = frame inner frame', symmetric to the last digit */
+INLINE void spread_of_frame(const struct record* own, double* product) {
+    Py_ssize_t d = own->d, r = own->r;
+    for (Py_ssize_t i = 0; i < d * r; i++) product[i] = 0.0;
+    add_product(own->frame, own->inner, d, r, r, product);
+    for (Py_ssize_t i = 0; i < d; i++)
+        for (Py_ssize_t k = 0; k <= i; k++) {
+            double sum = 0.0;
+            for (Py_ssize_t j = 0; j < r; j++)
+                sum += product[i * r + j] * own->frame[k * r + j] + product[k * r + j] * own->frame[i * r + j];
+            own->cov[i * d + k] = own->cov[k * d + i] = sum / 2.0;
+        }
+}
 
 /* The gradient of the log posterior in v; the absences' slope is known at the first place. */
 INLINE void gradient_at(const struct record* own, int is_first, double* gradient) {
     Py_ssize_t d = own->d, r = own->r;
-    double *slope = own->doubles, *user = slope + d;
-    for (Py_ssize_t i = 0; i < d; i++) {
-        user[i] = own->prior_mean[i], slope[i] = is_first ? own->weight * own->slope[i] : 0.0;
-        for (Py_ssize_t j = 0; j < r; j++) user[i] += own->frame[i * r + j] * own->v[j];
-        own->floats[i] = (float)user[i];
-    }
+    double* slope = own->doubles;
+    for (Py_ssize_t i = 0; i < d; i++) slope[i] = is_first ? own->weight * own->slope[i] : 0.0;
     float* sums = own->floats + padded(d);
     for (Py_ssize_t c = 0; !is_first && own->weight > 0.0 && c < own->n_absent; c++)
         add_slope(own->absent[c], own->noise[c], NULL, own->n_items, d, own->floats, sums, slope, own->weight);
@@ -108,13 +189,13 @@ INLINE void invert(double* restrict a, Py_ssize_t r) {
     }
 }
 
-/* v += cov gradient, or as much of it as does not move the user's vector too far. */
+/* v += inner gradient, or as much of it as does not move the user's vector too far. */
 INLINE void take_step(const struct record* own, const double* gradient, double* step) {
     Py_ssize_t d = own->d, r = own->r;
     double length = 0.0, part = 1.0;
     for (Py_ssize_t i = 0; i < r; i++) step[i] = 0.0;
     for (Py_ssize_t i = 0; i < r; i++)
-        for (Py_ssize_t j = 0; j < r; j++) step[j] += own->cov[i * r + j] * gradient[i];
+        for (Py_ssize_t j = 0; j < r; j++) step[j] += own->inner[i * r + j] * gradient[i];
     for (Py_ssize_t i = 0; i < d; i++) {
         double moved = 0.0;
         for (Py_ssize_t j = 0; j < r; j++) moved += own->frame[i * r + j] * step[j];
@@ -122,6 +203,7 @@ INLINE void take_step(const struct record* own, const double* gradient, double* 
     }
     if (length > own->longest * own->longest) part = own->longest / sqrt(length);
     for (Py_ssize_t j = 0; j < r; j++) step[j] *= part, own->v[j] += step[j];
+    place_user(own);
 }
 
 /* igcf.online.backend.numpy_absence.find_mode */
@@ -129,8 +211,11 @@ FOR_EACH_PROCESSOR
 static void find_mode(const struct record* own, Py_ssize_t passes) {
     Py_ssize_t r = own->r;
     double *gradient = own->doubles + 2 * own->d, *before = gradient + r, *step = before + r, *w = step + r;
-    double* change = w + r;
-    invert(own->cov, r);
+    double *change = w + r, *product = change + r;
+    place_user(own);
+    add_curvature(own);
+    curvature_in_frame(own, product);
+    invert(own->inner, r);
     gradient_at(own, 1, gradient);
     for (Py_ssize_t pass = 0; pass < passes; pass++) {
         take_step(own, gradient, step);
@@ -140,23 +225,25 @@ static void find_mode(const struct record* own, Py_ssize_t passes) {
         for (Py_ssize_t j = 0; j < r; j++) change[j] = before[j] - gradient[j], along += step[j] * change[j], w[j] = 0.0;
         if (along <= 1e-10) continue;
         for (Py_ssize_t i = 0; i < r; i++)
-            for (Py_ssize_t j = 0; j < r; j++) w[j] += own->cov[i * r + j] * change[i];
+            for (Py_ssize_t j = 0; j < r; j++) w[j] += own->inner[i * r + j] * change[i];
         for (Py_ssize_t j = 0; j < r; j++) curved += change[j] * w[j];
         double square = (1.0 + curved / along) / along;
         for (Py_ssize_t i = 0; i < r; i++)
             for (Py_ssize_t j = 0; j < r; j++)
-                own->cov[i * r + j] += square * step[i] * step[j] - (step[i] * w[j] + w[i] * step[j]) / along;
+                own->inner[i * r + j] += square * step[i] * step[j] - (step[i] * w[j] + w[i] * step[j]) / along;
     }
     take_step(own, gradient, step);
+    spread_of_frame(own, product);
 }
 
-/* (absent, noise, slope, weight, own_x, own_weights, information, prior_mean, frame, v, cov, longest, passes) */
+/* (absent, noise, slope, weight, own_x, own_weights, information, prior_mean, frame, v, mean, cov, longest, passes) */
 static PyObject* py_find_mode(PyObject* module, PyObject* args) {
     PyObject *absent_, *noise_, *slope_, *own_x_, *own_weights_, *information_, *prior_mean_, *frame_, *v_, *cov_;
+    PyObject* mean_;
     Py_ssize_t passes;
     struct record own = {.d = 0};
-    if (!PyArg_ParseTuple(args, "OOOdOOOOOOOdn", &absent_, &noise_, &slope_, &own.weight, &own_x_, &own_weights_,
-                          &information_, &prior_mean_, &frame_, &v_, &cov_, &own.longest, &passes))
+    if (!PyArg_ParseTuple(args, "OOOdOOOOOOOOdn", &absent_, &noise_, &slope_, &own.weight, &own_x_, &own_weights_,
+                          &information_, &prior_mean_, &frame_, &v_, &mean_, &cov_, &own.longest, &passes))
         return NULL;
     struct arrays arrays = {.count = 0};
     own.n_absent = PyTuple_Size(absent_);
@@ -166,7 +253,8 @@ static PyObject* py_find_mode(PyObject* module, PyObject* args) {
     if (is_good) own.d = length_of(last_of(&arrays));
     is_good = is_good && (own.v = open_array(&arrays, v_, FLOAT64, ANY_LENGTH, WRITE, "v"));
     if (is_good) own.r = length_of(last_of(&arrays));
-    is_good = is_good && (own.cov = open_array(&arrays, cov_, FLOAT64, own.r * own.r, WRITE, "cov")) &&
+    is_good = is_good && (own.cov = open_array(&arrays, cov_, FLOAT64, own.d * own.d, WRITE, "cov")) &&
+              (own.mean = open_array(&arrays, mean_, FLOAT64, own.d, WRITE, "mean")) &&
               (own.frame = open_array(&arrays, frame_, FLOAT64, own.d * own.r, READ, "frame")) &&
               (own.slope = open_array(&arrays, slope_, FLOAT64, own.d, READ, "slope")) &&
               (own.information = open_array(&arrays, information_, FLOAT64, own.d, READ, "information")) &&
@@ -180,11 +268,12 @@ static PyObject* py_find_mode(PyObject* module, PyObject* args) {
                   (own.absent[c] = open_array(&arrays, PyTuple_GetItem(absent_, c), FLOAT32, own.n_items * own.d, READ,
                                               "absent"));
     }
-    size_t n_doubles = (size_t)(2 * own.d + 5 * own.r), n_floats = (size_t)(2 * padded(own.d) + 1);
+    Py_ssize_t before_inner = 2 * own.d + 5 * own.r + own.d * own.r;
+    size_t n_doubles = (size_t)(before_inner + own.r * own.r), n_floats = (size_t)((10 + own.d) * padded(own.d) + 1);
     own.doubles = is_good ? PyMem_Calloc(1, n_doubles * sizeof(double) + n_floats * sizeof(float)) : NULL;
     if (is_good && !own.doubles) is_good = 0, PyErr_NoMemory();
     if (is_good) {
-        own.floats = (float*)(own.doubles + n_doubles);
+        own.floats = (float*)(own.doubles + n_doubles), own.inner = own.doubles + before_inner;
         Py_BEGIN_ALLOW_THREADS
         find_mode(&own, passes);
         Py_END_ALLOW_THREADS

@@ -175,10 +175,11 @@ static PyObject* py_learn_in_turn(PyObject* module, PyObject* args) {
 static PyObject* py_read_pairs(PyObject* module, PyObject* args) {
     PyObject *reactions, *row_of, *rows_, *values_;
     double largest;
-    if (!PyArg_ParseTuple(args, "OOdOO", &reactions, &row_of, &largest, &rows_, &values_)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!dOO", &PyList_Type, &reactions, &PyDict_Type, &row_of, &largest, &rows_, &values_))
+        return NULL;
     struct arrays arrays = {.count = 0};
     Py_ssize_t n = PyList_Size(reactions);
-    int64_t* rows = n < 0 ? NULL : open_array(&arrays, rows_, INT64, n, WRITE, "rows");
+    int64_t* rows = open_array(&arrays, rows_, INT64, n, WRITE, "rows");
     double* values = rows ? open_array(&arrays, values_, FLOAT64, n, WRITE, "values") : NULL;
     int is_plain = values != NULL;
     for (Py_ssize_t i = 0; is_plain && i < n; i++) {

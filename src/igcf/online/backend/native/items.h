@@ -4,7 +4,7 @@
 #include "common.h"
 
 enum { LANES = 8 }; /* numbers per vector register */
-enum { CACHED = 1 << 20 }; /* numbers: an item matrix of this size stays in the processor's cache between two calls */
+enum { AHEAD = 1 << 10 }; /* numbers: how far ahead of their turn items are asked for */
 
 INLINE Py_ssize_t padded(Py_ssize_t d) { return (d + LANES - 1) / LANES * LANES; }
 
@@ -74,15 +74,15 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
 #endif
 
 /* products[update * BLOCK + i] = items[i] . w[update], one or two updates, n <= BLOCK items, the first of `n_left` in
- * memory. Items that come from main memory are fetched all at once and in order, and not kept: they are used once. */
+ * memory. Items are asked for ahead of their turn. */
 INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
-                           Py_ssize_t n_updates, int is_cached, float* products) {
+                           Py_ssize_t n_updates, float* products) {
     Py_ssize_t i = 0, width = padded(d);
 #ifdef HAS_SHUFFLES
     Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read exists */
     if (stop > n) stop = n;
     for (; i + n_rows <= stop; i += n_rows) {
-        for (Py_ssize_t j = 0; !is_cached && j < n_rows * d; j += 16) __builtin_prefetch(items + i * d + j, 0, 0);
+        for (Py_ssize_t j = 0; j < n_rows * d; j += 16) __builtin_prefetch(items + i * d + j + AHEAD);
         eight_products(items + i * d, n_rows, d, w, width, products + i);
     }
 #endif
@@ -93,9 +93,9 @@ INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, 
 
 /* Carry one or two updates over to n <= BLOCK items, the first of `n_left` in memory. */
 INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
-                          const float* steps, Py_ssize_t n_updates, int is_cached, float* z, float* variances) {
+                          const float* steps, Py_ssize_t n_updates, float* z, float* variances) {
     float products[2 * BLOCK];
-    multiply_block(items, n, n_left, d, w, n_updates, is_cached, products);
+    multiply_block(items, n, n_left, d, w, n_updates, products);
     rescore_row(products, n, steps, n_updates, z, variances);
 }
 
@@ -104,15 +104,14 @@ INLINE void rescore_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, P
 FOR_EACH_PROCESSOR
 static void rescore_items(const float* items, Py_ssize_t n, Py_ssize_t d, const float* w, const float* steps,
                           Py_ssize_t n_updates, float* z, float* variances) {
-    int is_cached = n * d <= CACHED;
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK, update = 0;
         const float* own = items + start * d;
         for (; update + 2 <= n_updates; update += 2)
-            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 2, is_cached, z + start,
+            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 2, z + start,
                           variances + start);
         if (update < n_updates)
-            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 1, is_cached, z + start,
+            rescore_block(own, size, n - start, d, w + update * padded(d), steps + update, 1, z + start,
                           variances + start);
     }
 }

@@ -1,4 +1,4 @@
-/* Products and sums over items, as Python calls them. */
+/* Products and sums over items, and products of matrices, as Python calls them. */
 #ifndef IGCF_SUMS_H
 #define IGCF_SUMS_H
 #include "buffers.h"
@@ -10,7 +10,7 @@ static void multiply_items(const float* items, Py_ssize_t n, Py_ssize_t d, const
     float products[2 * BLOCK];
     for (Py_ssize_t start = 0; start < n; start += BLOCK) {
         Py_ssize_t size = n - start < BLOCK ? n - start : BLOCK;
-        multiply_block(items + start * d, size, n - start, d, user, 1, n * d <= CACHED, products);
+        multiply_block(items + start * d, size, n - start, d, user, 1, products);
         memcpy(result + start, products, (size_t)size * sizeof(float));
     }
 }
@@ -41,38 +41,78 @@ static PyObject* py_multiply(PyObject* module, PyObject* args) {
 }
 
 FOR_EACH_PROCESSOR
-static void sum_vectors(const float* vectors, Py_ssize_t d, const int64_t* rows, const double* amounts, Py_ssize_t n,
-                        double* restrict sums) {
-    for (Py_ssize_t j = 0; j < d; j++) sums[j] = 0.0;
+static void moments_of_items(const float* vectors, Py_ssize_t d, const int64_t* rows, Py_ssize_t n, const float* mean,
+                             const float* cov, float* w, float* means, float* variances) {
     for (Py_ssize_t i = 0; i < n; i++) {
         const float* x = vectors + rows[i] * d;
-        double amount = amounts[i];
+        means[i] = dot(x, mean, d), variances[i] = variance_of(x, d, cov, w);
+    }
+}
+
+/* (vectors, rows, mean, cov, means, variances): x . mean and x' cov x of some items. */
+static PyObject* py_moments_at(PyObject* module, PyObject* args) {
+    PyObject *vectors_, *rows_, *mean_, *cov_, *means_, *variances_;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &vectors_, &rows_, &mean_, &cov_, &means_, &variances_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float *vectors = NULL, *cov = NULL;
+    float *means = NULL, *variances = NULL;
+    const int64_t* rows = NULL;
+    const double* mean = open_array(&arrays, mean_, FLOAT64, ANY_LENGTH, READ, "mean");
+    Py_ssize_t d = mean ? length_of(last_of(&arrays)) : 0, n = 0, n_items = 0;
+    int is_good = mean && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
+    if (is_good) n = length_of(last_of(&arrays));
+    is_good = is_good && (cov = open_array(&arrays, cov_, FLOAT32, d * d, READ, "cov")) &&
+              (means = open_array(&arrays, means_, FLOAT32, n, WRITE, "means")) &&
+              (variances = open_array(&arrays, variances_, FLOAT32, n, WRITE, "variances")) &&
+              (vectors = open_array(&arrays, vectors_, FLOAT32, ANY_LENGTH, READ, "vectors"));
+    if (is_good && d > 0) n_items = length_of(last_of(&arrays)) / d;
+    if (is_good && (d == 0 || length_of(last_of(&arrays)) != n_items * d)) is_good = do_not_fit("vectors and mean");
+    for (Py_ssize_t i = 0; is_good && i < n; i++)
+        if (rows[i] < 0 || rows[i] >= n_items) is_good = do_not_fit("rows and items");
+    float* own = is_good ? PyMem_Malloc((size_t)(2 * d) * sizeof(float)) : NULL;
+    if (is_good && !own) is_good = 0, PyErr_NoMemory();
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t j = 0; j < d; j++) own[j] = (float)mean[j];
+        moments_of_items(vectors, d, rows, n, own, cov, own + d, means, variances);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(own);
+    return done(&arrays, is_good);
+}
+
+FOR_EACH_PROCESSOR
+static void sum_vectors(const float* vectors, const double* noise, Py_ssize_t d, const int64_t* rows,
+                        const double* rewards, Py_ssize_t n, double* restrict sums) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const float* x = vectors + rows[i] * d;
+        double amount = rewards[i] / noise[rows[i]];
         if (amount == 0.0) continue;
         for (Py_ssize_t j = 0; j < d; j++) sums[j] += amount * (double)x[j];
     }
 }
 
-/* (vectors, rows, amounts, sums): the sum of amount x over some items. */
-static PyObject* py_weighted_sum(PyObject* module, PyObject* args) {
-    PyObject *vectors_, *rows_, *amounts_, *sums_;
-    if (!PyArg_ParseTuple(args, "OOOO", &vectors_, &rows_, &amounts_, &sums_)) return NULL;
+/* (vectors, noise, rows, rewards, sums): sums += reward x / noise over some items. */
+static PyObject* py_add_information(PyObject* module, PyObject* args) {
+    PyObject *vectors_, *noise_, *rows_, *rewards_, *sums_;
+    if (!PyArg_ParseTuple(args, "OOOOO", &vectors_, &noise_, &rows_, &rewards_, &sums_)) return NULL;
     struct arrays arrays = {.count = 0};
     const float* vectors = NULL;
-    const double* amounts = NULL;
+    const double *rewards = NULL, *noise = NULL;
     double* sums = open_array(&arrays, sums_, FLOAT64, ANY_LENGTH, WRITE, "sums");
     const int64_t* rows = NULL;
     Py_ssize_t d = sums ? length_of(last_of(&arrays)) : 0, n = 0, n_items = 0;
     int is_good = sums && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
     if (is_good) n = length_of(last_of(&arrays));
-    is_good = is_good && (amounts = open_array(&arrays, amounts_, FLOAT64, n, READ, "amounts")) &&
-              (vectors = open_array(&arrays, vectors_, FLOAT32, ANY_LENGTH, READ, "vectors"));
-    if (is_good && d > 0) n_items = length_of(last_of(&arrays)) / d;
-    if (is_good && (d == 0 || length_of(last_of(&arrays)) != n_items * d)) is_good = do_not_fit("vectors and sums");
+    is_good = is_good && (rewards = open_array(&arrays, rewards_, FLOAT64, n, READ, "rewards")) &&
+              (noise = open_array(&arrays, noise_, FLOAT64, ANY_LENGTH, READ, "noise"));
+    if (is_good) n_items = length_of(last_of(&arrays));
+    is_good = is_good && (vectors = open_array(&arrays, vectors_, FLOAT32, n_items * d, READ, "vectors"));
     for (Py_ssize_t i = 0; is_good && i < n; i++)
         if (rows[i] < 0 || rows[i] >= n_items) is_good = do_not_fit("rows and items");
     if (is_good) {
         Py_BEGIN_ALLOW_THREADS
-        sum_vectors(vectors, d, rows, amounts, n, sums);
+        sum_vectors(vectors, noise, d, rows, rewards, n, sums);
         Py_END_ALLOW_THREADS
     }
     return done(&arrays, is_good);
@@ -110,6 +150,61 @@ static PyObject* py_scatter(PyObject* module, PyObject* args) {
         Py_END_ALLOW_THREADS
     }
     return done(&arrays, is_good);
+}
+
+/* product = a b', for matrices (n, m) and (k, m), or a b for (n, m) and (m, k). */
+INLINE void multiply_matrices(const float* a, const float* b, Py_ssize_t n, Py_ssize_t m, Py_ssize_t k, int is_turned,
+                              float* restrict product) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        for (Py_ssize_t j = 0; j < k; j++) product[i * k + j] = is_turned ? dot(a + i * m, b + j * m, m) : 0.0f;
+        for (Py_ssize_t l = 0; !is_turned && l < m; l++)
+            for (Py_ssize_t j = 0; j < k; j++) product[i * k + j] += a[i * m + l] * b[l * k + j];
+    }
+}
+
+/* igcf.online.backend.numpy_absence.largest_eigenvalue; `memory` holds r d + 2 r r numbers. */
+FOR_EACH_PROCESSOR
+static double largest_eigenvalue(const float* frame, const float* cov, Py_ssize_t r, Py_ssize_t d, float* memory) {
+    float *power = memory + r * d, *next = power + r * r, scale = 0.0f, most = 0.0f;
+    multiply_matrices(frame, cov, r, d, d, 0, memory);
+    multiply_matrices(memory, frame, r, d, r, 1, power);
+    for (Py_ssize_t i = 0; i < r * r; i++) scale = fmaxf(scale, fabsf(power[i]));
+    if (scale == 0.0f) return 0.0;
+    for (Py_ssize_t i = 0; i < r * r; i++) power[i] /= scale;
+    for (int turn = 0; turn < 3; turn++) {
+        multiply_matrices(power, power, r, r, r, 0, next);
+        float* before = power;
+        power = next, next = before;
+    }
+    for (Py_ssize_t i = 0; i < r; i++) {
+        float sum = 0.0f;
+        for (Py_ssize_t j = 0; j < r; j++) sum += fabsf(power[i * r + j]);
+        most = fmaxf(most, sum);
+    }
+    return (double)scale * pow((double)most, 0.125);
+}
+
+/* (frame, cov) */
+static PyObject* py_largest_eigenvalue(PyObject* module, PyObject* args) {
+    PyObject *frame_, *cov_;
+    if (!PyArg_ParseTuple(args, "OO", &frame_, &cov_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float *cov = NULL, *frame = open_array(&arrays, frame_, FLOAT32, ANY_LENGTH, READ, "frame");
+    Py_ssize_t r = 0, d = 0;
+    if (frame && last_of(&arrays)->ndim == 2) r = last_of(&arrays)->shape[0], d = last_of(&arrays)->shape[1];
+    int is_good = frame && (d > 0 || do_not_fit("frame and cov")) &&
+                  (cov = open_array(&arrays, cov_, FLOAT32, d * d, READ, "cov"));
+    float* memory = is_good ? PyMem_Malloc((size_t)(r * d + 2 * r * r + 1) * sizeof(float)) : NULL;
+    if (is_good && !memory) is_good = 0, PyErr_NoMemory();
+    double found = 0.0;
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        found = largest_eigenvalue(frame, cov, r, d, memory);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(memory);
+    close_arrays(&arrays);
+    return is_good ? PyFloat_FromDouble(found) : NULL;
 }
 
 #endif
