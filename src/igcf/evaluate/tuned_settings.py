@@ -50,7 +50,7 @@ def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"cannot read {text!r}; expected METHOD:NAME=VALUE, for instance icf-ucb:penalty=20")
         try:
             parsed = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = value
         method_named(method).settings({name: parsed})
         found.setdefault(method, {})[name] = parsed

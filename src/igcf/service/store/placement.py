@@ -61,7 +61,7 @@ def record_from(text: str, name: str) -> Record:
     """Read what a database of this name knows of the others."""
     try:
         return Record(**json.loads(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"what {name} knows of the other databases cannot be read ({error}); restore it") from error
 
 
