@@ -106,10 +106,8 @@ def import_store(store: AnyStore, folder: Path, report: Report = silent) -> bool
             for part in store.parts:
                 _import_part(store, part, folder, report)
         except BaseException:
-            with suppress(StoreError):  # they stay marked where one does not answer
-                if all(
-                    part.database.write(_is_still_empty) for part in store.parts
-                ):  # the export is damaged, for instance
+            with suppress(StoreError):  # where one does not answer, all stay marked
+                if all(part.database.write(_is_still_empty) for part in store.parts):  # a damaged export, for instance
                     _mark(store, "steady")
             raise
     _mark(store, "steady")
