@@ -1,6 +1,6 @@
 """igcf: an interactive recommender that learns a new user's taste from each reaction.
 
-Names and packages are loaded on first use, so that `import igcf` stays light; only the graph model needs torch.
+Names and modules are loaded on first use, so that `import igcf` stays light; only the graph model needs torch.
 """
 
 from importlib import import_module
@@ -11,6 +11,7 @@ from igcf.version import __version__
 if TYPE_CHECKING:
     from igcf import baselines as baselines
     from igcf import data as data
+    from igcf import errors as errors
     from igcf import evaluate as evaluate
     from igcf import model as model
     from igcf import online as online
@@ -48,8 +49,8 @@ _HOME = {
     "pretrain": "igcf.training",
 }
 
-_PACKAGES = ("baselines", "data", "evaluate", "model", "online")
-"""Packages with public names of their own."""
+_MODULES = ("baselines", "data", "errors", "evaluate", "model", "online")
+"""Modules with public names of their own."""
 
 __all__ = ["__version__", *_HOME]
 
@@ -57,11 +58,11 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in _PACKAGES:
+    if name in _MODULES:
         return import_module(f"igcf.{name}")
     raise AttributeError(f"module 'igcf' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List the public names, also those that are loaded when they are first used."""
-    return sorted({*__all__, *_PACKAGES, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
+    return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
