@@ -1,10 +1,12 @@
 """The reference is complete and is what the code says."""
 
 import doctest
+import inspect
 import re
 import subprocess
 import sys
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,16 @@ from tools.check_links import broken_links
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 PUBLIC = ("igcf", "igcf.data", "igcf.online", "igcf.model", "igcf.baselines", "igcf.evaluate")
 WITH_EXAMPLES = (
-    "igcf.data.interactions",
-    "igcf.data.registry",
-    "igcf.online.policies",
-    "igcf.online.recommender",
-    "igcf.online.session",
-    "igcf.model.model",
-    "igcf.training.pretraining",
+    "igcf.Interactions",
+    "igcf.Model",
+    "igcf.Session",
+    "igcf.load_dataset",
+    "igcf.online.Recommender",
+    "igcf.online.named_policy",
+    "igcf.pretrain",
 )
+MODEL = "With the model of the example of `igcf.Model`"
+"""So begins an example that goes on from another."""
 
 
 def test_the_page_of_the_command_line_is_what_help_says() -> None:
@@ -58,15 +62,33 @@ def test_every_public_name_is_on_the_page_of_python() -> None:
     assert missing == [], "add them to docs/reference/python.md"
 
 
+def named(name: str) -> object:
+    return attrgetter(name.removeprefix("igcf."))(igcf)
+
+
+def test_every_public_name_with_an_example_is_listed_above() -> None:
+    names = [f"{package}.{name}" for package in PUBLIC for name in import_module(package).__all__]
+    public = {id(each): (each, name) for name in reversed(names) if callable(each := named(name))}
+    found = [
+        test.name
+        for each, name in public.values()
+        for test in doctest.DocTestFinder().find(each, name, module=False)
+        if test.examples
+    ]
+    assert sorted(found) == sorted(WITH_EXAMPLES)
+
+
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_the_examples_of_the_docstrings_run(name: str) -> None:
-    names: dict[str, object] = {}
-    if name.startswith("igcf.online"):  # their examples begin with the model of the example of `Model`
-        for example in doctest.DocTestParser().get_examples(igcf.Model.__doc__ or ""):
-            exec(compile(example.source, "Model", "single"), names)
-    result = doctest.testmod(import_module(name), extraglobs=names, optionflags=doctest.ELLIPSIS)
-    assert result.attempted > 0
-    assert result.failed == 0
+def test_an_example_of_a_docstring_runs_alone_in_a_new_interpreter(name: str) -> None:
+    text = inspect.getdoc(named(name)) or ""
+    if MODEL in text:
+        text = f"{inspect.getdoc(igcf.Model)}\n\n{text}"
+    code = (
+        "import doctest, sys; test = doctest.DocTestParser().get_doctest(sys.stdin.read(), {}, 'docstring', None, 0); "
+        "print(doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed, 'of', len(test.examples), 'fail')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"0 of [1-9]\d* fail\n", done.stdout), done.stdout
 
 
 def test_a_link_or_an_anchor_that_leads_nowhere_is_found(tmp_path: Path) -> None:

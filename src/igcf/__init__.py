@@ -1,6 +1,6 @@
 """igcf: an interactive recommender that learns a new user's taste from each reaction.
 
-Names are loaded on first use, so that `import igcf` stays light; only the graph model needs torch.
+Names and modules are loaded on first use, so that `import igcf` stays light; only the graph model needs torch.
 """
 
 from importlib import import_module
@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
+    from igcf import baselines as baselines
+    from igcf import data as data
+    from igcf import errors as errors
+    from igcf import evaluate as evaluate
+    from igcf import model as model
+    from igcf import online as online
     from igcf.catalogue import Exposure as Exposure
     from igcf.catalogue import Recommender as Recommender
     from igcf.catalogue import Rules as Rules
@@ -43,15 +49,20 @@ _HOME = {
     "pretrain": "igcf.training",
 }
 
+_MODULES = ("baselines", "data", "errors", "evaluate", "model", "online")
+"""Modules with public names of their own."""
+
 __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return import_module(f"igcf.{name}")
     raise AttributeError(f"module 'igcf' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List the public names, also those that are loaded when they are first used."""
-    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
+    return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})

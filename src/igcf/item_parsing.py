@@ -130,5 +130,8 @@ def _numbers(value: Any, what: str) -> dict[str, float]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} of endless nesting"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -5,6 +5,7 @@ import pytest
 
 from igcf.cli.pretrain import parse_settings
 from igcf.data import synthetic_catalogue
+from igcf.errors import ModelError
 from igcf.model import Model
 from tests.cli.test_main import assert_one_line_error, run
 
@@ -55,6 +56,37 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
     for arguments, words in cases:
         assert_one_line_error(run("pretrain", *arguments, "--out", out), *words)
     assert not Path(out).exists()
+
+
+def test_a_misspelt_folder_to_go_on_from_is_refused_before_anything_is_read_or_written(tmp_path: Path) -> None:
+    out, wrong = str(tmp_path / "model"), tmp_path / "sttae"
+    for options in ((), ("--dim", "4"), ("--shards", "2")):
+        given = ("--dataset", "nothing.csv", "--out", out, "--resume", "--checkpoint", str(wrong), *options)
+        assert_one_line_error(run("pretrain", *given), f"no checkpoint folder {wrong}", "train without resume")
+    assert_one_line_error(run("pretrain", "--dataset", "nothing.csv", "--out", out, "--resume"), "needs the checkpoint")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [("--shards", "2"), ("--checkpoint", "state"), ("--checkpoint", "other")])
+def test_what_has_nothing_to_go_on_from_says_that_it_begins_anew(
+    options: tuple[str, ...], log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, file in (("state", "nothing.txt"), ("other", "final.safetensors")):  # of the other method
+        Path(name).mkdir()
+        (Path(name) / file).touch()
+    asked: list[bool] = []
+
+    def learn(*_: object, resume: bool, **__: object) -> None:
+        asked.append(resume)
+        raise ModelError("far enough")
+
+    monkeypatch.setattr("igcf.training.pretrain", learn)
+    columns = ("--user", "who", "--item", "what", "--value", "stars")
+    result = run("pretrain", "--dataset", str(log), *columns, "--out", "model", "--resume", *options)
+    place = options[1] if options[0] == "--checkpoint" else "model.state"
+    assert f"--resume: nothing to go on from in {place}; training begins anew\n" in result.stderr
+    assert asked == [False]
 
 
 def test_settings_are_typed_by_their_fields() -> None:

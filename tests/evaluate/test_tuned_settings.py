@@ -47,5 +47,12 @@ def test_a_row_of_an_ablation_takes_what_was_found_for_it(monkeypatch: pytest.Mo
 def test_changes_are_read_as_json_or_words() -> None:
     found = parse_changes(("icf-ucb:penalty=20", "icf-ucb:estimate=mean", "nicf:attention=true"))
     assert found == {"icf-ucb": {"penalty": 20, "estimate": "mean"}, "nicf": {"attention": True}}
+    assert parse_changes(("igcf:objective=liking", "igcf-paper:batch_size=null"))["igcf"] == {"objective": "liking"}
+    with pytest.raises(ConfigError, match=r"penalty of icf-ucb is 20\.0 unless set; expected a number, got 'much'"):
+        parse_changes(("icf-ucb:penalty=much",))
+    with pytest.raises(
+        ConfigError, match=r"attention of nicf is False unless set; expected true or false, got '\[1\]'"
+    ):
+        parse_changes(("nicf:attention=[1]",))
     with pytest.raises(ConfigError, match="cannot read 'penalty=20'; expected METHOD:NAME=VALUE"):
         parse_changes(("penalty=20",))

@@ -115,6 +115,25 @@ def test_resumed_pretraining_gives_the_same_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(resumed.noise_var, whole.noise_var)
 
 
+def test_a_training_that_ends_before_its_first_checkpoint_can_be_resumed(tmp_path: Path) -> None:
+    log, state = checkerboard(), tmp_path / "state"
+
+    class InterruptedRunError(Exception):
+        pass
+
+    def crash(_: Progress) -> None:
+        raise InterruptedRunError
+
+    with pytest.raises(ConfigError, match=r"there is no checkpoint folder .*state; check its name"):
+        pretrain(log, checkpoint=state, resume=True, dim=4)
+    assert not state.exists()
+    with pytest.raises(InterruptedRunError):
+        pretrain(log, checkpoint=state, progress=crash, dim=4, epochs=12, validate_every=3)
+    assert list(state.iterdir()) == []
+    resumed = pretrain(log, checkpoint=state, resume=True, progress=False, dim=4, epochs=12, validate_every=3)
+    assert resumed.n_items == log.n_items
+
+
 def test_progress_tells_epoch_loss_and_validation() -> None:
     seen: list[Progress] = []
     pretrain(

@@ -80,11 +80,11 @@ def parse_kinds(text: str | None) -> dict[str, float]:
     if text is None:
         return {}
     if Path(text).is_file():
-        content = Path(text).read_text(encoding="utf-8")
         try:
+            content = Path(text).read_text(encoding="utf-8")
             pairs = json.loads(content).items() if content.lstrip().startswith("{") else _lines(content)
             return {str(kind).strip(): float(value) for kind, value in pairs}
-        except (ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ConfigError(f"--kinds {text}: expected lines such as like=4, or a JSON object ({error})") from error
     try:
         return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}

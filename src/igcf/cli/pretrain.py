@@ -128,9 +128,10 @@ def pretrain(
     started = time.perf_counter()
     are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
     own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
+    state = own_state or checkpoint
+    resume = resume and _resumed(state, config, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
     if are_workers_asked_for:
-        state = own_state or checkpoint
         assert state is not None  # noqa: S101
         data = store_files(from_store, state, items) if from_store else parquet_files(dataset, log_format, items)
     if data is None:
@@ -140,7 +141,7 @@ def pretrain(
 
     model = learn(
         data,
-        checkpoint=own_state or checkpoint,
+        checkpoint=state,
         resume=resume,
         shards=shards,
         engine=engine,
@@ -157,6 +158,16 @@ def pretrain(
         console.print(
             f"wrote {escape(str(out))} after {seconds:.1f} s; meet a user with: igcf recommend {escape(str(out))}"
         )
+
+
+def _resumed(state: Path | None, config: Config, *, is_named: bool) -> bool:
+    """Whether there is a training to go on with; says so where there is none. A folder that is named must exist."""
+    from igcf.training.pretraining import can_resume
+
+    if (is_named or (state is not None and state.exists())) and can_resume(state, config):
+        return True
+    note(f"--resume: nothing to go on from in {state}; training begins anew")
+    return False
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:

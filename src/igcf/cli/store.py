@@ -129,12 +129,14 @@ def export_command(store: tuple[str, ...], config: Path | None, out: Path) -> No
 def import_command(store: tuple[str, ...], config: Path | None, folder: Path) -> None:
     """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
 
-    Repeated, it finds everything there and changes nothing. (`igcf import` is for logs.)
+    Repeated, it finds everything there and changes nothing. Of several databases each is filled whole; where this was
+    interrupted, servers refuse to start until it is repeated. (`igcf import` is for logs.)
     """
     from igcf.service.store.spread import open_store
     from igcf.service.store.transfer import import_store
 
-    with _opened(open_store(store_urls(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+    urls = store_urls(store, config)
+    with _opened(open_store(urls, is_import=True)) as opened, show_progress(every=PROGRESS_S) as report:
         is_new = import_store(opened, folder, report)
     console.print(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
 

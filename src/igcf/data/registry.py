@@ -138,7 +138,8 @@ def load_dataset(
         items: a file with the ids, titles and categories of the items.
 
     Example:
-        >>> load_dataset("synthetic")
+        >>> import igcf
+        >>> igcf.load_dataset("synthetic")
         <Interactions synthetic: 79,508 reactions, 1,200 users, 800 items>
     """
     data = _load(name_or_path, data_dir, columns, separator)

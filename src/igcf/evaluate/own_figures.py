@@ -89,7 +89,7 @@ def _run(each: "Experiment", data: Interactions, users: int, step: Callable[[str
 def _kept(path: Path) -> list[Table] | None:
     try:
         return [_as_table(each) for each in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -112,7 +112,7 @@ def read_minutes(folder: Path) -> dict[str, float]:
     try:
         kept = json.loads((folder / MINUTES).read_text(encoding="utf-8"))
         return dict(kept["minutes"]) if kept["code"] == code_version() else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 

@@ -206,6 +206,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{folder} is not a model folder: it has no {META}")
     try:
         meta = json.loads(_read(folder, META, META_BYTES))
+        sealed = _sealed(meta) if isinstance(meta, dict) else {}
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{folder / META} is not readable JSON ({error}); restore or retrain") from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
@@ -215,7 +216,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
             f"{folder} has model format {meta.get('version')}, this igcf reads {FORMAT_VERSION}; "
             "use the igcf that wrote it, or run `igcf pretrain` again"
         )
-    if _sealed(meta)["checksum"] != meta.get("checksum"):
+    if sealed["checksum"] != meta.get("checksum"):
         raise ModelError(f"{folder / META} was changed after it was saved; restore or retrain")
     return meta
 

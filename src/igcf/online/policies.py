@@ -128,7 +128,8 @@ def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncert
     """Return the policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`.
 
     Example:
-        >>> named_policy("ucb", nu=0.2)
+        >>> import igcf
+        >>> igcf.online.named_policy("ucb", nu=0.2)
         Ucb(nu=0.2, item_uncertainty=False)
     """
     if name == "ucb":

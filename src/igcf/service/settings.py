@@ -21,7 +21,10 @@ def _one_or_several(value: Any) -> Any:
     """Read one store, or several: a list, or a text that is one in JSON."""
     if not isinstance(value, str):
         return value
-    return json.loads(value) if value.lstrip().startswith("[") else (value,)
+    try:
+        return json.loads(value) if value.lstrip().startswith("[") else (value,)
+    except RecursionError as error:
+        raise ValueError("endless nesting") from error
 
 
 Stores = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_one_or_several)]

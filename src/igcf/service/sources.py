@@ -131,7 +131,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"there is no file of settings at {file}; `igcf serve --print-config` shows what it may hold")
     try:
         found: dict[str, Any] = TomlConfigSettingsSource(ServiceSettings, file)()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"cannot read the settings in {file}: {error}") from error
     for name in found:
         if name not in ServiceSettings.model_fields:

@@ -1,10 +1,11 @@
 """From an interaction log to a model: the one function that the library and the command line call."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from igcf.config import ExpertsConfig, PretrainConfig, configured
+from igcf.config import Config, ExpertsConfig, PretrainConfig, configured
 from igcf.data.interactions import Interactions
 from igcf.data.success import Success, success_in
 from igcf.data.user_parts import LogFiles
@@ -12,6 +13,7 @@ from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
 from igcf.training.content import fit_content
+from igcf.training.experts.kept import NOTE
 from igcf.training.experts_run import ExpertsRun, learned, read
 from igcf.training.progress import Watch, watching
 from igcf.training.sharded.workers import Engine, Workers
@@ -46,7 +48,8 @@ def pretrain(
         validation: Reactions of users that are not in `data`.
         checkpoint: A folder for the state of training: of the default model after every stage, of the graph model
             whenever the validation users are scored. With workers on several machines all of them must see it.
-        resume: Continue from the checkpoints in that folder, to the same result as without interruption.
+        resume: Continue from the checkpoints in that folder, to the same result as without interruption. One that
+            does not exist is refused; one that holds no checkpoint yet is begun in.
         progress: True shows on standard error how far training is, False shows nothing; a function is called with a
             `Progress` after every step instead.
         shards: Over how many workers the users of the log, or the graph model's columns, are split; the result does
@@ -69,10 +72,13 @@ def pretrain(
     config = configured(config, settings)
     if isinstance(data, Interactions) and len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
-    if resume and checkpoint is None:
-        raise ConfigError("resume needs the checkpoint folder of the run to continue")
-    workers.check(config)
     folder = None if checkpoint is None else Path(checkpoint)
+    if resume:
+        can_resume(folder, config)
+    workers.check(config)
+    if folder is not None:
+        with suppress(OSError):  # from here on it can be resumed; where it cannot be made, the first to write says why
+            folder.mkdir(parents=True, exist_ok=True)
     with watching(progress) as watch:
         if isinstance(config, ExpertsConfig):
             run = ExpertsRun(config, folder, resume, watch)
@@ -87,6 +93,15 @@ def pretrain(
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
         graph_run = GraphRun(config, folder, resume, watch)
         return _told(fit_graph(data, graph_run, workers, validation=validation), data, success)
+
+
+def can_resume(folder: Path | None, config: Config) -> bool:
+    """Whether a folder holds state of a training by this method; one that does not exist is refused."""
+    if folder is None:
+        raise ConfigError("resume needs the checkpoint folder of the run to continue")
+    if not folder.is_dir():
+        raise ConfigError(f"resume: there is no checkpoint folder {folder}; check its name, or train without resume")
+    return any(folder.glob(NOTE if isinstance(config, ExpertsConfig) else "*.safetensors"))
 
 
 def _told(model: Model, data: Interactions, success: Success) -> Model:

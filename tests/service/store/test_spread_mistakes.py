@@ -1,6 +1,9 @@
 """Several databases, named wrongly: refused in one sentence, and nothing is half done."""
 
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -188,6 +191,71 @@ def test_an_export_is_imported_into_all_databases_or_into_none(here: Path) -> No
         import_store(target, Path("export"))
     target.close()
     assert counts("c.db", "d.db") == [0, 1]
+
+
+STEPS_OF_AN_IMPORT = 6
+"""Two databases are marked, filled, and marked as steady."""
+KILLED_AFTER = """
+import os, signal, sys
+from igcf.cli.main import cli
+from igcf.service.store import transfer
+
+last, done = int(sys.argv.pop(1)), []
+
+def counted(step):
+    def work(*given):
+        found = step(*given)
+        done.append(step)
+        if len(done) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+    return work
+
+transfer.write_record, transfer._import_part = counted(transfer.write_record), counted(transfer._import_part)
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("step", range(1, STEPS_OF_AN_IMPORT + 1))
+def test_a_store_whose_import_was_killed_is_not_served_before_it_is_repeated(
+    here: Path, model_folder: Path, step: int
+) -> None:
+    filled("a.db", "b.db")
+    store = open_store(["a.db", "b.db"])
+    content = export_store(store, Path("export"))
+    store.close()
+    command = ["store", "import", "export", "--store", "c.db", "--store", "d.db"]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AFTER, str(step), *command], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    if step < STEPS_OF_AN_IMPORT:
+        for work in (
+            lambda: open_store(["c.db", "d.db"]),
+            lambda: backup_store(["c.db", "d.db"], Path("copies")),
+            lambda: moved(["c.db", "d.db"]),
+        ):
+            with pytest.raises(StoreError, match=r"by `igcf store import`, or that was interrupted: .*; run it again"):
+                work()
+        served = CliRunner().invoke(cli, ["serve", str(model_folder), "--store", "c.db", "--store", "d.db"])
+        assert (served.exit_code, "users may be missing; run it again" in served.stderr) == (2, True), served.output
+    again = CliRunner().invoke(cli, command)
+    assert again.exit_code == 0, again.output
+    target = open_store(["c.db", "d.db"])
+    assert export_store(target, Path("again")) == content
+    target.close()
+
+
+def test_an_export_that_is_damaged_leaves_the_databases_empty_and_in_use(here: Path) -> None:
+    filled("a.db", "b.db")
+    store = open_store(["a.db", "b.db"])
+    export_store(store, Path("export"))
+    store.close()
+    (here / "export" / "users" / "00000.parquet").unlink()
+    target = open_store(["c.db", "d.db"], is_import=True)
+    with pytest.raises(StoreError, match="users is damaged"):
+        import_store(target, Path("export"))
+    target.close()
+    assert counts("c.db", "d.db") == [0, 0]
+    open_store(["c.db", "d.db"]).close()
 
 
 def test_a_copy_of_several_databases_is_whole_or_not_there(here: Path) -> None:

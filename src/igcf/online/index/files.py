@@ -72,7 +72,7 @@ def load_lists(model_folder: str | Path) -> ItemLists | None:
             for number in range(n_channels)
         ]
         return ItemLists(tuple(channels), **{name: _read(folder, name, sums) for name in SHARED})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{folder} does not hold a complete index: {error}; {NEXT_STEP}") from error
 
 

@@ -39,7 +39,7 @@ def _stored_answers(database: Database) -> "Iterator[pl.DataFrame]":
         for row in rows:
             try:
                 part.append(dict(row._mapping) | {"items": json.loads(row.items)})
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
             if len(part) == AT_ONCE:
                 yield pl.DataFrame(part, schema=columns)

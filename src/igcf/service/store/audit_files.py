@@ -225,7 +225,7 @@ def _answer(line: bytes) -> dict[str, Any] | None:
     """Read a line of a journal; None where it is damaged."""
     try:
         answer = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
 

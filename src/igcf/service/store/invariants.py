@@ -114,7 +114,7 @@ def _audit_problems(connection: sa.Connection, report: Report, *, counts: bool) 
             yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
         try:
             entries = [(str(each["item"]), each["reason"] == "learn") for each in json.loads(items)]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             yield Problem(recommendations.name, key, "its items cannot be read")
             continue
         times.update(item for item, _ in entries)

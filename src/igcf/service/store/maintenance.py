@@ -14,7 +14,7 @@ from igcf.progress import Report, silent
 from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.durable import make_durable
 from igcf.service.store.invariants import Problem, problems
-from igcf.service.store.placement import REBALANCE, record_from
+from igcf.service.store.placement import REBALANCE, record_from, unfinished_import
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
@@ -52,7 +52,7 @@ def backup_store(stores: Sequence[str], out: Path, report: Report = silent) -> N
 
 
 def _refuse_some(files: Sequence[Path]) -> None:
-    """Refuse to copy only some of the databases of a store, or any while users are being moved between them.
+    """Refuse to copy only some of the databases of a store, or any while users are on their way to them.
 
     The files are read as they are: opening the store would migrate it, and one copies it before that.
     """
@@ -70,6 +70,8 @@ def _refuse_some(files: Sequence[Path]) -> None:
         record = record_from(each["record"], str(file)) if "record" in each else None
         if record is not None and record.state == "moving":
             raise StoreError(f"users of {file} are being moved, or the moving was interrupted; run {REBALANCE} first")
+        if record is not None and record.state == "importing":
+            raise StoreError(unfinished_import(str(file)))
         if record is not None and record.state == "steady" and (left := record.members.keys() - ids):
             names = ", ".join(record.members[each] for each in sorted(left))
             raise StoreError(f"{file} is one of several databases of a store; name also {names}, one --store each")

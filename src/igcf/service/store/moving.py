@@ -25,6 +25,7 @@ from igcf.service.store.placement import (
     place_of_user,
     put,
     read_record,
+    unfinished_import,
     write_record,
 )
 from igcf.service.store.records import user_hash
@@ -134,9 +135,11 @@ def _record_of(own: str, database: Database) -> Record | None:
 
 
 def _refuse_missing(databases: Mapping[str, Database], records: Mapping[str, Record | None]) -> None:
-    """Refuse where a database with users is not named, or where one that joins has users of its own."""
+    """Refuse where a database with users is not named or half full, or where one that joins has users of its own."""
     known: dict[str, str] = {}
     for each, record in _nearest_first(records):
+        if record.state == "importing":
+            raise StoreError(unfinished_import(databases[each].name))
         if known and not known.keys() & {each, *record.members, *record.leaving}:
             raise StoreError(f"{databases[each].name} belongs to another store; a database that joins must be empty")
         known |= {**record.members, **record.leaving}

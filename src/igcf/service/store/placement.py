@@ -8,7 +8,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
 from igcf.service.store.tables import feedback, items, placement, serving, users
 
-State = Literal["steady", "moving", "left"]
+State = Literal["steady", "moving", "importing", "left"]
 REBALANCE = "`igcf store rebalance` with one --store for each database"
 
 
@@ -27,7 +27,7 @@ class Record:
     """What a database knows of the others."""
 
     state: State
-    """`moving`: users are being moved, nobody may be served; `left`: it holds nothing any more."""
+    """`moving`, `importing`: users are on their way here, nobody may be served; `left`: it holds nothing any more."""
     members: Mapping[str, str]
     """Names of the databases, for people, by their ids: these are what users are spread over."""
     common: str
@@ -61,7 +61,7 @@ def record_from(text: str, name: str) -> Record:
     """Read what a database of this name knows of the others."""
     try:
         return Record(**json.loads(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"what {name} knows of the other databases cannot be read ({error}); restore it") from error
 
 
@@ -139,17 +139,30 @@ def _said(database: Database, record: Record) -> str:
         return f"the users of {database.name} have been moved to other databases ({others}); name those"
     if record.state == "moving":
         return f"users of {database.name} are being moved, or the moving was interrupted; run {REBALANCE} again"
+    if record.state == "importing":
+        return unfinished_import(database.name)
     all_of_them = ", ".join(record.members.values())
     return f"{database.name} is one of the databases of a store: {all_of_them}; name them all, one --store each"
 
 
-def agreed(databases: Mapping[str, Database]) -> Record:
+def unfinished_import(name: str) -> str:
+    """Say that a database may hold only some of the users of an export."""
+    return (
+        f"{name} is being filled by `igcf store import`, or that was interrupted: users may be missing; run it again, "
+        "with the same export and all databases"
+    )
+
+
+def agreed(databases: Mapping[str, Database], *, is_import: bool = False) -> Record:
     """Find the one record of all databases that answer; those that are empty are spread over from now on.
 
     Args:
         databases: by id; one that does not answer is not among them.
+        is_import: whether it is the import of an export that asks, which may go on with one that was interrupted.
     """
     found = {each: read_record(database) for each, database in databases.items()}
+    if is_import:
+        found = {each: _as_steady(record) for each, record in found.items()}
     records = [record for record in found.values() if record is not None]
     for each, record in found.items():
         if record is not None and record.state != "steady":
@@ -165,6 +178,10 @@ def agreed(databases: Mapping[str, Database]) -> Record:
     if strange:
         raise StoreError(f"{databases[strange[0]].name} is not one of the databases of this store; run {REBALANCE}")
     return records[0]
+
+
+def _as_steady(record: Record | None) -> Record | None:
+    return replace(record, state="steady") if record is not None and record.state == "importing" else record
 
 
 def _first_record(databases: Mapping[str, Database]) -> Record:

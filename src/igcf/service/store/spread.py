@@ -167,8 +167,13 @@ class Spread:
 AnyStore: TypeAlias = Store | Spread
 
 
-def open_store(urls: Sequence[str], *, connections: int = 8, wait_s: float | None = None) -> AnyStore:
-    """Open a store in one database or in several; of several, some may be away."""
+def open_store(
+    urls: Sequence[str], *, connections: int = 8, wait_s: float | None = None, is_import: bool = False
+) -> AnyStore:
+    """Open a store in one database or in several; of several, some may be away.
+
+    Those that an interrupted import of an export has left half full are opened only for another one.
+    """
     if len(urls) == 1:
         store = Store(urls[0], connections=connections, wait_s=wait_s)
         _or_close([store], lambda: refuse_part(store.database))
@@ -180,7 +185,7 @@ def open_store(urls: Sequence[str], *, connections: int = 8, wait_s: float | Non
             if is_missing_file(urls[place]):
                 _refuse_missing_file(urls[place], opened.values())
             opened[place] = Store(urls[place], connections=connections, wait_s=wait_s, must_answer=False)
-        return _put_together([opened[place] for place in range(len(urls))])
+        return _put_together([opened[place] for place in range(len(urls))], is_import=is_import)
 
     return _or_close(opened.values(), put_together)
 
@@ -204,7 +209,7 @@ def refuse_if_changed(store: AnyStore) -> None:
             refuse_change(part.database, store.record, each)
 
 
-def _put_together(parts: Sequence[Store]) -> Spread:
+def _put_together(parts: Sequence[Store], *, is_import: bool) -> Spread:
     living = [part for part in parts if not part.database.is_away]
     away = [part for part in parts if part.database.is_away]
     if not living:
@@ -214,7 +219,7 @@ def _put_together(parts: Sequence[Store]) -> Spread:
         raise StoreError(
             f"{away[0].database.name} does not answer; all databases must when they are first put together"
         )
-    record = agreed({each: part.database for each, part in parts_by_id.items()})
+    record = agreed({each: part.database for each, part in parts_by_id.items()}, is_import=is_import)
     left = {each: name for each, name in record.members.items() if each not in parts_by_id}
     for part in away:
         named = [each for each, name in left.items() if name == part.database.name]

@@ -5,7 +5,8 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,8 +17,9 @@ from igcf.progress import Report, silent
 from igcf.service.store.database import RefusedError
 from igcf.service.store.durable import make_durable
 from igcf.service.store.migrations import MIGRATIONS
+from igcf.service.store.placement import State, write_record
 from igcf.service.store.snapshots import rows_of, snapshot
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.spread import AnyStore, Spread
 from igcf.service.store.store import Store
 from igcf.service.store.tables import forgotten, merges, metadata, placement, shown
 
@@ -88,22 +90,40 @@ def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content
 def import_store(store: AnyStore, folder: Path, report: Report = silent) -> bool:
     """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already.
 
-    Of several databases each is filled in one transaction, after all were found to be empty; what was interrupted is
-    simply repeated.
+    Of several databases each is filled in one transaction, after all were found to be empty. They are marked meanwhile,
+    so that nobody is served from some of them; what was interrupted is simply repeated.
     """
     manifest = _read_manifest(folder)
-    for part in store.parts if len(store.parts) > 1 else ():
+    if isinstance(store, Store):
+        return _import_part(store, store, folder, report)
+    is_new = False
+    for part in store.parts:
         with snapshot(part.database) as connection:
-            _is_there(connection, store, part, folder, manifest, report)
-    is_new = [_import_part(store, part, folder, report) for part in store.parts]
-    return any(is_new)
+            is_new |= not _is_there(connection, store, part, folder, manifest, report)
+    if is_new:
+        _mark(store, "importing")
+        try:
+            for part in store.parts:
+                _import_part(store, part, folder, report)
+        except BaseException:
+            with suppress(StoreError):  # where one does not answer, all stay marked
+                if all(part.database.write(_is_still_empty) for part in store.parts):  # a damaged export, for instance
+                    _mark(store, "steady")
+            raise
+    _mark(store, "steady")
+    return is_new
+
+
+def _mark(store: Spread, state: State) -> None:
+    for part in store.parts:
+        write_record(part.database, replace(store.record, state=state))
 
 
 def _is_there(
     connection: sa.Connection, store: AnyStore, part: Store, folder: Path, manifest: dict[str, Any], report: Report
 ) -> bool:
     """Whether a database holds what it is to hold of an export; False where it is empty; anything else is refused."""
-    if all(connection.execute(sa.select(table).limit(1)).first() is None for table in TABLES):
+    if _is_empty(connection):
         return False
     mine = manifest["tables"] if len(store.parts) == 1 else _content_of(store, part, folder)
     if _content(connection, report) == mine:
@@ -111,14 +131,29 @@ def _is_there(
     raise StoreError(f"the store {part.database.name} is not empty; an export is imported into an empty one")
 
 
+def _is_empty(connection: sa.Connection) -> bool:
+    return all(connection.execute(sa.select(table).limit(1)).first() is None for table in TABLES)
+
+
+def _is_still_empty(connection: sa.Connection) -> bool:
+    """Whether nothing was imported, also not by a transaction that has lost its client and still goes on."""
+    _lock(connection)
+    return _is_empty(connection)
+
+
+def _lock(connection: sa.Connection) -> None:
+    """Let nobody else write until the end of the transaction, as SQLite does by itself."""
+    if connection.dialect.name == "postgresql":
+        names = ", ".join(table.name for table in TABLES)
+        connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
+
+
 def _import_part(store: AnyStore, part: Store, folder: Path, report: Report) -> bool:
     manifest, database = _read_manifest(folder), part.database
     is_one = len(store.parts) == 1
 
     def work(connection: sa.Connection) -> bool:
-        if database.is_postgres:  # nobody writes in between
-            names = ", ".join(table.name for table in TABLES)
-            connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
+        _lock(connection)
         if _is_there(connection, store, part, folder, manifest, report):
             return False
         for table in TABLES:
