@@ -117,6 +117,21 @@ def test_a_taste_card_waits_for_reactions_that_are_still_on_their_way(visit: Vis
     visitor.settled()
 
 
+def test_a_taste_card_does_not_come_for_a_reaction_that_was_taken_back(visit: Visit, server: Server) -> None:
+    visitor = visit()
+    react_by_taste(visitor, 11)
+    visitor.settled()
+    for key in ("ArrowRight", "ArrowLeft"):  # the twelfth, and at once not
+        visitor.page.keyboard.press(key)
+        visitor.page.keyboard.press("z")
+    visitor.settled()
+    assert visitor.page.locator("#finale").is_hidden()
+    assert len(server.history(visitor.user)) == 11
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.wait_for_selector("#finale[open] canvas[data-painted='12']")
+    visitor.settled()
+
+
 def test_the_map_names_its_regions_and_can_be_read_by_keyboard(visit: Visit) -> None:
     visitor = visit()
     react_by_taste(visitor, 4)

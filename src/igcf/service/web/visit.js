@@ -45,6 +45,8 @@ export class Visit extends EventTarget {
   why = null;
   /** @type {string | null} */
   asked = null;
+  /** @type {Api.StartingItem[]} */
+  favourites = []; // picked before the model was known, and so not yet reacted to
   isEmpty = false;
   isKnown = false;
 
@@ -87,6 +89,7 @@ export class Visit extends EventTarget {
       this.rounds = [...stored.filter((round) => round.evidence !== "logged"), ...this.rounds];
       this.isKnown = state.known;
       this.#tell("ready");
+      if (this.favourites.length) return await this.begin(this.favourites);
       if (!this.card) this.next();
       await this.refresh();
     } catch (error) {
@@ -100,11 +103,12 @@ export class Visit extends EventTarget {
    */
   async begin(favourites) {
     localStorage.setItem(BEGUN, this.user);
+    this.favourites = this.model ? [] : favourites; // what a like is worth, the model says: start() comes back to them
     if (!favourites.length || !this.model) return;
     const best = offer(this.model.reward).choices.at(-1);
     for (const { item, title, categories } of favourites) this.#keep({ item, title, categories }, best?.value ?? null, "shown");
     this.card = null;
-    this.slate = this.reserve = [];
+    this.#putAway();
     this.#tell("card");
     if (await this.sync(true)) this.next();
     await this.refresh();
@@ -192,8 +196,7 @@ export class Visit extends EventTarget {
 
   /** The past is another one: the card stays, what comes after it is chosen anew. */
   async #recount() {
-    this.ahead = null;
-    this.slate = this.reserve = [];
+    this.#putAway();
     this.#tell("changed");
     await this.#follow(true);
   }
@@ -205,9 +208,9 @@ export class Visit extends EventTarget {
   async choose(settings) {
     Object.assign(this.settings, settings);
     localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
-    this.slate = [];
-    this.ahead = null;
-    const { card } = this;
+    const { card, reserve } = this;
+    this.#putAway();
+    this.reserve = reserve; // for a server that is away
     this.card = null; // so that it may be chosen again
     if (!(await this.sync(true))) this.card ??= card;
     else this.next();
@@ -262,11 +265,18 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * Whether a card was chosen for what it teaches, and has not been on the stage yet.
+   * Whether a card is of a new item that the server tries out, and has not been on the stage yet.
    * @param {Card} card
    */
   #isTrial(card) {
-    return card.reason === "learn" && !this.#isUsed(card);
+    return card.new === true && card.item !== this.card?.item && !this.#isUsed(card);
+  }
+
+  /** All cards that wait are to be chosen anew, those that are on their way as well. */
+  #putAway() {
+    this.turn += 1;
+    this.slate = this.reserve = [];
+    this.ahead = null;
   }
 
   /**
@@ -353,8 +363,8 @@ export class Visit extends EventTarget {
   /** Another model serves now: what was chosen by the old one is put away. */
   async #meetModel() {
     this.model = await api.model();
-    this.slate = this.reserve = [];
-    this.card = this.ahead = null;
+    this.#putAway();
+    this.card = null;
     this.#tell("ready");
     await this.retry();
   }
@@ -380,11 +390,7 @@ export class Visit extends EventTarget {
         ask.k = Math.floor(ask.k / 2); // the end of the catalogue is near
       }
     }
-    if (turn !== this.turn) { // overtaken by a newer question; what the server tries out is shown all the same
-      const trial = user === this.user && answer?.items.find((card) => this.#isTrial(card));
-      if (trial && !this.slate.some((card) => this.#isTrial(card))) this.slate.unshift({ ...trial, recommendation_id: answer?.recommendation_id, model: answer?.model });
-      return;
-    }
+    if (turn !== this.turn) return this.#keepTrials(user, answer);
     const same = foreseen && answer?.items.find((card) => card.item === foreseen.item);
     if (same && this.card === foreseen) Object.assign(foreseen, same, { recommendation_id: answer?.recommendation_id });
     const known = new Set([this.card?.item, ...this.reactions.map((round) => round.item)]);
@@ -392,10 +398,22 @@ export class Visit extends EventTarget {
     const fresh = (cards) => cards
       .filter((card) => !known.has(card.item))
       .map((card) => ({ ...card, recommendation_id: answer?.recommendation_id, model: answer?.model }));
-    const trial = this.slate.find((card) => this.#isTrial(card) && !known.has(card.item)); // of an answer that was overtaken
-    this.slate = [...(trial ? [trial] : []), ...fresh(answer?.items ?? []).filter((card) => card.item !== trial?.item)];
+    const trials = this.slate.filter((card) => this.#isTrial(card)); // of answers that were overtaken
+    this.slate = [...trials, ...fresh(answer?.items ?? []).filter(({ item }) => !trials.some((trial) => trial.item === item))];
     this.reserve = fresh(answer?.reserve ?? []);
     this.isEmpty = !answer?.items.length;
+  }
+
+  /**
+   * Of an answer that a newer question overtook, only trials of new items are shown: the server counts each as made, and makes few.
+   * @param {string} user
+   * @param {Api.Recommended | null} answer
+   */
+  #keepTrials(user, answer) {
+    if (!answer || user !== this.user || answer.model !== this.model?.model) return;
+    const { recommendation_id, model } = answer;
+    const trials = answer.items.filter((card) => this.#isTrial(card) && !this.slate.some(({ item }) => item === card.item));
+    this.slate.unshift(...trials.map((card) => ({ ...card, recommendation_id, model })));
   }
 
   /** @param {any} error */
@@ -435,6 +453,7 @@ export class Visit extends EventTarget {
     this.turn += 1;
     this.look += 1;
     this.rounds = this.#unsentRounds();
+    this.favourites = [];
     this.logged = 0;
     this.slate = [];
     this.reserve = [];
