@@ -6,7 +6,7 @@ import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
-import { compare, setUpLab } from "./lab.js";
+import { compare, setUpLab, uncoverPage } from "./lab.js";
 import { setUpOwnItem, tellOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
@@ -301,6 +301,7 @@ byId("slate").addEventListener("change", () => visit.choose({ slate: Number(byId
 byId("nu").addEventListener("input", () => { byId("nu-value").value = Number(byId("nu").value).toFixed(2); });
 byId("nu").addEventListener("change", () => visit.choose({ nu: Number(byId("nu").value), policy: "ucb" }));
 byId("new-visitor").addEventListener("click", async () => {
+  uncoverPage();
   await visit.newVisitor();
   if (!visit.failures) notice("Welcome. Nothing is known about you yet.", { ms: 4_000 });
 });
@@ -308,6 +309,7 @@ byId("load-user").addEventListener("click", () => byId("load-dialog").showModal(
 byId("load-dialog").addEventListener("close", async () => {
   const name = byId("load-name").value.trim();
   if (byId("load-dialog").returnValue !== "load" || !name) return;
+  uncoverPage();
   await visit.load(name);
   if (visit.failures || visit.user !== name) return;
   notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length + visit.logged, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
@@ -320,6 +322,7 @@ byId("forget").addEventListener("click", () => {
 byId("forget-dialog").addEventListener("close", async () => {
   if (byId("forget-dialog").returnValue !== "forget") return;
   const name = visit.user;
+  uncoverPage();
   try {
     await visit.forget();
     localStorage.removeItem(WAY);

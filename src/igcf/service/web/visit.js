@@ -1,6 +1,7 @@
 // One visitor's visit: which card is shown, which come next, what was reacted to, what is believed. Draws nothing.
 
 import { Away, api } from "./api.js";
+import { on } from "./dom.js";
 import { Outbox } from "./outbox.js";
 import { isHit, offer, randomName } from "./values.js";
 
@@ -57,6 +58,7 @@ export class Visit extends EventTarget {
     else if (!this.user) this.#become(randomName(VISITOR));
     this.#reset();
     addEventListener("online", () => this.retry());
+    on(this.outbox, "elsewhere", ({ letter, isNew, isGone }) => this.#hear(letter, isNew, isGone));
   }
 
   /** Whether this is somebody new who has not been offered a choice of favourites yet. */
@@ -153,9 +155,28 @@ export class Visit extends EventTarget {
    */
   #keep(card, value, evidence) {
     const event_id = randomName("page-", 20);
-    const { item, recommendation_id } = card;
-    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id });
-    this.rounds.push({ event_id, item, value, evidence, title: card.title, categories: card.categories, card });
+    const { item, title, categories, recommendation_id } = card;
+    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id, title, categories });
+    this.rounds.push({ event_id, item, value, evidence, title, categories, card });
+  }
+
+  /**
+   * Another tab has the same visitor: what is said and taken back there counts here, and no card is asked about twice.
+   * @param {Letter} letter
+   * @param {boolean} isNew
+   * @param {boolean} isGone
+   */
+  #hear(letter, isNew, isGone) {
+    if (letter.user !== this.user) return;
+    const isBack = letter.kind === "undo" || (isGone && !letter.tried); // what goes untried was taken back before it was sent
+    if (isBack) this.rounds = this.rounds.filter((round) => round.event_id !== letter.event_id);
+    else if (isNew) this.rounds.push(asRound(letter));
+    if (this.card && this.#isUsed(this.card)) {
+      this.card = null;
+      this.next();
+    }
+    this.#tell("changed");
+    if (isGone) void (this.card ? this.refresh() : this.retry());
   }
 
   /** Take the last reaction back; its card returns to the stage. */
@@ -180,7 +201,7 @@ export class Visit extends EventTarget {
     if (!round) return;
     this.outbox.undo(this.user, event_id);
     Object.assign(round, { event_id: randomName("page-", 20), value, evidence: "shown" });
-    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown" });
+    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown", title: round.title, categories: round.categories });
     await this.#recount();
   }
 
@@ -466,7 +487,7 @@ export class Visit extends EventTarget {
     const letters = this.outbox.waiting(this.user);
     const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
     const reactions = letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
-    return reactions.map((letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" }));
+    return reactions.map(asRound);
   }
 
   /**
@@ -477,3 +498,6 @@ export class Visit extends EventTarget {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
+
+/** @type {(letter: Letter) => Round} */
+const asRound = (letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" });
