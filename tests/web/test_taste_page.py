@@ -136,8 +136,11 @@ def test_a_taste_card_does_not_come_for_a_reaction_that_was_taken_back(visit: Vi
     react_by_taste(visitor, 11)
     visitor.settled()
     for key in ("ArrowRight", "ArrowLeft"):  # the twelfth, and at once not
-        visitor.page.keyboard.press(key)
-        visitor.page.keyboard.press("z")
+        visitor.page.evaluate(
+            "keys => keys.forEach((key) => document.body.dispatchEvent("
+            "new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true })))",
+            [key, "z"],
+        )
     visitor.settled()
     assert visitor.page.locator("#finale").is_hidden()
     assert len(server.history(visitor.user)) == 11
