@@ -74,6 +74,8 @@ interface Letter {
   value?: number | null;
   evidence?: "shown" | "skip";
   recommendation_id?: string;
+  title?: Card["title"];
+  categories?: string[];
   tried?: boolean;
 }
 type KeptLetter = Letter & { name: string };

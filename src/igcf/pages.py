@@ -1,6 +1,7 @@
 """Reports as HTML: one file that needs no other, conclusion first, what only few read folded."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
@@ -13,7 +14,8 @@ def report_page(title: str, conclusion: str, intro: str, parts: Sequence[str]) -
     style = chart_style() + files("igcf").joinpath("report.css").read_text(encoding="utf-8")
     view = '<meta name=viewport content="width=device-width, initial-scale=1">'
     head = f"<meta charset=utf-8>{view}<title>{html.escape(title)}</title><style>{style}</style>"
-    first = f"<h1>{html.escape(conclusion)}</h1><p>{html.escape(intro)}</p>"
+    names = re.sub(r"\w+(?:-\w+)+", r"<span>\g<0></span>", html.escape(conclusion))  # not broken at their hyphens
+    first = f"<h1>{names}</h1><p>{html.escape(intro)}</p>"
     body = f"<main>{first}{''.join(parts)}</main>"
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
 

@@ -1,4 +1,8 @@
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +73,30 @@ def assert_one_line_error_last(result: Any, words: str) -> None:
     assert result.exit_code == 2
     assert result.stderr.strip().splitlines()[-1].startswith("Error: ")
     assert words in result.stderr
+
+
+def test_ctrl_c_ends_a_talk_that_waits_for_a_reaction_and_keeps_what_was_said(folder: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "igcf", "recommend", folder, "--save", str(tmp_path / "alice.csv")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"5\n")
+        process.stdin.flush()
+        said = b""
+        while said.count(b"> ") < 2:
+            said += os.read(process.stderr.fileno(), 4096)
+        for patience in (5, 30):  # the first may come just before the wait
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                pass
+        else:
+            process.kill()
+        assert process.returncode == 0
+        assert b"1 reactions, 1 satisfied" in process.stderr.read()
+    assert len((tmp_path / "alice.csv").read_text().splitlines()) == 2
 
 
 def test_the_end_of_input_ends_the_talk(folder: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
 import igcf.service
-from tests.web.conftest import Server, Visit, Visitor
+from tests.web.conftest import Serve, Server, Visit, Visitor, film_model
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +45,31 @@ def test_axe_finds_nothing_on_the_dashboard(visit: Visit, server: Server, scheme
     visitor = visit(path="/dashboard", color_scheme=scheme)
     visitor.page.wait_for_selector("#tiles .tile")
     assert violations(visitor) == []
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, PHONE], ids=["dark", "phone"])
+def test_axe_finds_nothing_on_the_other_screens(visit: Visit, options: dict[str, Any]) -> None:
+    visitor = visit(path=None, **options)
+    for path, there in (
+        ("/", "#start-grid button"),
+        ("/dashboard", "#tiles .tile"),
+        ("/docs", "#schemas:not([hidden])"),
+    ):
+        visitor.page.goto(visitor.server.url + path)
+        visitor.page.wait_for_selector(there)
+        visitor.settled()
+        assert violations(visitor) == [], path
+        assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_titles_are_written_in_the_direction_of_their_language(visit: Visit, serve_here: Serve) -> None:
+    model = film_model.__wrapped__()  # one of its own, since it is changed
+    model.titles = tuple(f"שם הסרט {n} (1999)" for n in range(model.n_items))
+    visitor = visit(serve_here(model), viewport={"width": 320, "height": 700}).settled()
+    for selector in (".card:not(.leave) h2", "#bets .name"):
+        direction = visitor.page.locator(selector).first.evaluate("each => getComputedStyle(each).direction")
+        assert direction == "rtl", selector
+    assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_colours_follow_the_system_or_the_button(visit: Visit) -> None:

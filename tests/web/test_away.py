@@ -69,12 +69,15 @@ def test_a_tab_closed_while_the_server_is_away_loses_nothing(visit: Visit, serve
     server.stop(signal.SIGKILL)
     items = [visitor.press("ArrowRight"), visitor.press("ArrowLeft")]
     visitor.page.wait_for_selector("text=2 reactions are kept here")
+    past = visitor.page.locator("#past b").all_text_contents()
     excused(visitor)
     visitor.page.close()
     server.start()
     visitor.page = visitor.context.new_page()
     visitor.open()
     visitor.page.wait_for_function("() => document.querySelectorAll('#past li').length === 2")
+    said = [each.removesuffix(", waiting to be sent") for each in past]
+    assert visitor.settled().page.locator("#past b").all_text_contents() == said, "by their titles"
     assert visitor.waiting() == 0
     assert server.history(visitor.user) == list(zip(items, [5.0, 1.0], strict=True))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.web.conftest import ADMIN_KEY, CLIENT_KEY, Serve, Server, Visit, film_model
+from tests.web.test_access import violations
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +73,7 @@ def test_only_the_admin_key_opens_the_dashboard(visit: Visit, locked: Server) ->
     visitor = visit(locked, path="/dashboard")
     page = visitor.page
     page.wait_for_selector("#key-form:visible")
+    assert violations(visitor) == []
     assert page.locator("#figures").is_hidden()
     for key in ("wrong", CLIENT_KEY):
         page.fill("#key", key)
@@ -91,6 +93,7 @@ def test_a_visitor_is_asked_for_the_client_key(visit: Visit, locked: Server) -> 
     page = visitor.page
     page.goto(locked.url)
     page.wait_for_selector("#key-dialog[open]")
+    assert violations(visitor) == []
     page.fill("#key", CLIENT_KEY)
     page.keyboard.press("Enter")
     page.click("#start-cards")

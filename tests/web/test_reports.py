@@ -13,6 +13,7 @@ from igcf.evaluate import Results, evaluate, setup_for
 from igcf.evaluate.overview import overview_page
 from igcf.evaluate.report import write_results
 from igcf.theory.web_page import web_page as theory_page
+from tests.cli.test_main import run
 from tests.web.conftest import Visit
 from tests.web.test_access import PHONE, violations
 from tests.web.test_pictures import album, keep
@@ -30,6 +31,10 @@ OUTSIDE = """() => [...document.querySelectorAll("svg.chart text")]
     .filter((each) => each.checkVisibility())
     .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1
         || each.getBoundingClientRect().left < -1)
+    .map((each) => each.textContent)"""
+
+BROKEN = """() => [...document.querySelectorAll("h1 span")]
+    .filter((each) => each.offsetHeight > 1.5 * parseFloat(getComputedStyle(each).lineHeight))
     .map((each) => each.textContent)"""
 
 
@@ -66,6 +71,7 @@ def test_a_report_can_be_read_by_everybody(visit: Visit, pages: dict[str, str], 
         assert fits(visitor.page)
         assert visitor.page.evaluate(SMALLEST) >= 11.9
         assert visitor.page.evaluate(OUTSIDE) == []
+        assert visitor.page.evaluate(BROKEN) == [], "names in the conclusion stay whole"
         ground = visitor.page.evaluate(BACKGROUND)
         assert ground == ("rgb(19, 17, 28)" if "color_scheme" in options else "rgb(245, 242, 236)")
         assert not visitor.page.locator("details[open]").count()
@@ -91,7 +97,11 @@ def test_several_data_sets_stand_side_by_side(visit: Visit, pages: dict[str, str
     assert tops[0] == tops[1]
 
 
-def test_picture_of_the_report(album: Path, visit: Visit, pages: dict[str, str]) -> None:
+def test_picture_of_the_report(album: Path, visit: Visit, tmp_path: Path) -> None:
+    """The report that `igcf demo` writes: the first that anybody sees."""
+    assert run("demo", "--out", str(tmp_path / "demo")).exit_code == 0
     visitor = visit(path=None, viewport={"width": 1280, "height": 1000})
-    visitor.page.goto(pages["report"])
+    visitor.page.goto((tmp_path / "demo" / "report" / "report.html").as_uri())
+    assert "igcf" in visitor.text("h1")
+    assert visitor.page.locator("h1 span").first.inner_text() == "pca-gp"
     keep(visitor, album, "report.png")

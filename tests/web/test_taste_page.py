@@ -9,7 +9,7 @@ from PIL import Image
 from playwright.sync_api import Route
 
 from tests.web.conftest import Server, Visit, Visitor
-from tests.web.test_access import violations
+from tests.web.test_access import PHONE, violations
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_a_past_card_is_opened_changed_and_removed_and_the_belief_follows(visit:
 
 
 def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit, server: Server) -> None:
-    visitor = visit(accept_downloads=True)
+    visitor = visit(accept_downloads=True, permissions=["clipboard-read", "clipboard-write"])
     page = visitor.page
     react_by_taste(visitor, 11)
     visitor.settled()
@@ -80,6 +80,9 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     picture = Image.open(BytesIO(download.value.path().read_bytes()))
     assert picture.size == (1080, 1350)
     assert len(picture.convert("RGB").getcolors(10**6) or []) > 500, "not blank"
+    page.click("#card-copy")
+    page.wait_for_selector("text=Copied: paste it where you like.")
+    assert page.evaluate("navigator.clipboard.read().then((found) => found[0].types)") == ["image/png"]
     page.get_by_role("button", name="Keep going").click()
     assert len(server.history(visitor.user)) == 12
     user = visitor.user
@@ -88,6 +91,17 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     page.wait_for_selector("#start:visible")
     assert visitor.user != user
     visitor.settled()
+
+
+def test_after_thirty_reactions_there_is_another_taste_card(visit: Visit, server: Server) -> None:
+    items = [item["item"] for item in server.call("GET", "/v1/items?limit=29")["items"]]
+    for item in items:
+        server.call("POST", "/v1/users/thirty/feedback", {"item": item, "value": 4})
+    visitor = visit(path="/?user=thirty").settled()
+    assert visitor.page.locator("#finale").is_hidden()
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.wait_for_selector("#finale[open] canvas[data-painted='30']")
+    assert visitor.settled().text("#finale-hits").startswith("30 of 30 were hits.")
 
 
 def test_a_taste_card_waits_for_reactions_that_are_still_on_their_way(visit: Visit, server: Server) -> None:
@@ -117,6 +131,24 @@ def test_a_taste_card_waits_for_reactions_that_are_still_on_their_way(visit: Vis
     visitor.settled()
 
 
+def test_a_taste_card_does_not_come_for_a_reaction_that_was_taken_back(visit: Visit, server: Server) -> None:
+    visitor = visit()
+    react_by_taste(visitor, 11)
+    visitor.settled()
+    for key in ("ArrowRight", "ArrowLeft"):  # the twelfth, and at once not
+        visitor.page.evaluate(
+            "keys => keys.forEach((key) => document.body.dispatchEvent("
+            "new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true })))",
+            [key, "z"],
+        )
+    visitor.settled()
+    assert visitor.page.locator("#finale").is_hidden()
+    assert len(server.history(visitor.user)) == 11
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.wait_for_selector("#finale[open] canvas[data-painted='12']")
+    visitor.settled()
+
+
 def test_the_map_names_its_regions_and_can_be_read_by_keyboard(visit: Visit) -> None:
     visitor = visit()
     react_by_taste(visitor, 4)
@@ -138,6 +170,27 @@ def test_the_map_names_its_regions_and_can_be_read_by_keyboard(visit: Visit) -> 
     assert visitor.text("#facts").startswith("4 reactions"), "the arrows belong to the map there"
     page.click("#replay")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["pointer", "finger"])
+def test_a_dot_of_the_map_says_what_it_is_and_explains_itself(visit: Visit, options: dict[str, Any]) -> None:
+    visitor = visit(**options)
+    react_by_taste(visitor, 2)
+    page = visitor.settled().page
+    page.locator("#map").scroll_into_view_if_needed()
+    before, box = visitor.text("#map-tip"), page.locator(".region").first.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] + 24  # below the name and what belongs to it
+    if options:
+        page.touchscreen.tap(x, y)
+    else:
+        page.mouse.move(x, y)
+        assert visitor.text("#map-tip") != before, "what it is"
+        page.mouse.click(x, y)
+    page.wait_for_selector("#why-back:visible")
+    name = visitor.text("#map-tip").split(" (")[0]
+    page.wait_for_function("name => document.querySelector('#why').innerText.includes(name)", arg=name)
+    visitor.settled()
 
 
 def test_a_visitor_stands_among_the_regions_nearest_to_what_they_like(visit: Visit) -> None:

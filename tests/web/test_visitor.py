@@ -324,6 +324,27 @@ def test_a_known_user_is_loaded_and_a_new_visitor_starts_from_nothing(visit: Vis
     assert len(server.history("known")) == 4
 
 
+def test_two_tabs_of_a_visitor_count_together_and_ask_about_no_card_twice(visit: Visit, server: Server) -> None:
+    here = visit().settled()
+    there = Visitor(here.context.new_page(), server).open().settled()
+    assert there.user == here.user
+    assert there.item == here.item
+    item = there.after(lambda: here.press("ArrowRight"))
+    assert there.text("#facts").startswith("1 reaction")
+    bets = here.settled().text("#bets")
+    there.page.wait_for_function("bets => document.querySelector('#bets').innerText === bets", arg=bets)
+    title = there.text(".card:not(.leave) h2")
+    other = there.press("ArrowLeft")
+    here.page.wait_for_function("() => document.querySelector('#facts').innerText.startsWith('2 reactions')")
+    assert here.settled().item != other
+    here.after(lambda: here.page.keyboard.press("z"))
+    assert (here.item, here.text(".card:not(.leave) h2")) == (other, title)
+    there.page.wait_for_function("() => document.querySelector('#facts').innerText.startsWith('1 reaction')")
+    here.settled()
+    there.settled()
+    assert server.history(here.user) == [(item, 5.0)]
+
+
 def test_titles_with_markup_are_shown_as_text_and_the_catalogue_ends(visit: Visit, serve_here: Serve) -> None:
     server = serve_here(hostile_model())
     items = [item["item"] for item in server.call("GET", "/v1/items?limit=30")["items"]]

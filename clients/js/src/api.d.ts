@@ -348,6 +348,7 @@ export interface RecommendedItem {
   popularity_rank: number;
   title: string | null;
   categories: Array<string>;
+  new?: boolean;
 }
 export interface Retracted {
   revision: number;

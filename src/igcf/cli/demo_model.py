@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.output import console
+from igcf.cli.output import console, let_ctrl_c_end_input
 from igcf.errors import ConfigError, ModelError
 
 EMBEDDED = "synthetic"
@@ -56,6 +56,7 @@ def _require_dataset(name: str) -> None:
     advice = f"fetch it with `igcf data fetch {name}`, or say where it lies with IGCF_DATA_DIR"
     if not sys.stdin.isatty():
         raise ConfigError(f"the data set {name} is not on this machine; {advice}")
+    let_ctrl_c_end_input()
     click.echo(f"{info.description}\nlicence: {info.licence}", err=True)
     if not click.confirm(f"{name} is not on this machine. Download it from its owner?", default=False, err=True):
         raise ConfigError(f"nothing was downloaded; {advice}")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,12 @@ def in_options(message: str) -> str:
 def note(message: str) -> None:
     """Print one line for people on stderr, uncoloured, never wrapped."""
     click.echo(in_options(message), err=True)
+
+
+def let_ctrl_c_end_input() -> None:
+    """Let Ctrl-C end a wait for input: once Polars is imported, the system would go on waiting until Enter."""
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def emit_json(document: object) -> None:

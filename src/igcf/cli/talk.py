@@ -7,7 +7,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.output import console
+from igcf.cli.output import console, let_ctrl_c_end_input
 from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online import Recommendation, Session, named_policy
@@ -22,6 +22,7 @@ FAVOURITES = 5
 def talk(session: Session, save: Path | None = None) -> None:
     """Ask for reactions until the user stops, presses Ctrl-C, or nothing is left; write them to `save`."""
     console.print(f"Reactions: {scale_of(session.model)}, {HELP}.")
+    let_ctrl_c_end_input()
     try:
         _rounds(session)
     except KeyboardInterrupt:

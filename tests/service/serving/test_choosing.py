@@ -57,7 +57,8 @@ def test_looking_ahead_spends_no_trial_of_a_new_item(tmp_path: Path) -> None:
         client.get("/v1/users/ann/choices", params={"item": "i60", "value": 5})
         assert client.get("/v1/items/own").json()["new"]["trials"] == 0
         shown = client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["items"]
-        assert [each["item"] for each in shown] == ["own"]
+        assert [(each["item"], each["new"]) for each in shown] == [("own", True)]
+        assert "new" not in card, "only items that the model was not trained with are tried out"
         assert client.get("/v1/items/own").json()["new"]["trials"] == 1
 
 

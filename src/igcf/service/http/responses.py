@@ -35,6 +35,9 @@ class RecommendedItem(BaseModel):
     popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
     title: str | None
     categories: list[str]
+    new: bool = Field(
+        default=False, description="The model was not trained with it: it is tried out, and learned from reactions."
+    )
 
 
 class Recommended(BaseModel):

@@ -172,7 +172,7 @@ def _item(
     served: ServedModel, pick: Recommendation, k: int, propensity: float | None, otherwise: Reason = "learn"
 ) -> RecommendedItem:
     row = served.model.item_row(pick.item_id)
-    return RecommendedItem(
+    told = RecommendedItem(
         item=pick.item_id,
         score=pick.score,
         mean=pick.mean,
@@ -188,6 +188,10 @@ def _item(
         title=served.title(row),
         categories=served.categories(row),
     )
+    new_items = served.recommender.new_items
+    if new_items is not None and row in new_items and not new_items.is_settled(row):
+        told.new = True
+    return told
 
 
 def _logged(answer: Recommended) -> Answer:

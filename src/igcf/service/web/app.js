@@ -6,7 +6,7 @@ import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
-import { compare, setUpLab } from "./lab.js";
+import { compare, setUpLab, uncoverPage } from "./lab.js";
 import { setUpOwnItem, tellOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
@@ -33,7 +33,7 @@ const catalogue = new Map();
 /** @type {string | null} */
 let catalogueModel = null;
 let isStarting = false;
-let isFinaleDue = false;
+let finaleDue = 0; // the number of reactions whose taste card is still to be shown; 0: none
 
 /**
  * React with one of the reactions that fit the log, the worst first; a negative place counts from the best.
@@ -161,7 +161,7 @@ function showView() {
   byId("curve-sum").textContent = reactions.length && found.popular.length > 1 ? `${last(found.ours)} against ${last(found.popular).toFixed(1)}` : "";
   showFacts();
   compareNow();
-  if (isFinaleDue && visit.isUpToDate) showFinale();
+  if (finaleDue && visit.isUpToDate) showFinale();
 }
 
 /**
@@ -184,8 +184,13 @@ function wayWith(beliefs, n) {
 function showFinale() {
   const { beliefs, reactions } = visit;
   if (!beliefs || document.querySelector("dialog[open]")) return;
-  isFinaleDue = false;
+  finaleDue = 0;
   openFinale({ taste: beliefs.taste, top: beliefs.top, n: reactions.length, hits: hitsOf(), popular: last(sums().popular) });
+}
+
+/** A reaction was taken back: its taste card comes when there are as many again. */
+function putOffFinale() {
+  if (visit.reactions.length < finaleDue) finaleDue = 0;
 }
 
 function compareNow() {
@@ -220,7 +225,7 @@ async function loadCatalogue() {
 visit.addEventListener("begin", () => {
   byId("visitor").textContent = friendlyName(visit.user);
   for (const id of ["own-id", "own-id-again"]) byId(id).textContent = visit.user;
-  isFinaleDue = false;
+  finaleDue = 0;
   map.reset();
   if (visit.isNewcomer) showStart();
   else setStarting(false);
@@ -229,13 +234,13 @@ visit.addEventListener("begin", () => {
   notice("");
 });
 visit.addEventListener("card", showCard);
-visit.addEventListener("undone", showCard);
-visit.addEventListener("changed", showFacts);
+visit.addEventListener("undone", () => { putOffFinale(); showCard(); });
+visit.addEventListener("changed", () => { putOffFinale(); showFacts(); });
 visit.addEventListener("view", showView);
 on(visit, "reacted", ({ card, evidence, isHit: hit }) => {
   deck.throw(evidence === "skip" ? "down" : hit ? "right" : "left");
   if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} is put aside; it may come back later.`, { ms: 3_000 });
-  if (evidence !== "skip" && GOALS.includes(visit.reactions.length)) isFinaleDue = true;
+  if (evidence !== "skip" && GOALS.includes(visit.reactions.length)) finaleDue = visit.reactions.length;
 });
 visit.addEventListener("ready", () => {
   showChoices();
@@ -296,6 +301,7 @@ byId("slate").addEventListener("change", () => visit.choose({ slate: Number(byId
 byId("nu").addEventListener("input", () => { byId("nu-value").value = Number(byId("nu").value).toFixed(2); });
 byId("nu").addEventListener("change", () => visit.choose({ nu: Number(byId("nu").value), policy: "ucb" }));
 byId("new-visitor").addEventListener("click", async () => {
+  uncoverPage();
   await visit.newVisitor();
   if (!visit.failures) notice("Welcome. Nothing is known about you yet.", { ms: 4_000 });
 });
@@ -303,6 +309,7 @@ byId("load-user").addEventListener("click", () => byId("load-dialog").showModal(
 byId("load-dialog").addEventListener("close", async () => {
   const name = byId("load-name").value.trim();
   if (byId("load-dialog").returnValue !== "load" || !name) return;
+  uncoverPage();
   await visit.load(name);
   if (visit.failures || visit.user !== name) return;
   notice(visit.isKnown ? `Welcome back, ${name}: ${plural(visit.rounds.length + visit.logged, "reaction")} remembered.` : `Nothing is stored about ${name} yet.`, { ms: 6_000 });
@@ -315,6 +322,7 @@ byId("forget").addEventListener("click", () => {
 byId("forget-dialog").addEventListener("close", async () => {
   if (byId("forget-dialog").returnValue !== "forget") return;
   const name = visit.user;
+  uncoverPage();
   try {
     await visit.forget();
     localStorage.removeItem(WAY);

@@ -30,6 +30,11 @@ export function setUpLab(opened) {
   set(localStorage.getItem(OPEN) !== null);
 }
 
+/** Close the drawer where it covers the page, so that what comes next is seen. */
+export function uncoverPage() {
+  if (byId("lab").offsetWidth >= document.documentElement.clientWidth) byId("lab-close").click();
+}
+
 let turn = 0;
 
 /**

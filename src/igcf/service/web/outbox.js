@@ -11,6 +11,15 @@ export class Outbox extends EventTarget {
   /** The time in the name of the last entry: entries of one millisecond keep their order. */
   #last = 0;
 
+  constructor() {
+    super();
+    addEventListener("storage", ({ key, oldValue, newValue }) => { // what another tab of this browser keeps, sends and takes back
+      if (!key?.startsWith(PREFIX)) return;
+      this.dispatchEvent(new CustomEvent("elsewhere", { detail: { letter: JSON.parse(newValue ?? oldValue ?? "{}"), isNew: oldValue === null, isGone: newValue === null } }));
+      this.tell();
+    });
+  }
+
   /**
    * What waits, oldest first; every entry lies under a key of its own, so that two tabs never overwrite each other.
    * @param {string} [user]
@@ -70,14 +79,15 @@ export class Outbox extends EventTarget {
   }
 
   /** @param {KeptLetter} letter */
-  async #send({ name, kind, user, event_id, item = "", value = null, evidence, recommendation_id }) {
+  async #send({ name, ...letter }) {
+    const { kind, user, event_id, item = "", value = null, evidence, recommendation_id } = letter;
     if (kind === "undo") {
       await api.retract(user, event_id).catch((error) => {
         if (error.status !== 404) throw error; // already taken back
       });
       return;
     }
-    localStorage.setItem(name, JSON.stringify({ kind, user, event_id, item, value, evidence, recommendation_id, tried: true }));
+    localStorage.setItem(name, JSON.stringify({ ...letter, tried: true }));
     await api.react(user, { item, ...(evidence === "skip" ? { kind: "skip" } : { value }), event_id, recommendation_id });
   }
 

@@ -1,6 +1,7 @@
 // One visitor's visit: which card is shown, which come next, what was reacted to, what is believed. Draws nothing.
 
 import { Away, api } from "./api.js";
+import { on } from "./dom.js";
 import { Outbox } from "./outbox.js";
 import { isHit, offer, randomName } from "./values.js";
 
@@ -45,6 +46,8 @@ export class Visit extends EventTarget {
   why = null;
   /** @type {string | null} */
   asked = null;
+  /** @type {Api.StartingItem[]} */
+  favourites = []; // picked before the model was known, and so not yet reacted to
   isEmpty = false;
   isKnown = false;
 
@@ -55,6 +58,7 @@ export class Visit extends EventTarget {
     else if (!this.user) this.#become(randomName(VISITOR));
     this.#reset();
     addEventListener("online", () => this.retry());
+    on(this.outbox, "elsewhere", ({ letter, isNew, isGone }) => this.#hear(letter, isNew, isGone));
   }
 
   /** Whether this is somebody new who has not been offered a choice of favourites yet. */
@@ -87,6 +91,7 @@ export class Visit extends EventTarget {
       this.rounds = [...stored.filter((round) => round.evidence !== "logged"), ...this.rounds];
       this.isKnown = state.known;
       this.#tell("ready");
+      if (this.favourites.length) return await this.begin(this.favourites);
       if (!this.card) this.next();
       await this.refresh();
     } catch (error) {
@@ -100,11 +105,12 @@ export class Visit extends EventTarget {
    */
   async begin(favourites) {
     localStorage.setItem(BEGUN, this.user);
+    this.favourites = this.model ? [] : favourites; // what a like is worth, the model says: start() comes back to them
     if (!favourites.length || !this.model) return;
     const best = offer(this.model.reward).choices.at(-1);
     for (const { item, title, categories } of favourites) this.#keep({ item, title, categories }, best?.value ?? null, "shown");
     this.card = null;
-    this.slate = this.reserve = [];
+    this.#putAway();
     this.#tell("card");
     if (await this.sync(true)) this.next();
     await this.refresh();
@@ -149,9 +155,28 @@ export class Visit extends EventTarget {
    */
   #keep(card, value, evidence) {
     const event_id = randomName("page-", 20);
-    const { item, recommendation_id } = card;
-    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id });
-    this.rounds.push({ event_id, item, value, evidence, title: card.title, categories: card.categories, card });
+    const { item, title, categories, recommendation_id } = card;
+    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id, title, categories });
+    this.rounds.push({ event_id, item, value, evidence, title, categories, card });
+  }
+
+  /**
+   * Another tab has the same visitor: what is said and taken back there counts here, and no card is asked about twice.
+   * @param {Letter} letter
+   * @param {boolean} isNew
+   * @param {boolean} isGone
+   */
+  #hear(letter, isNew, isGone) {
+    if (letter.user !== this.user) return;
+    const isBack = letter.kind === "undo" || (isGone && !letter.tried); // what goes untried was taken back before it was sent
+    if (isBack) this.rounds = this.rounds.filter((round) => round.event_id !== letter.event_id);
+    else if (isNew) this.rounds.push(asRound(letter));
+    if (this.card && this.#isUsed(this.card)) {
+      this.card = null;
+      this.next();
+    }
+    this.#tell("changed");
+    if (isGone) void (this.card ? this.refresh() : this.retry());
   }
 
   /** Take the last reaction back; its card returns to the stage. */
@@ -176,7 +201,7 @@ export class Visit extends EventTarget {
     if (!round) return;
     this.outbox.undo(this.user, event_id);
     Object.assign(round, { event_id: randomName("page-", 20), value, evidence: "shown" });
-    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown" });
+    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown", title: round.title, categories: round.categories });
     await this.#recount();
   }
 
@@ -192,8 +217,7 @@ export class Visit extends EventTarget {
 
   /** The past is another one: the card stays, what comes after it is chosen anew. */
   async #recount() {
-    this.ahead = null;
-    this.slate = this.reserve = [];
+    this.#putAway();
     this.#tell("changed");
     await this.#follow(true);
   }
@@ -205,9 +229,9 @@ export class Visit extends EventTarget {
   async choose(settings) {
     Object.assign(this.settings, settings);
     localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
-    this.slate = [];
-    this.ahead = null;
-    const { card } = this;
+    const { card, reserve } = this;
+    this.#putAway();
+    this.reserve = reserve; // for a server that is away
     this.card = null; // so that it may be chosen again
     if (!(await this.sync(true))) this.card ??= card;
     else this.next();
@@ -262,11 +286,18 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * Whether a card was chosen for what it teaches, and has not been on the stage yet.
+   * Whether a card is of a new item that the server tries out, and has not been on the stage yet.
    * @param {Card} card
    */
   #isTrial(card) {
-    return card.reason === "learn" && !this.#isUsed(card);
+    return card.new === true && card.item !== this.card?.item && !this.#isUsed(card);
+  }
+
+  /** All cards that wait are to be chosen anew, those that are on their way as well. */
+  #putAway() {
+    this.turn += 1;
+    this.slate = this.reserve = [];
+    this.ahead = null;
   }
 
   /**
@@ -353,8 +384,8 @@ export class Visit extends EventTarget {
   /** Another model serves now: what was chosen by the old one is put away. */
   async #meetModel() {
     this.model = await api.model();
-    this.slate = this.reserve = [];
-    this.card = this.ahead = null;
+    this.#putAway();
+    this.card = null;
     this.#tell("ready");
     await this.retry();
   }
@@ -380,11 +411,7 @@ export class Visit extends EventTarget {
         ask.k = Math.floor(ask.k / 2); // the end of the catalogue is near
       }
     }
-    if (turn !== this.turn) { // overtaken by a newer question; what the server tries out is shown all the same
-      const trial = user === this.user && answer?.items.find((card) => this.#isTrial(card));
-      if (trial && !this.slate.some((card) => this.#isTrial(card))) this.slate.unshift({ ...trial, recommendation_id: answer?.recommendation_id, model: answer?.model });
-      return;
-    }
+    if (turn !== this.turn) return this.#keepTrials(user, answer);
     const same = foreseen && answer?.items.find((card) => card.item === foreseen.item);
     if (same && this.card === foreseen) Object.assign(foreseen, same, { recommendation_id: answer?.recommendation_id });
     const known = new Set([this.card?.item, ...this.reactions.map((round) => round.item)]);
@@ -392,10 +419,22 @@ export class Visit extends EventTarget {
     const fresh = (cards) => cards
       .filter((card) => !known.has(card.item))
       .map((card) => ({ ...card, recommendation_id: answer?.recommendation_id, model: answer?.model }));
-    const trial = this.slate.find((card) => this.#isTrial(card) && !known.has(card.item)); // of an answer that was overtaken
-    this.slate = [...(trial ? [trial] : []), ...fresh(answer?.items ?? []).filter((card) => card.item !== trial?.item)];
+    const trials = this.slate.filter((card) => this.#isTrial(card)); // of answers that were overtaken
+    this.slate = [...trials, ...fresh(answer?.items ?? []).filter(({ item }) => !trials.some((trial) => trial.item === item))];
     this.reserve = fresh(answer?.reserve ?? []);
     this.isEmpty = !answer?.items.length;
+  }
+
+  /**
+   * Of an answer that a newer question overtook, only trials of new items are shown: the server counts each as made, and makes few.
+   * @param {string} user
+   * @param {Api.Recommended | null} answer
+   */
+  #keepTrials(user, answer) {
+    if (!answer || user !== this.user || answer.model !== this.model?.model) return;
+    const { recommendation_id, model } = answer;
+    const trials = answer.items.filter((card) => this.#isTrial(card) && !this.slate.some(({ item }) => item === card.item));
+    this.slate.unshift(...trials.map((card) => ({ ...card, recommendation_id, model })));
   }
 
   /** @param {any} error */
@@ -435,6 +474,7 @@ export class Visit extends EventTarget {
     this.turn += 1;
     this.look += 1;
     this.rounds = this.#unsentRounds();
+    this.favourites = [];
     this.logged = 0;
     this.slate = [];
     this.reserve = [];
@@ -447,7 +487,7 @@ export class Visit extends EventTarget {
     const letters = this.outbox.waiting(this.user);
     const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
     const reactions = letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
-    return reactions.map((letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" }));
+    return reactions.map(asRound);
   }
 
   /**
@@ -458,3 +498,6 @@ export class Visit extends EventTarget {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
+
+/** @type {(letter: Letter) => Round} */
+const asRound = (letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" });
