@@ -308,6 +308,54 @@ def test_a_reaction_that_comes_while_a_visitor_is_merged_is_merged_too(
     assert two.version(visitor) == ("", 0)
 
 
+def _once_after_writing(database: Database, then: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Do something between the first transaction of a database and whatever follows it."""
+    write, todo = database.write, [then]
+
+    def late(work: Callable[[sa.Connection], object]) -> object:
+        found = write(work)
+        if todo:
+            todo.pop()()
+        return found
+
+    patch.setattr(database, "write", late)
+
+
+def test_a_reaction_that_is_taken_back_while_a_visitor_is_merged_is_taken_back_for_the_user_too(
+    two: Spread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, user = pair(two)
+    two.append(user, [NewEvent("e2", "i9", 5.0)], "m")  # an id that both have for different reactions
+    two.append(visitor, [NewEvent(f"e{n}", f"i{n}", 1.0) for n in (1, 2, 3)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def take_back() -> None:
+        assert [two.retract(visitor, f"e{n}", "m") for n in (1, 2)] == [4, 5]
+
+    _once_after_writing(target, take_back, monkeypatch)
+    merged = merge_across(source, target, visitor, user)
+    assert [event.item_id for event in in_force(two.events(user))] == ["i9", "i3"]
+    assert (merged.revision, merged.moved, merged.known) == (6, 1, 0)
+    assert two.version(visitor) == ("", 0)
+
+
+def test_somebody_who_is_deleted_while_being_merged_and_comes_back_keeps_what_is_new(
+    two: Spread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, user = pair(two)
+    two.append(visitor, [NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", 1.0)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def delete_and_come_back() -> None:
+        two.forget(visitor)
+        two.append(visitor, [NewEvent("new", "i3", 1.0)], "m")
+
+    _once_after_writing(target, delete_and_come_back, monkeypatch)
+    merge_across(source, target, visitor, user)
+    assert [event.event_id for event in two.events(visitor)] == ["new"]
+    assert [event.event_id for event in two.events(user)] == ["e1", "e2"]
+
+
 def test_an_export_of_two_databases_fills_one_or_three_and_comes_back(two: Spread, urls: list[str]) -> None:
     fill(two)
     for part in two.parts:
