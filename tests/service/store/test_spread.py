@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from igcf.data import Interactions
 from igcf.data.frames import read_parquet
@@ -354,6 +356,47 @@ def test_somebody_who_is_deleted_while_being_merged_and_comes_back_keeps_what_is
     merge_across(source, target, visitor, user)
     assert [event.event_id for event in two.events(visitor)] == ["new"]
     assert [event.event_id for event in two.events(user)] == ["e1", "e2"]
+
+
+def test_a_visitor_who_is_merged_during_a_backup_is_in_one_of_the_copies(two: Spread, tmp_path: Path) -> None:
+    visitor, user = pair(two)
+    two.append(visitor, [NewEvent("e1", "i1", 1.0)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def merge_after_the_first(what: str, done: int, total: int | None) -> None:
+        if what == "checking the copy":
+            merge_across(source, target, visitor, user)
+
+    files = [str(database.engine.url.database) for database in (target, source)]
+    backup_store(files, tmp_path / "copies", merge_after_the_first)
+    assert logs(*files)[user] == [("e1", "i1", 1.0)]
+    restored = [str(tmp_path / name) for name in ("target.db", "source.db")]
+    restore_store(tmp_path / "copies", restored)
+    assert logs(*restored) == {visitor: [("e1", "i1", 1.0)]}
+
+
+def test_a_visitor_who_is_merged_during_an_export_is_in_it(urls: list[str], tmp_path: Path) -> None:
+    serving, exporting = open_store(urls[:2]), open_store(urls[:2])
+    assert isinstance(serving, Spread)
+    visitor = next(name for name in USERS if serving.place(name) is serving.parts[1])
+    user = next(name for name in USERS if serving.place(name) is serving.parts[0])
+    serving.append(visitor, [NewEvent("e1", "i1", 1.0)], "m")
+    databases = serving.of(visitor).database, serving.of(user).database
+    merge = threading.Thread(target=lambda: merge_across(*databases, visitor, user))
+
+    def begin_to_merge(*said: object) -> None:
+        if "FROM" in str(said[2]) and not merge.ident:  # the first database has been asked, this one not yet
+            merge.start()
+            merge.join(0.3)  # it ends here where nothing keeps it waiting
+
+    second = exporting.parts[1].database
+    for engine in (second.engine, second.reader):
+        event.listen(engine, "before_cursor_execute", begin_to_merge)
+    found = export_store(exporting, tmp_path / "export")
+    merge.join()
+    assert found["feedback"]["rows"] == 1
+    for store in (serving, exporting):
+        store.close()
 
 
 def test_an_export_of_two_databases_fills_one_or_three_and_comes_back(two: Spread, urls: list[str]) -> None:
