@@ -187,6 +187,47 @@ def test_one_address_cannot_take_all_connections(run: Run) -> None:
     wait_until(lambda: not _is_refused(server), "no connection was let in again")
 
 
+def test_a_connection_that_nobody_uses_makes_room_when_there_are_too_many(run: Run) -> None:
+    server = run(max_connections=4, header_timeout_s=100.0, body_timeout_s=100.0)
+    request = b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"
+    head = b"POST /v1/feedback HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+
+    def working() -> socket.socket:
+        connection = server.connect(head)
+        assert answer_on(connection)[0] == 100  # the body is waited for
+        return connection
+
+    with closing(server.connect(request)) as half, closing(server.connect()) as used:
+        assert answer_on(half)[0] == 200
+        half.sendall(b"GET /hea")
+        used.sendall(request)
+        assert answer_on(used)[0] == 200
+        first = [working(), working()]
+        assert httpx.get(f"{server.url}/healthz", timeout=30).status_code == 200
+        assert is_closed(half)  # it was used longest ago
+        with many([*first, working(), working()]):
+            assert is_closed(used)
+            wait_until(lambda: _is_refused(server), "more than so many requests were let in")
+
+
+def test_bodies_of_thousands_of_tiny_chunks_are_refused(run: Run) -> None:
+    """Reading each of them takes a moment in which nobody else is answered."""
+    server = run(header_timeout_s=100.0, body_timeout_s=100.0)
+    head = b"POST %s HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for path in (b"/v1/feedback", b"/nothing"):
+        with closing(server.connect(head % path)) as connection:
+            if path == b"/nothing":
+                assert answer_on(connection)[0] == 404
+            connection.sendall(b"1\r\n \r\n" * 1_200)
+            assert is_closed(connection)
+    entries = b",".join(b'{"user": "ann", "item": "item-%d", "value": 5}' % n for n in range(200))
+    body = b"[" + b" " * 120_000 + entries + b"]"
+    parts = [body[place : place + 100] for place in range(0, len(body), 100)]
+    sent = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+    with closing(server.connect(head % b"/v1/feedback" + sent + b"0\r\n\r\n")) as connection:
+        assert answer_on(connection)[0] == 200
+
+
 def _is_refused(server: Running) -> bool:
     answer = httpx.get(f"{server.url}/healthz")
     if answer.status_code == 503:

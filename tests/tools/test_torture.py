@@ -19,6 +19,7 @@ from tools.torture.ledger import Ledger, Reaction
 from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
+from tools.torture.power import can_mount, power_cuts
 from tools.torture.results import Trial
 from tools.torture.servers import Forked, Launcher, wait_until_ready
 from tools.torture.writes import every_write
@@ -181,3 +182,9 @@ def test_the_report_counts_what_was_tried_and_names_what_failed(tmp_path: Path) 
     page = results.write_report(tmp_path).read_text()
     assert "--only kill-sqlite --seed 3" in page
     assert "ann: lost" in page
+
+
+@pytest.mark.skipif(not can_mount(), reason="a disk of our own needs root")
+def test_what_was_acknowledged_is_on_the_disk_after_a_power_cut() -> None:
+    trials = list(power_cuts(random.Random(1), 3))
+    assert [trial.problems for trial in trials] == [[], [], []]

@@ -14,6 +14,7 @@ from tools.torture.kills import kill_forked, kill_served
 from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
+from tools.torture.power import can_mount, power_cuts
 from tools.torture.results import Trial
 from tools.torture.servers import Launcher
 from tools.torture.writes import every_write, random_writes
@@ -62,6 +63,8 @@ class Scenario:
     run: Round
     """Runs one round from a seed."""
     goal: int
+    is_possible: Callable[[], bool] = lambda: True
+    """Whether this machine lets us; asked where nobody names scenarios."""
 
 
 def _kill_sqlite(tools: Tools, seed: int) -> Iterator[Trial]:
@@ -121,6 +124,10 @@ def _kill_moving(tools: Tools, seed: int) -> Iterator[Trial]:
         yield from kill_moves([f"{folder}/{name}.db" for name in "abc"], "SQLite", rng)
 
 
+def _power_cut(_: Tools, seed: int) -> Iterator[Trial]:
+    yield from power_cuts(random.Random(seed))
+
+
 def _on_either(run: Callable[[Place, Launcher], Iterator[Trial]]) -> Round:
     """Run a scenario on SQLite for even seeds and on PostgreSQL for odd ones."""
 
@@ -137,6 +144,7 @@ SCENARIOS = {
     "serve-sqlite": Scenario(_serve_sqlite, 100),
     "serve-postgres": Scenario(_serve_postgres, 40),
     "kill-moving": Scenario(_kill_moving, 200),
+    "power-cut": Scenario(_power_cut, 200, can_mount),
     "every-write": Scenario(_every_write, 700),
     "random-writes": Scenario(_random_writes, 100),
     "cut-connections": Scenario(_cut_connections, 300),

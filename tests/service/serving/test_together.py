@@ -204,3 +204,21 @@ def test_a_server_that_is_killed_between_append_and_commit_has_acknowledged_and_
     found = store.append_all({user: [NewEvent("e", "i1", 1.0)] for user in ("ann", "bob", "cid")}, "m")
     assert not any(isinstance(each, Exception) or each.receipts[0].duplicate for each in found.values())
     store.close()
+
+
+def test_reactions_go_on_after_the_system_has_refused_a_thread(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "igcf-reactions":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    asks: list[Ask] = [("ann", {"item": "item-1", "value": 4.0, "event_id": "e1"})]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert [answer.status_code for answer in all_at_once(context, asks)] == [500]
+    (again,) = all_at_once(context, asks)
+    assert (again.status_code, again.json()["revision"]) == (200, 1)

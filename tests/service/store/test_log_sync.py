@@ -4,8 +4,8 @@ import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from igcf.errors import StoreError
 from igcf.service.random_ids import AT_ONCE, new_id
 from igcf.service.store import NewEvent, Store, checkpoint, log_sync
 from igcf.service.store.checkpoint import Copier
+from igcf.service.store.log_sync import LogSync
 
 
 @pytest.fixture
@@ -87,31 +88,136 @@ def test_a_repetition_that_stores_nothing_waits_for_the_disk_too(
     store.close()
 
 
-def test_what_the_disk_refuses_is_not_acknowledged_until_the_whole_log_is_in_the_file(
-    path: Path, synced: Callable[[Callable[[], None]], None]
-) -> None:
-    """A disk that has refused a part of a file says of the next part that all is well."""
-    store, calls = Store(str(path)), list[None]()
+class Disk:
+    """What the system tells of a file: every descriptor hears once of each refusal since it was opened."""
 
-    def refuse_once() -> None:
-        calls.append(None)
-        if len(calls) == 1:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.refusals, self.refuses_next, self.syncs = 0, False, 0
+        self.emptied = list[int]()
+        """Lengths of the log when it was made durable with its length."""
+        self._heard: dict[int, int] = {}
+        self._sync, self._open, self._fsync = log_sync._sync, os.open, os.fsync
+        monkeypatch.setattr(log_sync, "_sync", self.sync)
+        monkeypatch.setattr(os, "open", self.open)
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def open(self, path: Any, *rest: Any, **options: Any) -> int:
+        fd = self._open(path, *rest, **options)
+        self._heard[fd] = self.refusals
+        return fd
+
+    def sync(self, fd: int) -> None:
+        self.syncs += 1
+        self.refusals += self.refuses_next
+        self.refuses_next = False
+        heard, self._heard[fd] = self._heard[fd], self.refusals
+        if heard < self.refusals:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._sync(fd)
 
-    synced(refuse_once)
-    with pytest.raises(StoreError, match="could not be made durable: Input/output error"):
-        store.append("ann", [NewEvent("e1", "i1", 1.0)], "m")
+    def fsync(self, fd: int) -> None:
+        self.emptied.append(os.fstat(fd).st_size)
+        self._fsync(fd)
+
+
+@contextmanager
+def read_by_others(path: Path) -> Iterator[None]:
+    """Somebody reads the store, which is in the way of copying all of the log."""
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT * FROM users").fetchall()  # in the way of copying all of it
-        with pytest.raises(StoreError, match="could not be made durable"):
-            Store.append(_impatient(store), "ann", [NewEvent("e2", "i1", 1.0)], "m")
-    again = store.append("ann", [NewEvent("e1", "i1", 1.0), NewEvent("e2", "i1", 1.0)], "m")
+        reader.execute("SELECT * FROM users").fetchall()
+        yield
+
+
+def reaction(event_id: str) -> list[NewEvent]:
+    return [NewEvent(event_id, "i1", 1.0)]
+
+
+def test_what_the_disk_refuses_is_not_acknowledged_until_the_whole_log_is_in_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that has refused a part of a file says of the next part that all is well."""
+    disk = Disk(monkeypatch)
+    store = _impatient(Store(str(path)))
+    disk.refuses_next = True
+    with read_by_others(path):
+        for event_id in ("e1", "e2"):
+            with pytest.raises(StoreError, match="could not be made durable"):
+                store.append("ann", reaction(event_id), "m")
+    disk.emptied.clear()
+    again = store.append("ann", [*reaction("e1"), *reaction("e2")], "m")
     assert [(each.revision, each.duplicate) for each in again.receipts] == [(2, True), (2, True)]
     assert path.with_name("s.db-wal").stat().st_size == 0
-    assert len(calls) == 1
-    store.append("ann", [NewEvent("e3", "i1", 1.0)], "m")
-    assert len(calls) == 2
+    assert disk.emptied == [0]  # what is left of the old log on the disk would be taken for newer than the file
+    n = disk.syncs
+    store.append("ann", reaction("e3"), "m")
+    assert disk.syncs == n + 1
+    disk.refuses_next = True
+    store.append("ann", reaction("e4"), "m")  # refused in the log, and written to the file at once
+    assert disk.emptied == [0, 0]
+    store.close()
+
+
+def test_what_the_disk_refuses_to_one_server_is_not_built_on_by_another(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells of it once; who opens the log afterwards hears nothing, and a power cut takes all after it."""
+    disk = Disk(monkeypatch)
+    one, two = _impatient(Store(str(path))), _impatient(Store(str(path)))
+    disk.refuses_next = True
+    with read_by_others(path):
+        with pytest.raises(StoreError, match="could not be made durable"):
+            one.append("ann", reaction("e1"), "m")
+        with pytest.raises(StoreError, match="could not be made durable"):
+            two.append("bob", reaction("e1"), "m")
+    disk.emptied.clear()
+    two.append("bob", reaction("e2"), "m")
+    assert disk.emptied == [0]
+    one.close()
+    two.close()
+
+
+def test_one_more_writer_than_ever_before_hears_of_earlier_refusals_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, store, copied = Disk(monkeypatch), Store(str(path)), list[None]()
+    log = LogSync(path, 1.0)
+    first = log.open()
+    disk.refusals += 1  # another process has heard of it
+    second = log.open()
+    monkeypatch.setattr(log, "_copy_all", lambda: copied.append(None))
+    log.wait(second)
+    assert len(copied) == 1
+    log.give_back(first)
+    log.give_back(second)
+    log.close()
+    store.close()
+
+
+def test_what_is_refused_while_the_log_is_being_copied_has_it_copied_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, store, copied = Disk(monkeypatch), Store(str(path)), list[None]()
+    log = LogSync(path, 1.0)
+    fds = [log.open() for _ in range(3)]
+
+    def copy() -> None:
+        copied.append(None)
+        if len(copied) == 1:  # meanwhile another one, who asked the disk before that was known, is refused
+            disk.refuses_next, log._mended = True, log._refused
+            with pytest.raises(StoreError):
+                log.wait(fds[1])
+        elif len(copied) == 2:
+            raise StoreError("not now")
+
+    monkeypatch.setattr(log, "_copy_all", copy)
+    disk.refuses_next = True
+    log.wait(fds[0])
+    log.wait(fds[2])
+    assert len(copied) == 3
+    for fd in fds:
+        log.give_back(fd)
+    log.close()
     store.close()
 
 
@@ -121,14 +227,17 @@ def _impatient(store: Store) -> Store:
     return store
 
 
-def test_a_log_that_another_one_takes_the_place_of_acknowledges_nothing(path: Path) -> None:
+@pytest.mark.parametrize("ending", ["-wal", "-shm"], ids=["log", "index of the log"])
+def test_a_log_that_another_one_takes_the_place_of_acknowledges_nothing(path: Path, ending: str) -> None:
     store = Store(str(path))
-    store.append("ann", [NewEvent("e1", "i1", 1.0)], "m")
-    log = path.with_name("s.db-wal")
-    log.unlink()
-    log.write_bytes(b"")
+    store.append("ann", reaction("e1"), "m")
+    replaced = path.with_name(f"s.db{ending}")
+    replaced.unlink()
+    replaced.write_bytes(b"")
+    length = path.with_name("s.db-wal").stat().st_size
     with pytest.raises(StoreError, match="deleted or replaced"):
-        store.append("ann", [NewEvent("e2", "i1", 1.0)], "m")
+        store.append("ann", reaction("e2"), "m")
+    assert path.with_name("s.db-wal").stat().st_size == length  # others may have written there since
     store.close()
 
 

@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from igcf.data import Interactions
 from igcf.data.frames import read_parquet
@@ -306,6 +308,95 @@ def test_a_reaction_that_comes_while_a_visitor_is_merged_is_merged_too(
     assert (merged.revision, merged.moved, merged.known) == (2, 2, 0)
     assert [event.event_id for event in two.events(user)] == ["e1", "e2"]
     assert two.version(visitor) == ("", 0)
+
+
+def _once_after_writing(database: Database, then: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Do something between the first transaction of a database and whatever follows it."""
+    write, todo = database.write, [then]
+
+    def late(work: Callable[[sa.Connection], object]) -> object:
+        found = write(work)
+        if todo:
+            todo.pop()()
+        return found
+
+    patch.setattr(database, "write", late)
+
+
+def test_a_reaction_that_is_taken_back_while_a_visitor_is_merged_is_taken_back_for_the_user_too(
+    two: Spread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, user = pair(two)
+    two.append(user, [NewEvent("e2", "i9", 5.0)], "m")  # an id that both have for different reactions
+    two.append(visitor, [NewEvent(f"e{n}", f"i{n}", 1.0) for n in (1, 2, 3)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def take_back() -> None:
+        assert [two.retract(visitor, f"e{n}", "m") for n in (1, 2)] == [4, 5]
+
+    _once_after_writing(target, take_back, monkeypatch)
+    merged = merge_across(source, target, visitor, user)
+    assert [event.item_id for event in in_force(two.events(user))] == ["i9", "i3"]
+    assert (merged.revision, merged.moved, merged.known) == (6, 1, 0)
+    assert two.version(visitor) == ("", 0)
+
+
+def test_somebody_who_is_deleted_while_being_merged_and_comes_back_keeps_what_is_new(
+    two: Spread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, user = pair(two)
+    two.append(visitor, [NewEvent("e1", "i1", 1.0), NewEvent("e2", "i2", 1.0)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def delete_and_come_back() -> None:
+        two.forget(visitor)
+        two.append(visitor, [NewEvent("new", "i3", 1.0)], "m")
+
+    _once_after_writing(target, delete_and_come_back, monkeypatch)
+    merge_across(source, target, visitor, user)
+    assert [event.event_id for event in two.events(visitor)] == ["new"]
+    assert [event.event_id for event in two.events(user)] == ["e1", "e2"]
+
+
+def test_a_visitor_who_is_merged_during_a_backup_is_in_one_of_the_copies(two: Spread, tmp_path: Path) -> None:
+    visitor, user = pair(two)
+    two.append(visitor, [NewEvent("e1", "i1", 1.0)], "m")
+    source, target = two.of(visitor).database, two.of(user).database
+
+    def merge_after_the_first(what: str, done: int, total: int | None) -> None:
+        if what == "checking the copy":
+            merge_across(source, target, visitor, user)
+
+    files = [str(database.engine.url.database) for database in (target, source)]
+    backup_store(files, tmp_path / "copies", merge_after_the_first)
+    assert logs(*files)[user] == [("e1", "i1", 1.0)]
+    restored = [str(tmp_path / name) for name in ("target.db", "source.db")]
+    restore_store(tmp_path / "copies", restored)
+    assert logs(*restored) == {visitor: [("e1", "i1", 1.0)]}
+
+
+def test_a_visitor_who_is_merged_during_an_export_is_in_it(urls: list[str], tmp_path: Path) -> None:
+    serving, exporting = open_store(urls[:2]), open_store(urls[:2])
+    assert isinstance(serving, Spread)
+    visitor = next(name for name in USERS if serving.place(name) is serving.parts[1])
+    user = next(name for name in USERS if serving.place(name) is serving.parts[0])
+    serving.append(visitor, [NewEvent("e1", "i1", 1.0)], "m")
+    databases = serving.of(visitor).database, serving.of(user).database
+    merge = threading.Thread(target=lambda: merge_across(*databases, visitor, user))
+
+    def begin_to_merge(*said: object) -> None:
+        if "FROM" in str(said[2]) and not merge.ident:  # the first database has been asked, this one not yet
+            merge.start()
+            merge.join(0.3)  # it ends here where nothing keeps it waiting
+
+    second = exporting.parts[1].database
+    for engine in (second.engine, second.reader):
+        event.listen(engine, "before_cursor_execute", begin_to_merge)
+    found = export_store(exporting, tmp_path / "export")
+    merge.join()
+    assert found["feedback"]["rows"] == 1
+    for store in (serving, exporting):
+        store.close()
 
 
 def test_an_export_of_two_databases_fills_one_or_three_and_comes_back(two: Spread, urls: list[str]) -> None:

@@ -3,20 +3,25 @@
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.store import NewEvent, Store, in_force, interactions_from_store
 from igcf.service.store.audit import Answer, AuditLog, delete_answers
 from igcf.service.store.items import ItemStore
+from igcf.service.store.merging import merge_users
+from igcf.service.store.merging_across import merge_across
 from igcf.service.store.migrations import MIGRATIONS, migrate
 from igcf.service.store.records import Appended
 from igcf.service.store.tables import metadata, recommendations
 from igcf.service.store.urls import database_url
+from tests.service.postgres import Cluster
 from tests.service.processes import wait_until
 
 
@@ -317,3 +322,33 @@ def test_answers_are_deleted_from_the_audit_after_some_days(store_url: str) -> N
     )
     keeping.close()
     store.close()
+
+
+@pytest.mark.parametrize("before", ["DELETE FROM feedback", "DELETE FROM users"])
+@pytest.mark.parametrize("way", ["deletion", "merge", "merge across"])
+def test_a_first_reaction_beside_a_deletion_or_a_merge_is_before_all_of_it_or_after_it(
+    cluster: Cluster, before: str, way: str
+) -> None:
+    """PostgreSQL locks rows that are there; somebody without a reaction has none."""
+    url = cluster.new_store()
+    here, there, other = Store(url), Store(url), Store(cluster.new_store())
+    threads: list[threading.Thread] = []
+
+    def react(*said: object) -> None:
+        if str(said[2]).startswith(before) and not threads:
+            threads.append(threading.Thread(target=lambda: add(there, "visitor", NewEvent("e1", "i1", 1.0))))
+            threads[0].start()
+            threads[0].join(0.3)  # it ends here where nothing keeps it waiting
+
+    ways: dict[str, Callable[[], object]] = {
+        "deletion": lambda: here.forget("visitor"),
+        "merge": lambda: merge_users(here.database, "visitor", "ann"),
+        "merge across": lambda: merge_across(here.database, other.database, "visitor", "ann"),
+    }
+    event.listen(here.database.engine, "before_cursor_execute", react)
+    ways[way]()
+    threads[0].join()
+    assert [each.event_id for each in here.events("visitor")] == ["e1"]
+    assert add(here, "visitor", NewEvent("e2", "i1", 1.0)) == 2
+    for store in (here, there, other):
+        store.close()

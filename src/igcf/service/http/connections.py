@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,44 @@ TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%s" % (len(_REFUSAL), _REFUSAL)
 )
+MOST_CHUNKS = 1_000
+"""Parts of a body of chunks that may be of any size."""
+CHUNK = 64
+"""Bytes that each further part must have, on average."""
+
+
+@dataclass
+class OpenConnections:
+    """All connections of a server."""
+
+    by_address: Counter[str] = field(default_factory=Counter)
+    unused: dict["LimitedProtocol", None] = field(default_factory=dict)
+    """Those without a request in work, the one that was used longest ago first."""
+
+
+class FewChunks(h11.Connection):
+    """HTTP of h11 that refuses bodies of thousands of tiny chunks.
+
+    Reading one costs as much as reading a head, and all that have arrived are read at once, while others wait.
+    """
+
+    _chunks = _bytes = 0
+
+    def next_event(self) -> Any:
+        """Take the next part out of what has arrived."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data) and event.chunk_start:
+            self._chunks, self._bytes = self._chunks + 1, self._bytes + len(event.data)
+            if self._chunks > MOST_CHUNKS + self._bytes // CHUNK:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
 
 
 def limited_protocol(settings: ServiceSettings) -> Callable[..., asyncio.Protocol]:
     """Build the protocol class of a server; its connections count against one another."""
-    return partial(LimitedProtocol, settings=settings, open_connections=Counter())
+    return partial(LimitedProtocol, settings=settings, open_connections=OpenConnections())
 
 
 class LimitedProtocol(H11Protocol):
@@ -30,8 +64,9 @@ class LimitedProtocol(H11Protocol):
     taken; the body of a request is the application's, an idle connection uvicorn's.
     """
 
-    def __init__(self, *args: Any, settings: ServiceSettings, open_connections: Counter[str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, settings: ServiceSettings, open_connections: OpenConnections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.conn = FewChunks(h11.SERVER)
         self._settings, self._open = settings, open_connections
         self._address: str | None = None
         self._request_timer: asyncio.TimerHandle | None = None
@@ -39,16 +74,18 @@ class LimitedProtocol(H11Protocol):
         self._seen_cycle: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, or refuse it."""
+        """Count the connection, or refuse it; one that nobody uses makes room."""
         super().connection_made(transport)
-        address = self.client[0] if self.client else ""
-        is_full = self._open.total() >= self._settings.max_connections
-        if is_full or self._open[address] >= self._settings.max_connections_per_address:
+        address, count = self.client[0] if self.client else "", self._open.by_address
+        is_allowed = count[address] < self._settings.max_connections_per_address
+        if is_allowed and count.total() >= self._settings.max_connections:
+            self._make_room()
+        if not is_allowed or count.total() >= self._settings.max_connections:
             transport.write(TOO_MANY)
             transport.close()
             return
         self._address = address
-        self._open[address] += 1
+        count[address] += 1
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -57,11 +94,7 @@ class LimitedProtocol(H11Protocol):
         for timer in (self._request_timer, self._answer_timer):
             if timer is not None:
                 timer.cancel()
-        if self._address is not None:
-            self._open[self._address] -= 1
-            if not self._open[self._address]:
-                del self._open[self._address]
-            self._address = None
+        self._leave()
 
     def data_received(self, data: bytes) -> None:
         """Pass on what has arrived."""
@@ -73,6 +106,13 @@ class LimitedProtocol(H11Protocol):
         """Go on to the next request."""
         super().on_response_complete()
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP; without a word where the answer to what came before it has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not take its answer."""
@@ -86,11 +126,34 @@ class LimitedProtocol(H11Protocol):
             self._answer_timer.cancel()
             self._answer_timer = None
 
+    def _make_room(self) -> None:
+        """Close the connection that was used longest ago, of those that owe nobody an answer."""
+        for each in self._open.unused:
+            if not each.transport.get_write_buffer_size():
+                each.transport.close()
+                each._leave()
+                return
+
+    def _leave(self) -> None:
+        """Count the connection no more."""
+        self._open.unused.pop(self, None)
+        if self._address is not None:
+            self._open.by_address[self._address] -= 1
+            if not self._open.by_address[self._address]:
+                del self._open.by_address[self._address]
+            self._address = None
+
     def _watch(self) -> None:
         """Run the timer while a part of a request is owed that nobody else waits for."""
+        if self._address is None:
+            return
         if self.cycle is not self._seen_cycle:
             self._seen_cycle = self.cycle
             self._stop_request_timer()
+        if self.cycle is None or self.cycle.response_complete:
+            self._open.unused.setdefault(self)
+        else:
+            self._open.unused.pop(self, None)
         theirs, ours = self.conn.their_state, self.conn.our_state
         owes_head = theirs is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
         owes_rest = theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE)

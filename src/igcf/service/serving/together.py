@@ -77,8 +77,9 @@ class ReactionsTogether:
         with self._changed:
             self._line.append(place)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, args=(store_all,), name="igcf-reactions", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, args=(store_all,), name="igcf-reactions", daemon=True)
+                thread.start()  # where the system refuses it, the next reaction tries again
+                self._thread = thread
             self._changed.notify()
         too_late = loop.call_later(self._wait_s, self._give_up, place)
         try:

@@ -1,7 +1,6 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
 import math
-import os
 import sqlite3
 import threading
 import time
@@ -175,6 +174,8 @@ class Database:
         for helper in (self._watchdog, self.checkpointer, self._copier):
             if helper is not None:
                 helper.close()
+        if self._log is not None:
+            self._log.close()
         self.engine.dispose()
         self.reader.dispose()
         with self._quick_lock:
@@ -197,6 +198,7 @@ class Database:
                 if not self.is_postgres:
                     begin_to_write(connection, within_s or self._wait_s)
                     log = None if self._log is None else self._log.open()
+                    self._check_file(has_log=log is not None)  # what is written beside another log damages it
                 result = work(connection)
                 started = time.perf_counter()
                 connection.commit()
@@ -204,10 +206,10 @@ class Database:
             if self._log is not None and log is not None:
                 self._log.wait(log)
         finally:
-            if log is not None:
-                os.close(log)
+            if self._log is not None and log is not None:
+                self._log.give_back(log)
         self.events.committed(time.perf_counter() - started)
-        self._check_file(is_committed=True)  # a commit to a file that is not there any more is none
+        self._check_file(has_log=self._log is not None)  # a commit to a file that is not there any more is none
         self._last_write = time.monotonic()
         if self._copier is not None:
             self._copier.tell()
@@ -234,10 +236,10 @@ class Database:
         with self._watchdog.limit(fd, within_s or STATEMENT * self._wait_s + 1):
             yield
 
-    def _check_file(self, *, is_committed: bool = False) -> None:
+    def _check_file(self, *, has_log: bool = False) -> None:
         """Refuse to go on when the SQLite file is not the one that was opened: what is written would be lost."""
         is_same = self._identity is None or self._identity == self._found_identity()
-        if not is_same or (is_committed and self._log is not None and not self._log.is_same()):
+        if not is_same or (has_log and self._log is not None and not self._log.is_same()):
             raise StoreError(
                 f"the store {self._file} was deleted or replaced while in use; stop the server, put the file back, and "
                 "start it again"

@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.audit_files import AuditFolder
+from igcf.service.store.database import BUSY_S
 from igcf.service.store.durable import make_durable
 from igcf.service.store.invariants import Problem, problems
 from igcf.service.store.placement import REBALANCE, record_from, unfinished_import
@@ -28,12 +29,13 @@ PAGES = 4_000
 def backup_store(stores: Sequence[str], out: Path, report: Report = silent) -> None:
     """Copy a SQLite store to `out`, also while servers use it: all that was acknowledged before, nothing in part.
 
-    Of several databases the copies are in a folder, one after the other; every user is whole in one of them.
+    Of several databases the copies are in a folder, all of the same moment: every user is whole in one of them.
     """
     files = [_sqlite_file(store) for store in stores]
     _refuse_some(files)
     if len(files) == 1:
-        _copy(files[0], out, report)
+        with _at_one_moment(files) as (old,):
+            _copy(old, out, report)
         return
     if out.exists():
         raise StoreError(f"{out} exists; a copy is never overwritten, choose another name")
@@ -41,8 +43,9 @@ def backup_store(stores: Sequence[str], out: Path, report: Report = silent) -> N
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
         part.mkdir(parents=True)
-        for number, file in enumerate(files, start=1):
-            _copy(file, part / f"{number:03d}.db", report)
+        with _at_one_moment(files) as olds:
+            for number, old in enumerate(olds, start=1):
+                _copy(old, part / f"{number:03d}.db", report)
         part.rename(out)
         make_durable(out.parent)
     except OSError as error:
@@ -90,8 +93,9 @@ def restore_store(backup: Path, stores: Sequence[str], report: Report = silent) 
     targets = [_new_file(backup, store) for store in stores]
     if len(set(targets)) < len(targets):
         raise StoreError("a database is named twice; expected each --store once")
-    for source, target in zip(sources, targets, strict=True):
-        _copy(source, target, report)
+    with _at_one_moment(sources, is_in_use=False) as olds:
+        for old, target in zip(olds, targets, strict=True):
+            _copy(old, target, report)
 
 
 def _new_file(backup: Path, store: str) -> Path:
@@ -168,23 +172,40 @@ def _sqlite_file(store: str) -> Path:
     return path
 
 
-def _copy(source: Path, target: Path, report: Report) -> None:
+@contextmanager
+def _at_one_moment(files: Sequence[Path], *, is_in_use: bool = True) -> Iterator[list[sqlite3.Connection]]:
+    """Open SQLite files for reading as they are now: a visitor who is merged meanwhile is not in neither of them."""
+    with ExitStack() as stack:
+        try:
+            opened = [stack.enter_context(closing(_opened(file))) for file in files]
+            with ExitStack() as held:
+                for file in sorted(files, key=Path.resolve) if is_in_use and len(files) > 1 else ():
+                    held.enter_context(closing(_opened(file))).execute("BEGIN IMMEDIATE")
+                for connection in opened:
+                    connection.execute("BEGIN")
+                    connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot copy {', '.join(map(str, files))}: {error}") from error
+        yield opened
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
+
+
+def _copy(old: sqlite3.Connection, target: Path, report: Report) -> None:
     """Copy under another name first, check the copy, make it durable: a reader meets all of it or nothing."""
     if target.exists():
         raise StoreError(f"{target} exists; a store is never overwritten, choose another name")
     part = target.with_name(f".{target.name}.part")
     try:
-        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:
-            old.isolation_level = None
-            old.execute("BEGIN")  # one moment for all pages: the copy begins anew whenever the file changes otherwise
-            old.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        with closing(sqlite3.connect(part)) as new:
             old.backup(new, pages=PAGES, progress=lambda _, left, pages: report("pages copied", pages - left, pages))
-            old.execute("ROLLBACK")
             report("checking the copy", 0, None)
             new.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
             found = new.execute("PRAGMA integrity_check").fetchone()[0]
             if found != "ok":
-                raise StoreError(f"the copy of {source} is damaged: {found}")
+                raise StoreError(f"the copy for {target} is damaged: {found}")
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.rename(target)
@@ -192,6 +213,6 @@ def _copy(source: Path, target: Path, report: Report) -> None:
         os.fsync(folder)
         os.close(folder)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot copy {source} to {target}: {error}") from error
+        raise StoreError(f"cannot copy the store to {target}: {error}") from error
     finally:
         part.unlink(missing_ok=True)

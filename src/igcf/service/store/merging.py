@@ -3,6 +3,7 @@
 import itertools
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,12 @@ from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
 from igcf.service.store.rows import insert_rows
 from igcf.service.store.store import FORGET_LOCK
 from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, users
+from igcf.service.store.user_log import hold_user
 
 LONGEST_ID = 256
 """Characters of an event id, so that a reaction that moved can be taken back by its id."""
+_CONTENT = [column.name for column in feedback.c if column.name not in ("user_id", "event_id", "revision")]
+"""What a row of the log has in common with its copy in the log of another user."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def _merge(connection: sa.Connection, visitor: str, user_id: str) -> Merged:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
     revisions = lock_both(connection, visitor, user_id)
+    hold_user(connection, visitor)
     is_repeated = promised(connection, visitor, user_id)
     log, revision = read_log(connection, visitor), revisions.get(user_id, 0)
     rows, n_known = rows_to_add(log, read_log(connection, user_id), user_id, revision, user_hash(visitor))
@@ -97,14 +102,22 @@ def add_answers(connection: sa.Connection, answers: Sequence[dict[str, Any]]) ->
 def rows_to_add(
     log: Sequence[dict[str, Any]], own_log: Sequence[dict[str, Any]], user_id: str, revision: int, visitor_hash: str
 ) -> tuple[list[dict[str, Any]], int]:
-    """Find the rows in force of a visitor's log that a user's lacks, numbered behind it; and how many it has."""
+    """Find the rows in force of a visitor's log that a user's lacks, numbered behind it; and how many it has.
+
+    What was taken back after an earlier attempt had moved it, which was interrupted or has to go on, is taken back here
+    too.
+    """
     own = {row["event_id"]: row for row in own_log if row["event_id"] is not None}
     retracted = {row["retracts"] for row in log}
     taken = {row["event_id"] for row in log} | own.keys()
+    copies = _copies(log, own_log, visitor_hash) if retracted != {None} else {}
     rows: list[dict[str, Any]] = []
     n_known = 0
     for row in log:
         event_id = row["event_id"]
+        if row["retracts"] in copies:
+            numbered = {"user_id": user_id, "revision": revision + len(rows) + 1}
+            rows.append(row | numbered | {"retracts": copies[row["retracts"]]})
         if row["retracts"] is not None or event_id in retracted:
             continue
         if event_id in own:
@@ -115,6 +128,22 @@ def rows_to_add(
             taken.add(event_id)
         rows.append(row | {"user_id": user_id, "event_id": event_id, "revision": revision + len(rows) + 1})
     return rows, n_known
+
+
+def _copies(log: Sequence[dict[str, Any]], own_log: Sequence[dict[str, Any]], visitor_hash: str) -> dict[str, str]:
+    """Find the reactions of a visitor of which a user's log has a copy in force; their ids there, by the visitor's."""
+    retracted = {row["retracts"] for row in own_log}
+    in_force: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for row in own_log:
+        if row["event_id"] is not None and row["event_id"] not in retracted:
+            in_force[tuple(row[name] for name in _CONTENT)].append(row["event_id"])
+    return {
+        row["event_id"]: event_id
+        for row in log
+        if row["event_id"] is not None
+        for event_id in in_force[tuple(row[name] for name in _CONTENT)]
+        if event_id == row["event_id"] or f":{visitor_hash[:16]}" in event_id
+    }
 
 
 def _id_of_both(

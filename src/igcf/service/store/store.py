@@ -14,7 +14,7 @@ from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, 
 from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, serving, users
 from igcf.service.store.user_log import (
     append_events,
-    lock_users,
+    hold_user,
     read_events,
     read_user,
     retract_event,
@@ -151,7 +151,7 @@ class Store:
         def work(connection: sa.Connection) -> int:
             if self.database.is_postgres:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
-            lock_users(connection, [user_id])
+            hold_user(connection, user_id)  # a first reaction is before all of this, or after it
             deleted = connection.execute(sa.delete(feedback).where(feedback.c.user_id == user_id)).rowcount
             for table in (users, beliefs, recommendations):
                 connection.execute(sa.delete(table).where(table.c.user_id == user_id))

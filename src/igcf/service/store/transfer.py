@@ -5,7 +5,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +18,7 @@ from igcf.service.store.database import RefusedError
 from igcf.service.store.durable import make_durable
 from igcf.service.store.migrations import MIGRATIONS
 from igcf.service.store.placement import State, write_record
-from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.snapshots import rows_of, snapshot, snapshots
 from igcf.service.store.spread import AnyStore, Spread
 from igcf.service.store.store import Store
 from igcf.service.store.tables import forgotten, merges, metadata, placement, shown
@@ -59,17 +59,14 @@ class Digest:
 
 
 def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content:
-    """Write all tables as they are at one moment to the new folder `out`; it appears whole or not at all.
-
-    Of several databases each is read at one moment of its own; every user is in one of them.
-    """
+    """Write all tables as they are at one moment, of all databases, to the new folder `out`, whole or not at all."""
     if out.exists():
         raise StoreError(f"{out} exists; an export is never overwritten, choose another name")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
-        with ExitStack() as stack:
-            connections = {each: stack.enter_context(snapshot(each.database)) for each in store.parts}
+        with snapshots([each.database for each in store.parts]) as opened:
+            connections = dict(zip(store.parts, opened, strict=True))
             found = {}
             for table in TABLES:
                 sources = connections.values() if table in SPREAD_TABLES else [connections[store.common]]

@@ -53,6 +53,16 @@ def lock_users(connection: sa.Connection, user_ids: Sequence[str], *, waits: boo
     return {user_id: UserRow(user_id, born, revision) for user_id, born, revision in found}
 
 
+def hold_user(connection: sa.Connection, user_id: str) -> UserRow | None:
+    """Keep a user from being changed elsewhere, also one without a row, who might get one meanwhile (PostgreSQL).
+
+    Such a user has a row at revision 0 then, which the caller deletes.
+    """
+    if connection.dialect.name == "sqlite":
+        return lock_users(connection, [user_id]).get(user_id)
+    return _lock_or_create_users(connection, [user_id], waits=True)[user_id]
+
+
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
     """Read the log of a user with `after` < revision <= `until`, oldest first, retractions included."""
     asked = {"user_id": user_id, "after": after, "until": LAST if until is None else until}
