@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -233,33 +233,55 @@ def test_a_history_about_a_direction_known_for_certain_leaves_it_certain() -> No
 @examples
 @given(seed=SEEDS, n=SIZES, d=DIMS, channels=st.integers(1, 4), scored=st.integers(0, 3))
 def test_a_reaction_is_carried_over_to_all_items_alike(seed: int, n: int, d: int, channels: int, scored: int) -> None:
+    """Two blocks of the user's vector, the first of which has two channels and one that is scored."""
     rng = np.random.default_rng(seed)
-    mean, cov = rng.normal(size=d + 1), covariances(rng, 1, d + 1)[0]
-    vectors = tuple(rng.normal(size=(n, d)).astype(np.float32) for _ in range(channels))
-    noise = tuple(rng.uniform(0.2, 2.0, n) for _ in range(channels))
-    is_logit, row = rng.random(channels) < 0.5, int(rng.integers(n))
-    rewards = tuple(rng.choice([0.0, 1.0, np.nan], size=channels).tolist())
-    items = tuple(rng.normal(size=(n, d)).astype(np.float32) / np.float32(np.sqrt(d)) for _ in range(scored))
-    before = belief_moments(mean, cov, items)
+    mean, cov = rng.normal(size=d + 4), covariances(rng, 1, d + 4)[0]
+    row, starts, items = int(rng.integers(n)), (1, *(4,) * scored), random_items(rng, n, 3, 1)
+    items += random_items(rng, n, d, scored)
+    blocks = (
+        random_block(rng, 1, random_items(rng, n, 3, 2), items[:1], (0,)),
+        random_block(rng, 4, random_items(rng, n, d, channels), items[1:], range(1, scored + 1)),
+    )
+    rewards = tuple(tuple(rng.choice([0.0, 1.0, np.nan], size=len(block.vectors)).tolist()) for block in blocks)
+    before = belief_moments(mean, cov, starts, items)
 
     def learned(loops: NumpyBackend) -> tuple[np.ndarray, ...]:
         own, z, variances = (mean.copy(), cov.copy()), *(tuple(each.copy() for each in part) for part in before)
-        block = Block(1, vectors, noise, is_logit, items)
-        loops.observe_and_rescore(*own, block, row, rewards, Moments(z, variances))
+        loops.observe_and_rescore(*own, row, blocks, rewards, Moments(z, variances))
         return *own, *z, *variances
 
     found = learned(native)
     for ours, theirs in zip(found, learned(plain), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    z, variances = belief_moments(found[0], found[1], items)
+    z, variances = belief_moments(found[0], found[1], starts, items)
     for ours, exact in zip(found[2:], [*z, *variances], strict=True):
         np.testing.assert_allclose(ours, exact, rtol=1e-3, atol=1e-4)
 
 
-def belief_moments(mean: np.ndarray, cov: np.ndarray, items: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
-    """Means and variances of the items of each channel, which read all but the first dimension."""
-    z = tuple((each @ mean[1:]).astype(np.float32) for each in items)
-    return [z, tuple(np.einsum("nd,de,ne->n", each, cov[1:, 1:], each).astype(np.float32) for each in items)]
+def random_items(rng: np.random.Generator, n: int, d: int, channels: int) -> tuple[np.ndarray, ...]:
+    return tuple(rng.normal(size=(n, d)).astype(np.float32) / np.float32(np.sqrt(d)) for _ in range(channels))
+
+
+def random_block(
+    rng: np.random.Generator,
+    start: int,
+    vectors: tuple[np.ndarray, ...],
+    items: tuple[np.ndarray, ...],
+    places: Iterable[int],
+) -> Block:
+    noise = tuple(rng.uniform(0.2, 2.0, len(each)) for each in vectors)
+    return Block(start, vectors, noise, rng.random(len(vectors)) < 0.5, items, tuple(places))
+
+
+def belief_moments(
+    mean: np.ndarray, cov: np.ndarray, starts: tuple[int, ...], items: tuple[np.ndarray, ...]
+) -> list[tuple[np.ndarray, ...]]:
+    """Means and variances of the items of each channel, whose vectors begin at a dimension of the user's vector."""
+    spans = [slice(start, start + each.shape[1]) for start, each in zip(starts, items, strict=True)]
+    pairs = list(zip(spans, items, strict=True))
+    z = tuple((each @ mean[span]).astype(np.float32) for span, each in pairs)
+    variances = (np.einsum("nd,de,ne->n", each, cov[span, span], each) for span, each in pairs)
+    return [z, tuple(each.astype(np.float32) for each in variances)]
 
 
 @examples
@@ -418,7 +440,8 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
     mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
     far_block = numbers[:1], flags[:1], flags[:1], np.array([9], np.uint8)
     one = (1.0,), (pairs,), (numbers[:3],), flags[:1]
-    belief = means[0], covs[0]
+    belief, block = (means[0], covs[0]), (0, *one[1:], (pairs,), (0,))
+    moments = (floats[:3],), (floats[:3],)
     reaction = numbers[:2], numbers[:1], numbers[:1], flags[:1], numbers[:2], numbers[:1]
     cov, item = np.ones((1, 1), np.float32), np.ones((6, 1), np.float32)
     refused: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -445,14 +468,22 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, rows[:1], numbers[:2])),
         (calls.scatter, (rows[:4] + 9, rows[:6].astype(np.int32), numbers, rows[:2], None, numbers[:3].copy())),
         (calls.scatter, (rows[:4], rows[:6].astype(np.int32), numbers, rows[:2] - 1, None, numbers[:3].copy())),
-        (calls.observe_and_rescore, (*belief, 1, 0, *one, (), (), ())),
-        (calls.observe_and_rescore, (*belief, 0, 3, *one, (), (), ())),
-        (calls.observe_and_rescore, (*belief, 0, -1, *one, (), (), ())),
-        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs[:2],), (floats[:3],), (floats[:3],))),
-        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs,), (floats[:2],), (floats[:3],))),
-        (calls.observe_and_rescore, (*belief, 0, 0, *one, (pairs,), (floats[:3],), ())),
-        (calls.observe_and_rescore, (*belief, 0, 0, one[0], one[1], (), one[3], (), (), ())),
-        (calls.observe_and_rescore, (*belief, 0, 0, one[0], (floats,), one[2], one[3], (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, ((1, *one[1:], (), ()),), one[:1], (), ())),
+        (calls.observe_and_rescore, (*belief, 3, ((0, *one[1:], (), ()),), one[:1], (), ())),
+        (calls.observe_and_rescore, (*belief, -1, ((0, *one[1:], (), ()),), one[:1], (), ())),
+        (calls.observe_and_rescore, (*belief, 0, ((0, *one[1:], (), ()),), (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, (), (), (), ())),
+        (calls.observe_and_rescore, (*belief, 0, (block,) * 9, one[:1] * 9, (), ())),
+        (calls.observe_and_rescore, (*belief, 0, (block,), one[:1], (floats[:2],), (floats[:3],))),
+        (calls.observe_and_rescore, (*belief, 0, (block,), one[:1], (floats[:3],), ())),
+        (calls.observe_and_rescore, (*belief, 0, ((*block[:4], (pairs[:2],), (0,)),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((*block[:4], (), (0,)),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((*block[:4], (pairs,), (1,)),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((*block[:4], (pairs,), (-1,)),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((*block[:4], (pairs, pairs), (0, 0)),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((0, one[1], (), *block[3:]),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((0, (floats,), *block[2:]),), one[:1], *moments)),
+        (calls.observe_and_rescore, (*belief, 0, (block, (0, (pairs[:2],), *block[2:])), one[:1] * 2, *moments)),
         (calls.select_bounded, (mixture, (), (), (), (), floats, flags, 0.5, 1, None)),
         (calls.select_bounded, (mixture, (item,), (cov,), (floats,), (floats,), floats[:5], flags, 0.5, 1, None)),
         (calls.select_bounded, (mixture, (pairs,), (cov,), (floats,), (floats,), floats, flags, 0.5, 1, None)),
@@ -532,13 +563,13 @@ def test_other_platforms_and_compilers_get_the_same_numbers(define: str, tmp_pat
     usual = import_module("igcf.online.backend._native")
     for n_items, d, channels in ((1, 1, 1), (65, 3, 2), (130, 17, 3), (301, 33, 7)):
         vectors = tuple(rng.normal(size=(n_items, d)).astype(np.float32) for _ in range(channels))
-        arrays = (1.0,) * channels, vectors, (np.ones(n_items),) * channels, rng.random(channels) < 0.5
+        block = 0, vectors, (np.ones(n_items),) * channels, rng.random(channels) < 0.5, vectors[:1], (0,)
         mean, cov = rng.normal(size=d), covariances(rng, 1, d)[0]
         z, variances = vectors[0] @ mean.astype(np.float32), np.full(n_items, 9.0, dtype=np.float32)
         found = []
         for module in (usual, other):
             own = mean.copy(), cov.copy(), z.copy(), variances.copy()
-            module.observe_and_rescore(own[0], own[1], 0, 0, *arrays, vectors[:1], (own[2],), (own[3],))
+            module.observe_and_rescore(own[0], own[1], 0, (block,), ((1.0,) * channels,), (own[2],), (own[3],))
             found.append(own)
         for one, two in zip(*found, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)

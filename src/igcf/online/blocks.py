@@ -1,11 +1,14 @@
 """The blocks of a user's vector that are learned apart from each other, as a scoring engine goes through them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from igcf.model import Channel, Model
 from igcf.online.backend import Arrays, Block
+
+MOST_VALUES = 100
+"""Values of reactions whose rewards are kept; logs have a few, or any number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,13 +18,17 @@ class ScoredBlock:
     channels: tuple[Channel, ...]
     numbers: tuple[int, ...]
     """Numbers of these channels in the model."""
-    places: tuple[int, ...]
-    """Positions of the block's scored channels among all scored channels."""
     arrays: Block
+    _rewards: dict[float, tuple[float, ...]] = field(default_factory=dict)
 
     def rewards_of(self, value: float) -> tuple[float, ...]:
-        """The reward of a reaction in each channel; NaN reveals nothing."""
-        return tuple([channel.reward.of_one(value) for channel in self.channels])
+        """The reward of a reaction in each channel; NaN reveals nothing. Those of a few values are kept."""
+        found = self._rewards.get(value)
+        if found is None:
+            if len(self._rewards) == MOST_VALUES:
+                self._rewards.clear()
+            found = self._rewards[value] = tuple([channel.reward.of_one(value) for channel in self.channels])
+        return found
 
 
 def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:
@@ -36,6 +43,7 @@ def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:
             tuple(channel.noise_var for channel in channels),
             np.array([channel.link == "logit" for channel in channels]),
             tuple(items[place] for place in places),
+            places,
         )
-        found.append(ScoredBlock(channels, numbers, places, arrays))
+        found.append(ScoredBlock(channels, numbers, arrays))
     return tuple(found)

@@ -12,11 +12,9 @@ import numpy as np
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Classes
+from igcf.online.backend import BlockRewards, Classes
 from igcf.online.chance import ChanceScale
 
-BlockRewards = tuple[tuple[float, ...], ...]
-"""Rewards per block of the user's vector and channel in it."""
 STEPS = ("satisfied", "exposed", "liked")
 """Kinds of rewards that are steps: finitely many classes of values."""
 

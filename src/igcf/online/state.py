@@ -44,20 +44,10 @@ class Tracked:
     first_user: Moments = field(init=False)
     n_updates: int = 0
     """Reactions since the moments were last computed from the beliefs."""
-    _at: dict[tuple[int, ...], Moments] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Keep views of the first user's moments, which take longer to make than to use."""
         self.first_user = of_one_user(self.moments)
-
-    def at(self, places: tuple[int, ...]) -> Moments:
-        """The first user's moments of some scored channels."""
-        found = self._at.get(places)
-        if found is None:
-            z, variances = self.first_user
-            found = Moments(tuple([z[place] for place in places]), tuple([variances[place] for place in places]))
-            self._at[places] = found
-        return found
 
 
 @dataclass(eq=False)

@@ -65,6 +65,7 @@ class TrackedUsers:
         self._spans = tuple(channel.span for channel in channels)
         self._mixture = Mixture.from_model(model)
         self._blocks = scored_blocks(model, self._items)
+        self._block_arrays = tuple(block.arrays for block in self._blocks)
         self._monotone = monotone_learning(model) if is_monotone else None
         self._prior_moments = self._moments_of_prior()
         self._begin(n_users)
@@ -97,7 +98,8 @@ class TrackedUsers:
         other = object.__new__(type(self))
         other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
         other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
-        other._blocks, other._prior_moments = self._blocks, self._prior_moments
+        other._blocks, other._block_arrays = self._blocks, self._block_arrays
+        other._prior_moments = self._prior_moments
         other._monotone, other.unsettled = self._monotone, self.unsettled
         other._begin(n_users)
         return other
@@ -172,11 +174,12 @@ class TrackedUsers:
         """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
         state = self._begin_update()
         mean, cov = self.belief_means[0], self.belief_covs[0]
-        counted = None if self._monotone is None else self._monotone.rewards_of_one(mean, cov, row, value)
-        for number, block in enumerate(self._blocks):
-            moments = state.at(block.places) if isinstance(state, Tracked) else NO_MOMENTS
-            own = block.rewards_of(value) if counted is None else counted[number]
-            backend.loops.observe_and_rescore(mean, cov, block.arrays, row, own, moments)
+        if self._monotone is None:
+            rewards = tuple([block.rewards_of(value) for block in self._blocks])
+        else:
+            rewards = self._monotone.rewards_of_one(mean, cov, row, value)
+        moments = state.first_user if isinstance(state, Tracked) else NO_MOMENTS
+        backend.loops.observe_and_rescore(mean, cov, row, self._block_arrays, rewards, moments)
         self._finish_update(state, 1)
 
     def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
@@ -191,7 +194,7 @@ class TrackedUsers:
             w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
             if isinstance(state, Stale):
                 continue
-            for place in block.places:
+            for place in block.arrays.places:
                 z, variances = state.moments.z[place], state.moments.variances[place]
                 if self._scratch is None:
                     self._scratch = np.empty_like(z)

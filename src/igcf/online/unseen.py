@@ -21,8 +21,9 @@ class Unseen:
 
     def set(self, row: int, is_left: bool) -> None:
         """Show or hide an item."""
-        self.n_left += int(is_left) - int(self._mask[0, row])
-        self._mask[0, row] = is_left
+        if self._mask.item(0, row) != is_left:
+            self._mask[0, row] = is_left
+            self.n_left += 1 if is_left else -1
 
     def extend(self, n_new: int) -> None:
         """Take in items that were added to the model."""

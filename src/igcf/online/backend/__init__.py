@@ -10,6 +10,7 @@ from igcf.online.backend.numpy_backend import NumpyBackend
 from igcf.online.backend.types import (
     Arrays,
     Block,
+    BlockRewards,
     Bounds,
     Channels,
     Classes,
@@ -26,6 +27,7 @@ from igcf.online.backend.types import (
 __all__ = [
     "Arrays",
     "Block",
+    "BlockRewards",
     "Bounds",
     "Channels",
     "Classes",

@@ -17,6 +17,7 @@ from igcf.online.backend.numpy_chance import Columns
 from igcf.online.backend.types import (
     Arrays,
     Block,
+    BlockRewards,
     Bounds,
     Channels,
     Classes,
@@ -143,16 +144,19 @@ class NativeBackend(NumpyBackend):
 
     @staticmethod
     def observe_and_rescore(
-        mean: FloatArray, cov: FloatArray, block: Block, row: int, rewards: tuple[float, ...], moments: Moments
+        mean: FloatArray,
+        cov: FloatArray,
+        row: int,
+        blocks: tuple[Block, ...],
+        rewards: BlockRewards,
+        moments: Moments,
     ) -> None:
         """Update one user's belief by a reaction, and the moments of all items, in place."""
-        start, vectors, noise, is_logit, items = block
         z, variances = moments
-        if len(rewards) > MOST_CHANNELS or (z and z[0].dtype != np.float32):
-            NumpyBackend.observe_and_rescore(mean, cov, block, row, rewards, moments)
-            return
-        own_items = items if z else ()
-        _native.observe_and_rescore(mean, cov, start, row, rewards, vectors, noise, is_logit, own_items, z, variances)
+        if sum(map(len, rewards)) > MOST_CHANNELS or (z and z[0].dtype != np.float32):
+            NumpyBackend.observe_and_rescore(mean, cov, row, blocks, rewards, moments)
+        else:
+            _native.observe_and_rescore(mean, cov, row, blocks, rewards, z, variances)
 
     @staticmethod
     def rescore_users(products: AnyFloatArray, steps: FloatArray, z: AnyFloatArray, variances: AnyFloatArray) -> None:

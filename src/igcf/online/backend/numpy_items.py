@@ -10,14 +10,19 @@ from igcf.arrays import AnyFloatArray, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import activations, expectation, gradients
 from igcf.online.backend.numpy_beliefs import USERS, update_in_turn
-from igcf.online.backend.types import Arrays, Block, Evidence, Mixture, Moments
+from igcf.online.backend.types import Arrays, Block, BlockRewards, Evidence, Mixture, Moments
 
 CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
 
 
 def observe_and_rescore(
-    mean: FloatArray, cov: FloatArray, block: Block, row: int, rewards: tuple[float, ...], moments: Moments
+    mean: FloatArray,
+    cov: FloatArray,
+    row: int,
+    blocks: tuple[Block, ...],
+    rewards: BlockRewards,
+    moments: Moments,
 ) -> None:
     """Update one user's belief by a reaction to an item, and carry it over to all items, in place.
 
@@ -27,20 +32,23 @@ def observe_and_rescore(
     Args:
         mean: of the user's vector, shape (D,).
         cov: of the user's vector, shape (D, D).
-        block: the part of the vector that the reaction reveals something about.
         row: of the item.
-        rewards: one per channel of the block; NaN reveals nothing.
-        moments: of the block's scored channels, arrays of shape (items,); none where they are not kept.
+        blocks: the parts of the vector that the reaction reveals something about.
+        rewards: one per block and channel of it; NaN reveals nothing.
+        moments: of all scored channels, arrays of shape (items,); none where they are not kept.
     """
-    x = np.array([vectors[row] for vectors in block.vectors], dtype=np.float64)
-    noise = np.array([each[row] for each in block.noise])
-    span = slice(block.start, block.start + x.shape[1])
-    w, steps = update_in_turn(mean[span], cov[span, span], Evidence(x, np.array(rewards), noise, block.is_logit))
-    for z, variances, items in zip(*moments, block.items, strict=False):
-        products = items @ w.T.astype(items.dtype)  # (items, channels)
-        z += products @ steps.astype(items.dtype)
-        variances -= np.einsum("nc,nc->n", products, products)
-        np.maximum(variances, 0.0, out=variances)
+    for block, own_rewards in zip(blocks, rewards, strict=True):
+        x = np.array([vectors[row] for vectors in block.vectors], dtype=np.float64)
+        noise = np.array([each[row] for each in block.noise])
+        span = slice(block.start, block.start + x.shape[1])
+        evidence = Evidence(x, np.array(own_rewards), noise, block.is_logit)
+        w, steps = update_in_turn(mean[span], cov[span, span], evidence)
+        for place, items in zip(block.places, block.items, strict=True) if moments.z else ():
+            z, variances = moments.z[place], moments.variances[place]
+            products = items @ w.T.astype(items.dtype)  # (items, channels)
+            z += products @ steps.astype(items.dtype)
+            variances -= np.einsum("nc,nc->n", products, products)
+            np.maximum(variances, 0.0, out=variances)
 
 
 def rescore_users(products: AnyFloatArray, steps: FloatArray, z: AnyFloatArray, variances: AnyFloatArray) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,12 @@ class Block(NamedTuple):
     """Whether a channel has a logistic link, shape (channels,)."""
     items: Arrays
     """Item vectors of the channels that the expected reward depends on, in the precision of the engine."""
+    places: tuple[int, ...]
+    """Positions of these channels among all scored channels."""
+
+
+BlockRewards = tuple[tuple[float, ...], ...]
+"""Rewards of a reaction per block of the user's vector and channel in it; NaN reveals nothing."""
 
 
 class Moments(NamedTuple):
@@ -177,7 +184,7 @@ class Mixture:
     block: IntArray
     """Block of the user's vector that a scored channel reads, shape (channels,), uint8."""
 
-    @property
+    @cached_property
     def parts(self) -> tuple[FloatArray, BoolArray, BoolArray, IntArray]:
         """The arrays, in the order in which the native loops take them."""
         return self.weights, self.is_member, self.is_logit, self.block

@@ -8,7 +8,7 @@ enum { READ = 0, WRITE = PyBUF_WRITABLE, ANY_LENGTH = -1 };
 
 /* All arrays of one call. */
 struct arrays {
-    Py_buffer buffers[5 * MOST_CHANNELS + 8];
+    Py_buffer buffers[6 * MOST_CHANNELS + 8];
     Py_ssize_t count;
 };
 

@@ -37,11 +37,9 @@ INLINE float dot(const float* x, const float* w, Py_ssize_t d) {
 #ifdef HAS_SHUFFLES
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
 #define LOAD(address) (*(const lanes*)(address))
-#define HALVES_2(a, b)                                                                                                 \
-    (__builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) + __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15))
-#define HALVES_4(a, b)                                                                                                 \
-    (__builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15))
-#define HALVES_8(a, b)                                                                                                 \
+#define PAIRS(a, b)                                                                                                    \
+    (__builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15))
+#define HALVES(a, b)                                                                                                 \
     (__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15))
 
 /* Eight dot products at once: eight item vectors that follow each other times one vector w, or four times two, into
@@ -64,8 +62,8 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
             a = LOAD(x + j + LANES), b = LOAD(x1 + j + LANES), c = LOAD(x2 + j + LANES), e = LOAD(x3 + j + LANES);
         }
     }
-    lanes t0 = HALVES_2(s0, s1), t1 = HALVES_2(s2, s3), t2 = HALVES_2(s4, s5), t3 = HALVES_2(s6, s7);
-    lanes u0 = HALVES_4(t0, t1), u1 = HALVES_4(t2, t3), all = HALVES_8(u0, u1);
+    lanes t0 = PAIRS(s0, s1), t1 = PAIRS(s2, s3), t2 = PAIRS(s4, s5), t3 = PAIRS(s6, s7);
+    lanes u0 = PAIRS(t0, t1), u1 = PAIRS(t2, t3), all = HALVES(u0, u1);
     float sums[LANES];
     memcpy(sums, &all, sizeof sums);
     for (Py_ssize_t update = 0; update < LANES / n_rows; update++)

@@ -44,85 +44,110 @@ static PyObject* py_update_beliefs(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
-/* What one reaction reveals through the channels of a block. */
-struct revealed {
-    Py_ssize_t n;
+/* What one reaction reveals about a block of the user's vector, and the items that are scored by it. */
+struct block {
+    Py_ssize_t start, d, n, n_scored; /* first dimension and number of them, channels that reveal something */
     double rewards[MOST_CHANNELS], noise[MOST_CHANNELS];
     uint8_t is_logit[MOST_CHANNELS];
     const float* x[MOST_CHANNELS]; /* item vectors */
+    float* items[MOST_CHANNELS];
+    Py_ssize_t places[MOST_CHANNELS]; /* of the scored channels among those of all blocks */
 };
 
-/* (rewards, vectors, noise, is_logit) at an item; channels whose reward is NaN reveal nothing and are left out. */
-static int open_revealed(struct arrays* arrays, PyObject* args[4], Py_ssize_t row, Py_ssize_t* n_items, Py_ssize_t* d,
-                         struct revealed* revealed) {
-    const uint8_t* is_logit = open_array(arrays, args[3], BOOL, ANY_LENGTH, READ, "is_logit");
+/* (start, vectors, noise, is_logit, items, places) at an item, scored only where moments of `n_scored` channels are
+ * kept; channels whose reward is NaN reveal nothing and are left out. */
+static int open_block(struct arrays* arrays, PyObject* given, PyObject* rewards, Py_ssize_t row, Py_ssize_t stride,
+                      Py_ssize_t n_scored, Py_ssize_t* n_items, struct block* block) {
+    PyObject *vectors_, *noise_, *is_logit_, *items_, *places_;
+    if (!given || !rewards) return 0;
+    if (!PyArg_ParseTuple(given, "nOOOOO", &block->start, &vectors_, &noise_, &is_logit_, &items_, &places_)) return 0;
+    const uint8_t* is_logit = open_array(arrays, is_logit_, BOOL, ANY_LENGTH, READ, "is_logit");
     if (!is_logit) return 0;
     Py_ssize_t n = length_of(last_of(arrays));
     if (n < 1 || n > MOST_CHANNELS) return do_not_fit("reactions and channels");
-    if (!has_length(args[0], n, "rewards") || !has_length(args[1], n, "vectors") || !has_length(args[2], n, "noise"))
+    if (!has_length(rewards, n, "rewards") || !has_length(vectors_, n, "vectors") || !has_length(noise_, n, "noise"))
         return 0;
-    revealed->n = 0;
+    block->n = 0;
     for (Py_ssize_t c = 0; c < n; c++) {
-        const float* vectors = open_array(arrays, PyTuple_GetItem(args[1], c), FLOAT32, ANY_LENGTH, READ, "vectors");
+        const float* vectors = open_array(arrays, PyTuple_GetItem(vectors_, c), FLOAT32, ANY_LENGTH, READ, "vectors");
         if (!vectors) return 0;
         const Py_buffer* matrix = last_of(arrays);
-        if (c == 0 && matrix->ndim == 2) *n_items = matrix->shape[0], *d = matrix->shape[1];
-        if (matrix->ndim != 2 || matrix->shape[0] != *n_items || matrix->shape[1] != *d || row < 0 || row >= *n_items)
+        if (matrix->ndim != 2) return do_not_fit("reactions and channels");
+        if (*n_items == ANY_LENGTH) *n_items = matrix->shape[0];
+        if (c == 0) block->d = matrix->shape[1];
+        if (matrix->shape[0] != *n_items || matrix->shape[1] != block->d || row < 0 || row >= *n_items)
             return do_not_fit("reactions and channels");
-        const double* noise = open_array(arrays, PyTuple_GetItem(args[2], c), FLOAT64, *n_items, READ, "noise");
+        const double* noise = open_array(arrays, PyTuple_GetItem(noise_, c), FLOAT64, *n_items, READ, "noise");
         if (!noise) return 0;
-        double reward = PyFloat_AsDouble(PyTuple_GetItem(args[0], c));
+        double reward = PyFloat_AsDouble(PyTuple_GetItem(rewards, c));
         if (PyErr_Occurred()) return 0;
         if (is_nan(reward)) continue;
-        revealed->rewards[revealed->n] = reward, revealed->noise[revealed->n] = noise[row];
-        revealed->is_logit[revealed->n] = is_logit[c], revealed->x[revealed->n++] = vectors + row * *d;
+        block->rewards[block->n] = reward, block->noise[block->n] = noise[row];
+        block->is_logit[block->n] = is_logit[c], block->x[block->n++] = vectors + row * block->d;
     }
-    return 1;
+    if (block->start < 0 || block->d > stride || block->start > stride - block->d)
+        return do_not_fit("reactions and channels");
+    block->n_scored = n_scored > 0 ? PyTuple_Size(places_) : 0;
+    if (block->n_scored < 0 || block->n_scored > n_scored) return do_not_fit("blocks and scored channels");
+    for (Py_ssize_t c = 0; c < block->n_scored; c++) {
+        block->places[c] = PyLong_AsSsize_t(PyTuple_GetItem(places_, c));
+        if (PyErr_Occurred() || block->places[c] < 0 || block->places[c] >= n_scored)
+            return do_not_fit("blocks and scored channels");
+    }
+    return n_scored == 0 ||
+           open_channels(arrays, items_, block->n_scored, *n_items * block->d, READ, "items", block->items);
 }
 
-static PyObject* py_observe_and_rescore(PyObject* module, PyObject* args) {
-    PyObject *mean_, *cov_, *reaction[4], *items_, *z_, *variances_;
-    Py_ssize_t start, row;
-    if (!PyArg_ParseTuple(args, "OOnnOOOOOOO", &mean_, &cov_, &start, &row, reaction, reaction + 1, reaction + 2,
-                          reaction + 3, &items_, &z_, &variances_))
-        return NULL;
-    struct arrays arrays = {.count = 0};
-    struct revealed revealed;
-    float *items[MOST_CHANNELS], *z[MOST_CHANNELS], *variances[MOST_CHANNELS];
-    Py_ssize_t n_items = 0, d = 0, n_scored = PyTuple_Size(z_), stride = 0;
-    double *mean = open_array(&arrays, mean_, FLOAT64, ANY_LENGTH, WRITE, "mean"), *cov = NULL;
-    if (mean) stride = length_of(last_of(&arrays));
-    int is_good = mean && (cov = open_array(&arrays, cov_, FLOAT64, stride * stride, WRITE, "cov")) &&
-                  open_revealed(&arrays, reaction, row, &n_items, &d, &revealed);
-    if (is_good && !(start >= 0 && d <= stride && start <= stride - d && n_scored >= 0 && n_scored <= MOST_CHANNELS))
-        is_good = do_not_fit("reactions and channels");
-    is_good = is_good && open_channels(&arrays, items_, n_scored, n_items * d, READ, "items", items) &&
-              open_channels(&arrays, z_, n_scored, n_items, WRITE, "z", z) &&
-              open_channels(&arrays, variances_, n_scored, n_items, WRITE, "variances", variances);
-    Py_ssize_t n = is_good ? revealed.n : 0;
-    if (n == 0) return done(&arrays, is_good);
-    size_t doubles = (size_t)(2 * n * d + n), floats = (size_t)(n * padded(d) + n);
-    double* x = PyMem_Calloc(1, doubles * sizeof(double) + floats * sizeof(float));
-    if (x) {
-        double *w = x + n * d, *steps = w + n * d;
-        float *short_w = (float*)(steps + n), *short_steps = short_w + n * padded(d);
-        Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t c = 0; c < n; c++)
-            for (Py_ssize_t j = 0; j < d; j++) x[c * d + j] = revealed.x[c][j];
-        update_belief(mean + start, cov + start * stride + start, stride, d, n, x, revealed.rewards, revealed.noise,
-                      revealed.is_logit, w, steps);
-        for (Py_ssize_t c = 0; c < n; c++) {
-            for (Py_ssize_t j = 0; j < d; j++) short_w[c * padded(d) + j] = (float)w[c * d + j];
-            short_steps[c] = (float)steps[c];
-        }
-        for (Py_ssize_t c = 0; c < n_scored; c++)
-            rescore_items(items[c], n_items, d, short_w, short_steps, n, z[c], variances[c]);
-        Py_END_ALLOW_THREADS
-        PyMem_Free(x);
-    } else {
-        PyErr_NoMemory();
+/* Update a block of the belief and carry that over to its items; `x` has room for what is computed on the way. */
+static void observe_block(const struct block* block, double* mean, double* cov, Py_ssize_t stride, Py_ssize_t n_items,
+                          double* x, float* const* z, float* const* variances) {
+    Py_ssize_t n = block->n, d = block->d, start = block->start;
+    double *w = x + n * d, *steps = w + n * d;
+    float *short_w = (float*)(steps + n), *short_steps = short_w + n * padded(d);
+    for (Py_ssize_t c = 0; c < n; c++)
+        for (Py_ssize_t j = 0; j < d; j++) x[c * d + j] = block->x[c][j];
+    update_belief(mean + start, cov + start * stride + start, stride, d, n, x, block->rewards, block->noise,
+                  block->is_logit, w, steps);
+    for (Py_ssize_t c = 0; c < n; c++) {
+        for (Py_ssize_t j = 0; j < padded(d); j++) short_w[c * padded(d) + j] = j < d ? (float)w[c * d + j] : 0.0f;
+        short_steps[c] = (float)steps[c];
     }
-    return done(&arrays, x != NULL);
+    for (Py_ssize_t c = 0; c < block->n_scored; c++)
+        rescore_items(block->items[c], n_items, d, short_w, short_steps, n, z[block->places[c]],
+                      variances[block->places[c]]);
+}
+
+/* (mean, cov, row, blocks, rewards, z, variances) */
+static PyObject* py_observe_and_rescore(PyObject* module, PyObject* args) {
+    PyObject *mean_, *cov_, *blocks_, *rewards_, *z_, *variances_;
+    Py_ssize_t row, stride = 0, n_items = ANY_LENGTH;
+    if (!PyArg_ParseTuple(args, "OOnOOOO", &mean_, &cov_, &row, &blocks_, &rewards_, &z_, &variances_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    struct block blocks[MOST_CHANNELS];
+    float *z[MOST_CHANNELS], *variances[MOST_CHANNELS];
+    Py_ssize_t n_blocks = PyTuple_Size(blocks_), n_scored = PyTuple_Size(z_);
+    double *mean = open_array(&arrays, mean_, FLOAT64, ANY_LENGTH, WRITE, "mean"), *cov = NULL, *x = NULL;
+    if (mean) stride = length_of(last_of(&arrays));
+    int is_good = mean && (cov = open_array(&arrays, cov_, FLOAT64, stride * stride, WRITE, "cov"));
+    if (is_good && !(n_blocks >= 1 && n_blocks <= MOST_CHANNELS && n_scored >= 0 && n_scored <= MOST_CHANNELS))
+        is_good = do_not_fit("reactions and channels");
+    is_good = is_good && has_length(rewards_, n_blocks, "rewards");
+    for (Py_ssize_t b = 0; is_good && b < n_blocks; b++)
+        is_good = open_block(&arrays, PyTuple_GetItem(blocks_, b), PyTuple_GetItem(rewards_, b), row, stride, n_scored,
+                             &n_items, blocks + b);
+    is_good = is_good && open_channels(&arrays, z_, n_scored, n_items, WRITE, "z", z) &&
+              open_channels(&arrays, variances_, n_scored, n_items, WRITE, "variances", variances);
+    size_t room = (size_t)MOST_CHANNELS * (size_t)(2 * stride + 1) * sizeof(double) +
+                  (size_t)MOST_CHANNELS * (size_t)(padded(stride) + 1) * sizeof(float);
+    if (is_good && !(x = PyMem_Malloc(room))) is_good = 0, PyErr_NoMemory();
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t b = 0; b < n_blocks; b++)
+            if (blocks[b].n > 0) observe_block(blocks + b, mean, cov, stride, n_items, x, z, variances);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(x);
+    return done(&arrays, is_good);
 }
 
 static PyObject* py_rescore_users(PyObject* module, PyObject* args) {
