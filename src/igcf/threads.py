@@ -4,12 +4,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 Library = Literal["blas", "openmp", "numba", "torch"]
 ALL_LIBRARIES: tuple[Library, ...] = ("blas", "openmp", "numba", "torch")
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that a numeric library reads once, when it is loaded."""
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+"""What `at_most_threads` allows where it is in force."""
 
 
 @contextmanager
@@ -19,6 +22,7 @@ def at_most_threads(number: int, libraries: Sequence[Library] = ALL_LIBRARIES) -
     Libraries that are not loaded yet are left alone; `one_thread_for_new_libraries` is for those.
     """
     with ExitStack() as restore:
+        restore.callback(_limit.reset, _limit.set(min(number, _limit.get() or number)))
         for name in ("numba", "torch"):  # numba first: starting its threads sets the number that torch uses
             module = sys.modules.get(name)
             if module is not None and name in libraries:
@@ -42,6 +46,13 @@ def blas_threads() -> int:
     from threadpoolctl import threadpool_info
 
     return max([1, *(int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas")])
+
+
+def reading_threads() -> int:
+    """Return with how many threads files are read: all cores, unless a limit is in force or the environment has one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = [int(os.environ[name]) for name in VARIABLES if os.environ.get(name, "").isdecimal()]
+    return max(1, min([cores, _limit.get() or cores, *told]))
 
 
 @contextmanager
