@@ -149,7 +149,7 @@ def test_help_needs_neither_torch_nor_matplotlib() -> None:
         "from igcf.cli.main import cli\n"
         "try: cli.main(['evaluate', '--help'])\n"
         "except SystemExit: pass\n"
-        "sys.exit(bool({'torch', 'matplotlib', 'polars'} & set(sys.modules)))"
+        "sys.exit(bool({'torch', 'matplotlib', 'polars', 'duckdb'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 

@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import sys
-for name in "fastapi starlette uvicorn sqlalchemy psycopg prometheus_client polars scipy torch".split():
+for name in "fastapi starlette uvicorn sqlalchemy psycopg prometheus_client duckdb polars scipy torch".split():
     sys.modules[name] = None
 from igcf.service.client import AsyncClient, Client
 Client("http://127.0.0.1:9").close()

@@ -10,7 +10,7 @@ import pytest
 
 from igcf.data import load_dataset, partitions
 from igcf.data.columns import Columns
-from igcf.data.frames import interactions_from_frame
+from igcf.data.frames import as_table, interactions_from_frame
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.errors import DataError
 
@@ -51,7 +51,7 @@ def test_pieces_of_any_size_give_the_log_of_the_whole_table(
     frame = random_frame(text_ids=text_ids)
     log = load_dataset(written(frame, tmp_path / "log"))
     assert log.n_duplicates > 0
-    assert_same(log, interactions_from_frame(frame))
+    assert_same(log, interactions_from_frame(as_table(frame)))
 
 
 def test_ids_may_be_numbers_in_one_file_and_text_in_another(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_empty_parts_are_passed_over_and_a_log_of_empty_parts_is_refused(tmp_pat
     frame = random_frame(40)
     folder = written(frame, tmp_path / "log", parts=2)
     frame.head(0).write_parquet(folder / "a.parquet")
-    assert_same(Interactions.from_parquet(folder), interactions_from_frame(frame))
+    assert_same(Interactions.from_parquet(folder), interactions_from_frame(as_table(frame)))
     (tmp_path / "none").mkdir()
     frame.head(0).write_parquet(tmp_path / "none" / "a.parquet")
     with pytest.raises(DataError, match="has no rows"):

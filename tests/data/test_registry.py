@@ -84,6 +84,6 @@ def test_every_data_set_that_can_be_fetched_has_a_checksum() -> None:
 
 
 def test_importing_the_data_layer_is_light() -> None:
-    code = "import sys, igcf.data; sys.exit(any(name in sys.modules for name in ('polars', 'torch', 'rich')))"
+    code = "import sys, igcf.data; sys.exit(any(name in sys.modules for name in ('polars', 'duckdb', 'torch', 'rich')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert igcf.Interactions is Interactions

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from igcf.errors import ModelError
-from igcf.model import Model
+from igcf.model import Model, item_files
 from igcf.model.files import _sealed
 from igcf.model.parquet_sizes import parquet_chunks
 from tests.toys import ensemble_model
@@ -120,7 +120,7 @@ def test_a_small_file_that_stands_for_a_large_table_is_refused_before_it_is_unpa
         pl.DataFrame({"item_id": [f"i{n}" for n in range(30)], column: LARGE[what]}).write_parquet(file)
     assert (saved / "items.parquet").stat().st_size < 100_000
     reseal(saved)
-    monkeypatch.setattr(pl, "scan_parquet", lambda *_: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(item_files, "ParquetFile", lambda *_: pytest.fail("it was unpacked"))
     with pytest.raises(ModelError, match=r"the table of items unpacks to .* for 30 items; expected at most"):
         Model.load(saved)
 

@@ -86,14 +86,14 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
 
 def read_and_step(size: tuple[int, int, int], dim: int) -> dict[str, Any]:
     """Read a log from a Parquet file, build the graph, take steps; peak memory of the whole process."""
-    import polars as pl
+    from igcf.tabular.parquet import write_parquet
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         log = random_log(*size)
-        frame = pl.DataFrame({"user": log.user_idx, "item": log.item_idx, "value": log.values})
-        frame.write_parquet(path)
-        del log, frame
+        types = {"user": ("INTEGER", log.user_idx), "item": ("INTEGER", log.item_idx), "value": ("FLOAT", log.values)}
+        write_parquet(path, types)
+        del log, types
         gc.collect()
         peak = PeakMemory()
         begun = time.perf_counter()

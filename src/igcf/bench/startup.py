@@ -7,7 +7,7 @@ from typing import Any
 from igcf.bench.sizes import Sizes
 from igcf.bench.timing import compared, interleaved
 
-HEAVY = ("torch", "matplotlib", "fastapi", "starlette", "numba", "scipy", "polars", "sqlalchemy")
+HEAVY = ("torch", "matplotlib", "fastapi", "starlette", "numba", "scipy", "duckdb", "sqlalchemy")
 NEVER = ("torch", "matplotlib", "fastapi", "starlette")
 HELP_SECONDS = 0.3
 

@@ -106,7 +106,7 @@ def _notes(document: dict[str, Any]) -> list[str]:
     start, online, huge = document["start"], document["online"], document["growth"]["huge"]
     shown = start["help_seconds"]
     heavy = (
-        ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, polars"
+        ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, DuckDB"
     )
     notes = [
         f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])}).",

@@ -18,7 +18,7 @@ from igcf.online import backend
 from igcf.version import __version__
 
 PACKAGES = {
-    "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
+    "core": ("numpy", "scipy", "duckdb", "safetensors", "click", "rich"),
     "train": ("torch", "numba", "joblib"),
     "service": ("fastapi", "uvicorn", "sqlalchemy", "pydantic", "prometheus-client"),
     "postgresql": ("psycopg",),

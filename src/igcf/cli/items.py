@@ -148,14 +148,14 @@ def opened(urls: Sequence[str], model: Path | None) -> "Iterator[tuple[ItemStore
 
 
 def _item_ids(folder: Path, *, must_exist: bool) -> frozenset[str]:
-    import polars as pl
-
     from igcf.model.files import ITEMS, saved_metadata
+    from igcf.tabular.engine import TableFileError
+    from igcf.tabular.parquet import ParquetFile
 
     try:
         saved_metadata(folder)
-        return frozenset(pl.read_parquet(folder / ITEMS, columns=["item_id"])["item_id"].to_list())
-    except (ModelError, OSError, pl.exceptions.PolarsError) as error:
+        return frozenset(ParquetFile(folder / ITEMS).read(["item_id"])["item_id"].to_list())
+    except (ModelError, OSError, KeyError, TableFileError) as error:
         if must_exist:
             raise ModelError(f"cannot read the items of {folder}: {error}") from error
         return frozenset()

@@ -195,8 +195,7 @@ def audit_command(
         served = _served(opened, settings)
         if served is None:
             raise ModelError("no model is announced, or it is not on this machine; name one with --model")
-        found = summary(shown_items(opened, folder), served.model.reward.threshold)
-    rows = found.to_dicts()
+        rows = summary(shown_items(opened, folder), served.model.reward.threshold)
     if as_json:
         emit_json({"audit": rows})
         return

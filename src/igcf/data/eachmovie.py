@@ -6,15 +6,20 @@ The owner's `Vote.txt` has scores 0.0, 0.2, ... 1.0 (person, movie, score, weigh
 
 import gzip
 import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-import polars as pl
+import numpy as np
 
-from igcf.data.columns import first_rows
+from igcf.arrays import IntArray
+from igcf.data.columns import MICROSECONDS, first_rows
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import Interactions
 from igcf.data.table_files import text_table
 from igcf.errors import DataError
+from igcf.tabular.columns import Column, Table, as_text
+from igcf.tabular.text_values import numbers_in
 
 TRIPLE = ("eachmovie_triple", "eachmovie_triple.gz")
 VOTES = ("Vote.txt", "vote.txt")
@@ -38,33 +43,49 @@ def read_eachmovie(path: Path) -> Interactions:
     return interactions_from_frame(frame, name="eachmovie", source=str(file))
 
 
-def _triples(path: Path) -> pl.DataFrame:
+def _triples(path: Path) -> Table:
     table = re.sub(rb"[ \t]+", b"\t", _content(path))
     frame = text_table(table, str(path), separator="\t", names=("item", "user", "score"))
-    return _with_values(path, frame, pl.col("score") - 1.0, lowest=1.0, highest=6.0)
+    return _with_values(path, frame, shift=-1.0, lowest=1.0, highest=6.0)
 
 
-def _votes(path: Path) -> pl.DataFrame:
+def _votes(path: Path) -> Table:
     names = ("user", "item", "score", "weight", "date")
     frame = text_table(_content(path), str(path), separator="\t", names=names)
-    frame = _with_values(path, frame, pl.col("score") * 5.0, lowest=0.0, highest=1.0)
-    if "date" not in frame.columns:
+    frame = _with_values(path, frame, scale=5.0, lowest=0.0, highest=1.0)
+    if "date" not in frame.names:
         return frame
-    dates = (frame["date"].str.to_datetime(form, strict=False, time_unit="us") for form in DATE_FORMATS)
-    known = next((date for date in dates if date.null_count() == frame["date"].null_count()), None)
-    return frame if known is None else frame.with_columns(timestamp=known)
+    dates = as_text(frame["date"])
+    moments = next((found for form in DATE_FORMATS if (found := _moments(dates.words, form)) is not None), None)
+    if moments is None or not dates.words:
+        return frame
+    return frame.with_column(Column("timestamp", "time", moments[dates.entries], dates.missing))
 
 
-def _with_values(path: Path, frame: pl.DataFrame, value: pl.Expr, *, lowest: float, highest: float) -> pl.DataFrame:
-    scores = frame["score"].cast(pl.Float64, strict=False)
-    bad = ~scores.is_between(lowest, highest).fill_null(False)
-    if bad.any():
-        row = first_rows(bad)[0]
+def _moments(words: Sequence[str], form: str) -> IntArray | None:
+    """Return the moment of each date in microseconds since 1970; None where one has another form."""
+    try:
+        dates = [datetime.strptime(word, form).replace(tzinfo=UTC) for word in words]
+    except ValueError:
+        return None
+    return np.array([int(date.timestamp()) * MICROSECONDS for date in dates], dtype=np.int64)
+
+
+def _with_values(
+    path: Path, frame: Table, *, scale: float = 1.0, shift: float = 0.0, lowest: float, highest: float
+) -> Table:
+    text = as_text(frame["score"])
+    found, is_none = numbers_in(text.words)
+    scores = found[text.entries] if text.words else np.zeros(len(text))
+    good = ~text.is_missing & (scores >= lowest) & (scores <= highest)
+    good &= ~is_none[text.entries] if text.words else False
+    if not good.all():
+        row = first_rows(~good)[0]
         raise DataError(
-            f"{path}: {bad.sum()} scores are not between {lowest} and {highest}, "
-            f"first {frame['score'][row - 1]!r} in row {row}"
+            f"{path}: {(~good).sum()} scores are not between {lowest} and {highest}, "
+            f"first {text[row - 1]!r} in row {row}"
         )
-    return frame.with_columns(score=scores).with_columns(value=value)
+    return frame.with_column(Column("value", "float", scores * scale + shift))
 
 
 def _content(path: Path) -> bytes:

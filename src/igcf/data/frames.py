@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
 from igcf.data.columns import Columns, checked_times, encode_ids, time_column
@@ -16,6 +15,7 @@ from igcf.data.layout import LogLayout, find_layout, frame_values
 from igcf.data.partitions import read_table
 from igcf.data.table_files import SAMPLE_ROWS, check_readable, csv_frame
 from igcf.errors import DataError
+from igcf.tabular.columns import Table, column_of
 
 ROW_BLOCK = 1 << 20
 Number = TypeVar("Number", bound=np.generic)
@@ -26,23 +26,15 @@ def log_frame(
     items: Sequence[object] | npt.NDArray[np.generic],
     values: Sequence[float] | npt.NDArray[np.generic],
     timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
-) -> pl.DataFrame:
-    """Make a frame with the default column names from parallel sequences."""
+) -> Table:
+    """Make a table with the default column names from parallel sequences."""
     parts: dict[str, Sequence[object] | npt.NDArray[np.generic]] = {"user": users, "item": items, "value": values}
     if timestamps is not None:
         parts["timestamp"] = timestamps
     lengths = {name: len(part) for name, part in parts.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns differ in length: {lengths}; they must have one entry per reaction")
-    return pl.DataFrame([_series(name, part) for name, part in parts.items()])
-
-
-def _series(name: str, part: Sequence[object] | npt.NDArray[np.generic]) -> pl.Series:
-    entries = part.tolist() if isinstance(part, np.ndarray) and part.dtype == object else part
-    try:
-        return pl.Series(name, entries)
-    except (TypeError, pl.exceptions.PolarsError):  # a mix of strings and numbers
-        return pl.Series(name, [None if entry is None else str(entry) for entry in entries])
+    return Table(column_of(name, part) for name, part in parts.items())
 
 
 def read_csv(path: Path, columns: Columns | None = None, *, separator: str | None = None) -> Interactions:
@@ -68,29 +60,28 @@ def read_parquet(path: Path, columns: Columns | None = None) -> Interactions:
 
 
 def read_frame(frame: object, columns: Columns, *, name: str = "log") -> Interactions:
-    """Read a polars or pandas frame; pandas itself is not needed."""
-    table = as_polars(frame)
+    """Read a polars or pandas frame; neither library is needed."""
+    table = as_table(frame)
     layout = find_layout(table.head(SAMPLE_ROWS), columns, "the frame")
     log = interactions_from_frame(table, layout, columns.kinds, name=name, source="the frame")
     return replace(log, kinds=dict(columns.kinds), layout=layout)
 
 
-def as_polars(frame: Any) -> pl.DataFrame:
-    """Return a polars frame of anything that has named columns: polars (also lazy), pandas, a mapping of columns."""
-    if isinstance(frame, pl.DataFrame):
+def as_table(frame: Any) -> Table:
+    """Return a table of anything that has named columns: polars (also lazy), pandas, a mapping of columns."""
+    if isinstance(frame, Table):
         return frame
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
-    names = getattr(frame, "columns", None)
-    if isinstance(frame, Mapping):
-        names = list(frame)
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    names = list(frame) if isinstance(frame, Mapping) else getattr(frame, "columns", None)
     if names is None:
         raise DataError(f"expected a pandas or polars frame, got a {type(frame).__name__}")
-    return pl.DataFrame([_series(str(name), _entries(frame[name])) for name in names])
+    return Table(column_of(str(name), _entries(frame[name])) for name in names)
 
 
 def _entries(column: Any) -> Sequence[object] | npt.NDArray[np.generic]:
     """Return the entries of a column of a frame; what pandas has for a missing one becomes None."""
+    if hasattr(column, "null_count") and (column.null_count() or not _is_of_numbers(column)):  # polars
+        return list(column.to_list())
     if not hasattr(column, "to_numpy"):
         return list(column)
     entries = column.to_numpy()
@@ -100,8 +91,12 @@ def _entries(column: Any) -> Sequence[object] | npt.NDArray[np.generic]:
     return [None if missing else entry for entry, missing in zip(entries.tolist(), is_missing.tolist(), strict=True)]
 
 
+def _is_of_numbers(column: Any) -> bool:
+    return bool(column.dtype.is_numeric() or column.dtype.is_temporal() or str(column.dtype) == "Boolean")
+
+
 def interactions_from_frame(
-    frame: pl.DataFrame,
+    frame: Table,
     layout: LogLayout | None = None,
     kinds: Mapping[str, float] | None = None,
     *,
@@ -118,8 +113,8 @@ def interactions_from_frame(
         source: where the rows come from; error messages begin with it.
     """
     if layout is None:
-        layout = LogLayout("user", "item", "value", "timestamp" if "timestamp" in frame.columns else None)
-    if frame.is_empty():
+        layout = LogLayout("user", "item", "value", "timestamp" if "timestamp" in frame.names else None)
+    if not len(frame):
         raise DataError(f"{source} has no rows; expected one row per reaction")
     user_ids, user_idx = encode_ids(frame[layout.user], source)
     item_ids, item_idx = encode_ids(frame[layout.item], source)

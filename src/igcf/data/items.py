@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from igcf.arrays import BoolArray, FloatArray
 from igcf.attributes import Attributes
@@ -15,6 +14,8 @@ from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
 from igcf.errors import DataError
 from igcf.item import Item
+from igcf.tabular.columns import Column, Table, as_text
+from igcf.tabular.text_values import numbers_in
 
 LIST_SIGNS = ("|", ";", ",")
 """Signs that may stand between two categories of an item; the one that occurs in most rows counts."""
@@ -71,47 +72,41 @@ def read_items(items: "str | Path | object") -> ItemTable:
     or commas between them.
     """
     if not isinstance(items, str | Path):
-        from igcf.data.frames import as_polars
+        from igcf.data.frames import as_table
 
-        return _item_table(as_polars(items), "the table of items", "")
+        return _item_table(as_table(items), "the table of items", "")
     path = Path(items)
     from igcf.data.table_files import is_parquet, text_sample, text_table
 
     if is_parquet(path):
-        try:
-            frame = pl.read_parquet(path)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"{path} cannot be read as Parquet: {error}") from error
-        return _item_table(frame, str(path), "")
+        from igcf.data.partitions import parquet_files, whole_table
+
+        return _item_table(whole_table(parquet_files(path)), str(path), "")
     _, separator, has_header = text_sample(path)
     frame = text_table(path, str(path), separator=separator, has_header=has_header)
     layout = f"; separator: {SEPARATORS.get(separator, separator)}" + ("" if has_header else "; no header")
     return _item_table(frame, str(path), layout)
 
 
-def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
+def _item_table(frame: Table, source: str, layout: str) -> ItemTable:
     found: dict[str, str] = {}
     for what, names in ITEM_NAMES.items():
-        name = named([each for each in frame.columns if each not in found.values()], names)
+        name = named([each for each in frame.names if each not in found.values()], names)
         if name is not None:
             found[what] = name
     if "id" not in found or len(found) == 1:
-        for what, name in zip(("id", "title", "categories"), frame.columns, strict=False):
+        for what, name in zip(("id", "title", "categories"), frame.names, strict=False):
             if what not in found and name not in found.values():
                 found[what] = name
     if len(found) < 2:
-        raise DataError(
-            f"{source} has the columns {', '.join(frame.columns)}; expected an id and a title or categories"
-        )
+        raise DataError(f"{source} has the columns {', '.join(frame.names)}; expected an id and a title or categories")
     ids = id_text(frame[found["id"]]).to_list()
-    titles = (
-        {} if "title" not in found else dict(zip(ids, frame[found["title"]].cast(pl.String).to_list(), strict=True))
-    )
+    titles = {} if "title" not in found else dict(zip(ids, as_text(frame[found["title"]]).to_list(), strict=True))
     categories = {} if "categories" not in found else dict(zip(ids, _lists(frame[found["categories"]]), strict=True))
-    is_row = frame[found["id"]].is_not_null()
-    numbers = _numbers(frame.filter(is_row), [name for name in frame.columns if name not in found.values()], source)
-    attributes = _attributes(frame.filter(is_row), found, numbers, source)
-    unused = [name for name in frame.columns if name not in found.values() and name not in numbers]
+    is_row = ~frame[found["id"]].is_missing
+    numbers = _numbers(frame.filtered(is_row), [name for name in frame.names if name not in found.values()], source)
+    attributes = _attributes(frame.filtered(is_row), found, numbers, source)
+    unused = [name for name in frame.names if name not in found.values() and name not in numbers]
     sentence = f"items: {', '.join(f'{what} = {name}' for what, name in found.items())}"
     sentence += f"; numbers: {', '.join(numbers)}" if numbers else ""
     sentence += f"; not used: {', '.join(unused)}" if unused else ""
@@ -124,41 +119,50 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
     )
 
 
-def _numbers(frame: pl.DataFrame, names: Sequence[str], source: str) -> dict[str, FloatArray]:
+def _numbers(frame: Table, names: Sequence[str], source: str) -> dict[str, FloatArray]:
     """Return the columns whose entries are all numbers, by name; NaN where an item has none."""
     found = {}
     for name in names:
         column = frame[name]
-        if not (column.dtype.is_numeric() or column.dtype == pl.String) or column.null_count() == len(column):
+        if column.kind not in ("text", "whole", "float") or column.n_missing == len(column):
             continue
-        numbers = column.cast(pl.Float64, strict=False)
-        if numbers.null_count() > column.null_count():
+        numbers = _as_numbers(column)
+        if numbers.n_missing > column.n_missing:
             continue
-        if numbers.is_infinite().any():
+        if (np.isinf(numbers.entries) & ~numbers.is_missing).any():
             raise DataError(f"{source}: the column {name!r} has an infinite number; expected finite ones")
-        found[name] = numbers.fill_null(np.nan).to_numpy().astype(np.float64)
+        found[name] = np.array(numbers.filled(np.nan), dtype=np.float64)
     return found
 
 
-def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, FloatArray], source: str) -> Attributes:
+def _as_numbers(column: Column) -> Column:
+    """Return the numbers that text is, missing where it is none."""
+    if column.kind != "text":
+        return column
+    found, is_none = numbers_in(column.words)
+    missing = is_none[column.entries] | column.is_missing
+    return Column(column.name, "float", found[column.entries], missing)
+
+
+def _attributes(frame: Table, found: dict[str, str], numbers: dict[str, FloatArray], source: str) -> Attributes:
     """Return the further attributes that columns were found for."""
 
     def texts(what: str) -> tuple[str | None, ...] | None:
-        return tuple(frame[found[what]].cast(pl.String).to_list()) if what in found else None
+        return tuple(as_text(frame[found[what]]).to_list()) if what in found else None
 
     def times(what: str, missing: float) -> FloatArray | None:
         if what not in found:
             return None
         given = frame[found[what]]
         column, has_fractions = timed(given)
-        if column.null_count() > given.null_count():
-            wrong = given.filter(column.is_null() & given.is_not_null())[0]
+        if column.n_missing > given.n_missing:
+            wrong = given.taken(column.is_missing & ~given.is_missing)[0]
             raise DataError(f"{source}: {what} is {wrong!r}; expected seconds since 1970 or a date like 2026-11-16")
-        whole = column.cast(pl.Float64).fill_null(missing).to_numpy().astype(np.float64)
+        whole = np.where(column.is_missing, missing, column.entries.astype(np.float64))
         return whole / 1e6 if has_fractions else whole
 
     return Attributes(
-        frame.height,
+        len(frame),
         tags=tuple(_lists(frame[found["tags"]])) if "tags" in found else None,
         numbers=numbers,
         texts=texts("text"),
@@ -169,21 +173,31 @@ def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, F
     )
 
 
-def _truths(column: pl.Series, source: str) -> BoolArray:
+def _truths(column: Column, source: str) -> BoolArray:
     """Return a column of yes and no, in any of the usual spellings; nothing is no."""
-    words = [str(each).strip().lower() for each in column.fill_null(False).to_list()]
-    known = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "": False}
+    words = [str(each).strip().lower() for each in column.to_list()]
+    known = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "1.0": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "": False,
+        "none": False,
+    }
     wrong = next((word for word in words if word not in known and word != "0.0"), None)
     if wrong is not None:
         raise DataError(f"{source}: hidden is {wrong!r}; expected true or false")
     return np.array([known.get(word, False) for word in words], dtype=np.bool_)
 
 
-def _lists(column: pl.Series) -> list[tuple[str, ...]]:
+def _lists(column: Column) -> list[tuple[str, ...]]:
     """Return the categories of each item, from a column of lists or of text."""
-    if isinstance(column.dtype, pl.List):
+    if column.kind == "list":
         return [tuple(str(each) for each in entry or ()) for entry in column.to_list()]
-    texts = column.cast(pl.String).fill_null("").str.strip_chars("[]() ").to_list()
+    texts = [(each or "").strip("[]() ") for each in as_text(column).to_list()]
     signs = Counter(sign for text in texts for sign in LIST_SIGNS if sign in text)
     sign = signs.most_common(1)[0][0] if signs else "|"
     return [tuple(part.strip(" '\"") for part in text.split(sign) if part.strip(" '\"")) for text in texts]

@@ -1,9 +1,8 @@
 """KuaiRec's small matrix: nearly every user watched nearly every video; the value is the watch ratio."""
 
+import re
 import zipfile
 from pathlib import Path
-
-import polars as pl
 
 from igcf.data.columns import Columns
 from igcf.data.frames import interactions_from_frame
@@ -11,6 +10,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.layout import find_layout
 from igcf.data.table_files import csv_frame, text_table
 from igcf.errors import DataError
+from igcf.tabular.columns import Table, as_text
 
 COLUMNS = Columns(user="user_id", item="video_id", value="watch_ratio", timestamp="timestamp")
 WANTED = ("user_id", "video_id", "watch_ratio", "timestamp")
@@ -37,7 +37,7 @@ def read_kuairec(path: Path) -> Interactions:
     return log if tags is None else log.with_catalogue(None, _categories(log, tags))
 
 
-def _from_archive(path: Path) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+def _from_archive(path: Path) -> tuple[Table, Table | None]:
     try:
         with zipfile.ZipFile(path) as archive:
             inside = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
@@ -51,12 +51,12 @@ def _from_archive(path: Path) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         raise DataError(f"{path} cannot be read as the archive of KuaiRec: {error}") from error
 
 
-def _tags(table: bytes) -> pl.DataFrame:
+def _tags(table: bytes) -> Table:
     return text_table(table, CATEGORIES, wanted=("video_id", "feat"))
 
 
-def _categories(log: Interactions, tags: pl.DataFrame) -> tuple[tuple[str, ...], ...]:
+def _categories(log: Interactions, tags: Table) -> tuple[tuple[str, ...], ...]:
     """Return the categories of each item: `[27, 9]` in the table becomes ("27", "9")."""
-    numbers = tags["feat"].str.extract_all(r"\d+")
-    of_video = dict(zip(tags["video_id"].to_list(), numbers.to_list(), strict=True))
+    numbers = [re.findall(r"\d+", each or "") for each in as_text(tags["feat"]).to_list()]
+    of_video = dict(zip(as_text(tags["video_id"]).to_list(), numbers, strict=True))
     return tuple(tuple(of_video.get(item_id) or ()) for item_id in log.item_ids)

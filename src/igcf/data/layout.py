@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from igcf.data.columns import Columns, checked_values, number, seconds, values_of_kinds
 from igcf.errors import DataError
+from igcf.tabular.columns import Column, Table
 
 Role = Literal["user", "item", "value", "timestamp", "kind"]
 ROLES: tuple[Role, ...] = ("user", "item", "value", "timestamp", "kind")
@@ -114,14 +114,14 @@ class LogLayout:
         return text if self.has_header else f"{text}; no header"
 
 
-def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayout:
+def find_layout(sample: Table, columns: Columns, source: str) -> LogLayout:
     """Find the columns of a log in the first rows of its table.
 
     A column that the caller names is taken; otherwise one with a common name. Users and items that are found neither
     way are the first columns left that do not hold dates. A value or a time that is not found by its name is looked
     for in small tables only (`FEW_COLUMNS`), by its place and by whether it looks like one.
     """
-    names = sample.columns
+    names = sample.names
     found = {role: name for role in ROLES if (name := getattr(columns, role)) is not None}
     missing = [name for name in found.values() if name not in names]
     if missing:
@@ -162,25 +162,26 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
     )
 
 
-def _holds_dates(column: pl.Series) -> bool:
+def _holds_dates(column: Column) -> bool:
     """Tell whether a column holds dates as text, which are times and nobody's id."""
-    known = column.drop_nulls()
-    return len(known) > 0 and seconds(known).null_count() == 0 and number(known).null_count() == len(known)
+    known = column.taken(~column.is_missing)
+    return len(known) > 0 and seconds(known).n_missing == 0 and number(known).n_missing == len(known)
 
 
-def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
+def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: Table) -> None:
     """Take the columns left as value and time, in this order, where they look like it."""
     for name in left:
-        numbers = number(sample[name])
-        is_number = numbers.null_count() == sample[name].null_count()
-        is_epoch = is_number and len(numbers.drop_nulls()) > 0 and bool((numbers.drop_nulls() >= FIRST_EPOCH).all())
+        numbers, n_missing = number(sample[name]), sample[name].n_missing
+        is_number = numbers.n_missing == n_missing
+        known = numbers.entries[~numbers.is_missing]
+        is_epoch = is_number and len(known) > 0 and bool((known >= FIRST_EPOCH).all())
         if "value" not in found and is_number and not is_epoch:
             found["value"] = name
-        elif "timestamp" not in found and seconds(sample[name]).null_count() == sample[name].null_count():
+        elif "timestamp" not in found and seconds(sample[name]).n_missing == n_missing:
             found["timestamp"] = name
 
 
-def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.DataFrame, source: str) -> LogLayout:
+def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: Table, source: str) -> LogLayout:
     """Decide where values come from: the column of values, that of the kinds, or none."""
     value, kind = found.get("value"), found.get("kind")
     if columns.implicit:
@@ -188,7 +189,8 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     elif columns.kinds and kind is not None:
         value = None
     elif value is None and kind is not None:
-        examples = ", ".join(repr(each) for each in sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list())
+        known = (each for each in sample[kind].to_list() if each is not None)
+        examples = ", ".join(repr(each) for each in list(dict.fromkeys(known))[:3])
         raise DataError(
             f"{source} has kinds of feedback (column {kind!r}: {examples}) and no values; give every kind its value "
             "with kinds=, or count every reaction as a success with implicit="
@@ -198,12 +200,12 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     taken = (found["user"], found["item"], value, found.get("timestamp"), kind)
     if len(set(taken[:2])) < 2:
         raise DataError(f"{source}: column {taken[0]!r} cannot be both user= and item=")
-    unused = tuple(name for name in sample.columns if name not in taken)
+    unused = tuple(name for name in sample.names if name not in taken)
     return LogLayout(*taken, unused)
 
 
 def frame_values(
-    frame: pl.DataFrame, layout: LogLayout, kinds: Mapping[str, float], source: str, *, first_row: int = 0
+    frame: Table, layout: LogLayout, kinds: Mapping[str, float], source: str, *, first_row: int = 0
 ) -> npt.NDArray[np.float32]:
     """Return the value of each row: its own, that of its kind, or 1; raises where one is no finite number."""
     if layout.kind is not None:

@@ -1,24 +1,23 @@
-"""Reads tables from text files, every column as text; the one place that knows separators, headers and gzip."""
+"""Reads tables from text files; the one place that knows separators, headers and gzip."""
 
 import csv
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
-
-import polars as pl
 
 from igcf.data.columns import Columns
 from igcf.data.layout import SEPARATORS, LogLayout, find_layout, is_known_name
 from igcf.errors import DataError
+from igcf.tabular.columns import Table, column_of
+from igcf.tabular.engine import TableFileError, as_file
+from igcf.tabular.text_files import TextForm, read_text
 
 GZIP_MAGIC = b"\x1f\x8b"
 ENDINGS = {".csv": ",", ".tsv": "\t", ".txt": None, ".dat": None, ".data": None}
 """Endings of text tables, also followed by `.gz`, and the separator that they promise where the rows do not tell."""
 PARQUET_ENDINGS = (".parquet", ".pq")
-DOUBLE_COLON, UNIT_SEPARATOR = b"::", b"\x1f"
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
 """How much of a text file is looked at to find its separator, header and columns."""
 QUOTED = re.compile(r'"[^"]*"')
@@ -34,18 +33,19 @@ def is_text_table(path: Path) -> bool:
     return _ending(path) in ENDINGS
 
 
-def csv_frame(path: Path, columns: Columns, *, separator: str | None = None) -> tuple[pl.DataFrame, LogLayout]:
-    """Read the columns of a log from a text file, as text, and say which they are.
+def csv_frame(path: Path, columns: Columns, *, separator: str | None = None) -> tuple[Table, LogLayout]:
+    """Read the columns of a log from a text file, and say which they are.
 
-    As text an id such as `007` keeps its zeros, and a bad value can be shown as it stands.
+    An id such as `007` keeps its zeros, and values and times of which one cannot be read stay text, to be shown.
     """
     sample, separator, has_header = text_sample(path, separator)
     layout = replace(find_layout(sample, columns, str(path)), separator=separator, has_header=has_header)
-    wanted = [name for name in sample.columns if name in layout.wanted()]
-    return text_table(path, str(path), separator=separator, wanted=wanted, has_header=has_header), layout
+    form = TextForm(sample.names, separator, separator != "::")
+    numbers, times = ((layout.value,) if layout.value else ()), ((layout.timestamp,) if layout.timestamp else ())
+    return _table(path, str(path), form, layout.wanted(), has_header, numbers, times), layout
 
 
-def text_sample(path: Path, separator: str | None = None) -> tuple[pl.DataFrame, str, bool]:
+def text_sample(path: Path, separator: str | None = None) -> tuple[Table, str, bool]:
     """Return the first rows of a text file, its separator, and whether it has a header; without, columns are 1, 2 ...
 
     There is none where the first row holds a number and no common name of a column.
@@ -67,8 +67,7 @@ def text_sample(path: Path, separator: str | None = None) -> tuple[pl.DataFrame,
         raise DataError(f"{path} has two columns called {twice!r}; give every column a name of its own")
     body = [[*row, *[None] * len(names)][: len(names)] for row in (rows[1:] if has_header else rows)]
     cells = [[row[place] or None for row in body] for place in range(len(names))]
-    sample = pl.DataFrame([pl.Series(name, each, dtype=pl.String) for name, each in zip(names, cells, strict=True)])
-    return sample, found, has_header
+    return Table(column_of(name, each) for name, each in zip(names, cells, strict=True)), found, has_header
 
 
 def _ending(path: Path) -> str:
@@ -97,9 +96,9 @@ def _separator(lines: list[str]) -> str | None:
     return best[1] if best[0] else None
 
 
-def _cells(line: str, separator: str) -> list[str]:
-    if separator == "::":
-        return line.split("::")
+def _cells(line: str, separator: str, *, has_quotes: bool = True) -> list[str]:
+    if separator == "::" or not has_quotes:
+        return line.split(separator)
     return next(csv.reader([line], delimiter=separator))
 
 
@@ -111,12 +110,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == GZIP_MAGIC
+
+
 def _content(path: Path, size: int = -1) -> bytes:
     """Return the first bytes of a file, or all; unpacked where it is gzipped."""
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == GZIP_MAGIC
-        with gzip.open(path) if packed else path.open("rb") as file:
+        with gzip.open(path) if _is_packed(path) else path.open("rb") as file:
             return bytes(file.read(size))
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
@@ -128,10 +130,10 @@ def text_table(
     *,
     separator: str = ",",
     names: Sequence[str] | None = None,
-    wanted: Sequence[str] | None = None,
+    wanted: Collection[str] | None = None,
     has_header: bool = True,
-) -> pl.DataFrame:
-    """Read a table, every column as text.
+) -> Table:
+    """Read a table.
 
     Args:
         content: The file, or what it holds.
@@ -142,31 +144,40 @@ def text_table(
         wanted: Names of the columns to return; None: all.
         has_header: Whether the first row holds the names; otherwise columns are called 1, 2, 3 ...
     """
-    has_header = has_header and names is None
-    has_quotes = names is None and separator != "::"
-    if separator == "::":
-        content = content if isinstance(content, bytes) else _content(content)
-        content, separator = content.replace(DOUBLE_COLON, UNIT_SEPARATOR), UNIT_SEPARATOR.decode()
-    places = None if wanted is None or has_header else sorted(int(name) - 1 for name in wanted)
+    if isinstance(content, bytes):
+        with as_file(content) as path:
+            return text_table(path, source, separator=separator, names=names, wanted=wanted, has_header=has_header)
+    found = _cells(next(iter(_first_lines(content)), ""), separator, has_quotes=names is None)
+    if names is not None:
+        if len(found) < 3:
+            raise DataError(f"{source} has {len(found)} columns; expected {', '.join(names)}")
+        found = [*names, *map(str, range(len(names) + 1, len(found) + 1))][: len(found)]
+    elif not has_header:
+        found = [str(place) for place in range(1, len(found) + 1)]
+    form = TextForm(found, separator, names is None and separator != "::")
     try:
-        frame = pl.read_csv(
-            BytesIO(content) if isinstance(content, bytes) else content,
-            separator=separator,
-            has_header=has_header,
-            quote_char='"' if has_quotes else None,
-            columns=places if wanted is None or not has_header else list(wanted),
-            infer_schema=False,
-        )
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        expected = "" if names is None else f"; expected {', '.join(names)} in each row"
-        raise DataError(f"{source} cannot be read as CSV: {first_line(error)}{expected}") from error
-    if names is None:
-        if not has_header:
-            frame.columns = [str(place + 1) for place in (range(frame.width) if places is None else places)]
-        return frame
-    if len(frame.columns) < 3:
-        raise DataError(f"{source} has {len(frame.columns)} columns; expected {', '.join(names)}")
-    return frame.rename(dict(zip(frame.columns, names, strict=False)))
+        return _table(content, source, form, found if wanted is None else wanted, has_header and names is None)
+    except DataError as error:
+        raise error if names is None else DataError(f"{error}; expected {', '.join(names)} in each row") from error
+
+
+def _table(
+    path: Path,
+    source: str,
+    form: TextForm,
+    wanted: Collection[str],
+    has_header: bool,
+    numbers: Collection[str] = (),
+    times: Collection[str] = (),
+) -> Table:
+    """Read columns of a file, whose first line with something in it is the header, if it has one."""
+    lines = _content(path, SAMPLE_BYTES).decode("utf-8-sig", errors="replace").splitlines()
+    n_blank = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    form = replace(form, skipped=n_blank + has_header, is_packed=_is_packed(path))
+    try:
+        return read_text(path, form, wanted, numbers=numbers, times=times)
+    except (TableFileError, OSError) as error:
+        raise DataError(f"{source} cannot be read as CSV: {first_line(error)}") from error
 
 
 def check_readable(path: Path, *, text: bool = True) -> None:

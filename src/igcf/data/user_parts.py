@@ -11,15 +11,15 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.data.columns import Columns, refuse_unread_times, time_column, timed, whole_numbers
+from igcf.data.columns import MICROSECONDS, Columns, id_order, refuse_unread_times, time_column, timed
 from igcf.data.interactions import MISSING_TIME
 from igcf.data.layout import LogLayout, find_layout, frame_values
-from igcf.data.partitions import MICROSECONDS, checked_ids, head, n_rows, parquet_files, pieces
+from igcf.data.partitions import checked_ids, coded, head, n_rows, parquet_files, pieces
 from igcf.data.table_files import check_readable
 from igcf.errors import DataError
+from igcf.tabular.columns import Column, Table
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -68,7 +68,7 @@ class FilesOfLog:
             shares[least].append(number)
         return [sorted(share) for share in shares]
 
-    def frames(self, number: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    def frames(self, number: int) -> Iterator[tuple[int, Table]]:
         """Yield some rows of a file at a time, with the number of the row before the first."""
         size = self.starts[number + 1] - self.starts[number]
         for _, offset, frame in pieces([self.files[number]], [size], self.root, self.layout):
@@ -78,39 +78,36 @@ class FilesOfLog:
 class Ids(NamedTuple):
     """Ids of some files as text: users with their numbers of rows, and items."""
 
-    users: pl.Series
+    users: list[str]
     counts: IntArray
-    items: pl.Series
+    items: list[str]
 
 
 def found_ids(files: FilesOfLog, numbers: Sequence[int]) -> Ids:
     """Collect the ids of some files."""
-    schema = {"id": pl.String, "len": pl.UInt32}
-    users, items = pl.DataFrame(schema=schema), pl.Series("id", [], dtype=pl.String)
+    users: dict[str, int] = {}
+    items: set[str] = set()
     for number in numbers:
         source = str(files.files[number])
         for offset, frame in files.frames(number):
-            own = checked_ids(frame[files.layout.user], source, offset).alias("id").to_frame()
-            own = own.group_by("id").len().cast(schema)  # type: ignore[arg-type]
-            users = pl.concat([users, own]).group_by("id").agg(pl.col("len").sum())
-            own_items = checked_ids(frame[files.layout.item], source, offset).alias("id").unique()
-            items = pl.concat([items, own_items]).unique()
-    return Ids(users["id"], users["len"].to_numpy(), items)
+            own, rows = coded(checked_ids(frame[files.layout.user], source, offset))
+            for user, n in zip(own, np.bincount(rows, minlength=len(own)).tolist(), strict=True):
+                users[user] = users.get(user, 0) + n
+            items.update(coded(checked_ids(frame[files.layout.item], source, offset))[0])
+    return Ids(list(users), np.fromiter(users.values(), dtype=np.int64, count=len(users)), list(items))
 
 
 def merged_ids(found: Sequence[Ids]) -> Ids:
     """Return the ids of all files in the order of a log's rows."""
-    counts = [pl.Series("len", each.counts, dtype=pl.UInt32) for each in found]
-    users = pl.DataFrame({"id": pl.concat([each.users for each in found]), "len": pl.concat(counts)})
-    users = users.group_by("id").agg(pl.col("len").sum())
-    users = users[_order(users["id"])]
-    items = pl.concat([each.items for each in found]).unique()
-    return Ids(users["id"], users["len"].to_numpy(), items.gather(_order(items)))
-
-
-def _order(ids: pl.Series) -> pl.Series:
-    numbers = whole_numbers(ids)
-    return (ids if numbers is None else numbers).arg_sort()
+    users: dict[str, int] = {}
+    for each in found:
+        for user, n in zip(each.users, each.counts.tolist(), strict=True):
+            users[user] = users.get(user, 0) + n
+    user_ids, items = list(users), list({item for each in found for item in each.items})
+    counts = np.fromiter(users.values(), dtype=np.int64, count=len(users))
+    order = id_order(user_ids)
+    sorted_items = [items[row] for row in id_order(items).tolist()]
+    return Ids([user_ids[row] for row in order.tolist()], counts[order], sorted_items)
 
 
 def even_bounds(counts: IntArray, n_parts: int) -> tuple[int, ...]:
@@ -139,7 +136,7 @@ def write_pieces(
             if (times := time_column(frame, files.layout.timestamp)) is not None:
                 read, has_fractions = timed(times)
                 refuse_unread_times(times, read, source, offset)
-                columns["time"] = read.fill_null(MISSING_TIME).to_numpy()
+                columns["time"] = read.filled(MISSING_TIME)
                 fractions = bool(fractions) or has_fractions
             elif files.layout.timestamp is not None:
                 raise DataError(f"{source} has no column of times, others have one; give all files the same columns")
@@ -154,13 +151,13 @@ def write_pieces(
     return fractions
 
 
-def _rows_of(ids: pl.Series) -> pl.DataFrame:
-    return pl.DataFrame({"id": ids, "row": np.arange(len(ids), dtype=np.int32)})
+def _rows_of(ids: Sequence[str]) -> dict[str, int]:
+    return {each: row for row, each in enumerate(ids)}
 
 
-def _codes(ids: pl.Series, rows: pl.DataFrame) -> npt.NDArray[np.int32]:
-    joined = ids.alias("id").to_frame().join(rows, on="id", how="left", maintain_order="left")
-    return joined["row"].to_numpy()
+def _codes(ids: Column, rows: Mapping[str, int]) -> npt.NDArray[np.int32]:
+    words, own = coded(ids)
+    return np.array([rows[word] for word in words] or [0], dtype=np.int32)[own]
 
 
 class PartColumns(NamedTuple):

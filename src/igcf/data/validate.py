@@ -1,20 +1,23 @@
 """Check a log and say everything that is wrong with it at once: what, how often, in which rows."""
 
+import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 
-from igcf.data.columns import Columns, first_rows, id_text, number, seconds, time_column
+from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.data.columns import WHOLE_NUMBER, Columns, first_rows, id_text, number, seconds, time_column
 from igcf.data.layout import LogLayout, MissingColumnError
 from igcf.data.partitions import parquet_frame
 from igcf.data.success import Success, what_is_a_success
 from igcf.data.table_files import csv_frame, is_parquet
 from igcf.errors import DataError
+from igcf.tabular.columns import Column, Table, as_text
 
 SHOWN_ROWS = 5
 Level = Literal["error", "warning"]
@@ -49,7 +52,8 @@ LEVELS: dict[str, Level] = {
 }
 """Every kind of defect. An error keeps the log from being read; a warning does not, but somebody should look."""
 
-WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
+BLANK_AROUND = re.compile(r"^\s|\s$")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -116,21 +120,26 @@ class Report:
 class Ids:
     """Column of ids, numbered so that patterns are matched once per id instead of once per row."""
 
-    text: pl.Series
-    unique: pl.Series
-    codes: pl.Series
-    """Row of `unique` of each entry, null where the id is null."""
+    is_missing: BoolArray
+    unique: Sequence[str]
+    codes: IntArray
+    """Row of `unique` of each entry; without meaning where the id is missing."""
 
     @classmethod
-    def from_column(cls, column: pl.Series) -> "Ids":
+    def from_column(cls, column: Column) -> "Ids":
         """Number the ids of a column."""
         text = id_text(column)
-        unique = text.unique().drop_nulls()
-        return cls(text, unique, text.cast(pl.Enum(unique)).to_physical().cast(pl.Int64))
+        counts = np.bincount(text.entries[~text.is_missing], minlength=len(text.words))
+        unique = [word for word, n in zip(text.words, counts.tolist(), strict=True) if n]
+        return cls(text.is_missing, unique, (np.cumsum(counts > 0) - 1)[text.entries] if unique else text.entries)
 
-    def where(self, is_suspect: pl.Series) -> pl.Series:
+    def where(self, is_suspect: BoolArray) -> BoolArray:
         """Return the rows whose id is marked in `is_suspect`, one entry per id."""
-        return is_suspect.gather(self.codes)
+        return is_suspect[self.codes] & ~self.is_missing
+
+    def that(self, condition: Callable[[str], object]) -> BoolArray:
+        """Return for which of the different ids a condition holds."""
+        return np.fromiter((bool(condition(each)) for each in self.unique), dtype=np.bool_, count=len(self.unique))
 
 
 def validate(
@@ -156,7 +165,7 @@ def validate(
         return Report(str(path), 0, 0, 0, tuple(Defect("missing-column", message, 1) for message in messages))
     except DataError as error:
         return Report(str(path), 0, 0, 0, (Defect("unreadable", str(error), 1),))
-    if frame.is_empty():
+    if not len(frame):
         return Report(str(path), 0, 0, 0, (Defect("empty", "there are no rows after the header", 0),), layout)
     users, items = Ids.from_column(frame[layout.user]), Ids.from_column(frame[layout.item])
     values, bad_values = _values(frame, layout, columns)
@@ -188,51 +197,54 @@ def _guessed_columns(layout: LogLayout) -> Iterator[Defect]:
             yield Defect("perhaps-column", message, 1)
 
 
-def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[pl.DataFrame, LogLayout]:
+def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[Table, LogLayout]:
     return parquet_frame(path, columns) if is_parquet(path) else csv_frame(path, columns, separator=separator)
 
 
-def _values(frame: pl.DataFrame, layout: LogLayout, columns: Columns) -> tuple[pl.Series, list[Defect]]:
+def _values(frame: Table, layout: LogLayout, columns: Columns) -> tuple[Float32Array, list[Defect]]:
     """Return the finite values of a log, and what is wrong with the others."""
     if layout.kind is not None:
-        kinds = frame[layout.kind].cast(pl.String).str.strip_chars()
-        unknown = ~kinds.is_in(list(columns.kinds)).fill_null(False)
+        text = as_text(frame[layout.kind])
+        known = [columns.kinds.get(word.strip()) for word in text.words]
+        is_known = np.array([value is not None for value in known] or [False], dtype=np.bool_)
+        unknown = ~is_known[text.entries] | text.is_missing
         message = f"{layout.kind!r} is a kind without a value; known are {', '.join(columns.kinds)}, see kinds="
-        values = pl.Series([columns.kinds[kind] for kind in kinds.filter(~unknown).to_list()], dtype=pl.Float32)
-        return values, list(_row_defect("unknown-kind", message, unknown))
+        of_word = np.array([np.nan if value is None else value for value in known] or [np.nan], dtype=np.float32)
+        return of_word[text.entries[~unknown]], list(_row_defect("unknown-kind", message, unknown))
     if layout.value is None:
-        return pl.Series(np.ones(len(frame), dtype=np.float32)), []
+        return np.ones(len(frame), dtype=np.float32), []
     values = number(frame[layout.value])
-    return values.filter(values.is_finite().fill_null(False)), list(_value_defects(frame[layout.value], layout.value))
+    finite = values.entries[np.isfinite(values.entries) & ~values.is_missing]
+    return finite, list(_value_defects(frame[layout.value], layout.value))
 
 
-def _success(values: pl.Series, satisfied: float | None) -> tuple[Success | None, list[Defect]]:
+def _success(values: Float32Array, satisfied: float | None) -> tuple[Success | None, list[Defect]]:
     """Return what counts as a success, and what is to be said about it."""
-    if values.is_empty():
+    if not len(values):
         return None, []
     try:
-        success = what_is_a_success(values.to_numpy(), satisfied)
+        success = what_is_a_success(values, satisfied)
     except DataError as error:
         return None, [Defect("no-success", str(error), len(values))]
     return success, [Defect("few-successes", success.warning, success.n_successes)] if success.warning else []
 
 
-def _row_defect(kind: str, message: str, mask: pl.Series) -> Iterator[Defect]:
+def _row_defect(kind: str, message: str, mask: BoolArray) -> Iterator[Defect]:
     """Yield a defect where `mask` holds in some row; nothing otherwise."""
-    mask = mask.fill_null(False)
     if mask.any():
         yield Defect(kind, message, int(mask.sum()), tuple(first_rows(mask, SHOWN_ROWS)))
 
 
 def _id_defects(ids: Ids, name: str) -> Iterator[Defect]:
-    yield from _row_defect("null-id", f"{name!r} is empty", ids.text.is_null())
-    unique = ids.unique
-    is_number = unique.str.contains(WHOLE_NUMBER)
-    is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
-    is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
+    yield from _row_defect("null-id", f"{name!r} is empty", ids.is_missing)
+    is_number = ids.that(WHOLE_NUMBER.fullmatch)
+    plain = [each.strip().lower() for each in ids.unique]
+    often = Counter(plain)
+    is_twin = np.array([often[each] > 1 for each in plain], dtype=np.bool_)
+    is_fewer = is_number if is_number.sum() * 2 < len(ids.unique) else ~is_number
     for kind, message, is_suspect in (
-        ("blank-in-id", "begins or ends with a blank", unique.str.contains(r"^\s|\s$")),
-        ("control-in-id", "holds a control character", unique.str.contains(r"[\x00-\x1f\x7f]")),
+        ("blank-in-id", "begins or ends with a blank", ids.that(BLANK_AROUND.search)),
+        ("control-in-id", "holds a control character", ids.that(CONTROL.search)),
         ("similar-ids", "differs from another id only in case or in blanks around it", is_twin),
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
     ):
@@ -240,45 +252,47 @@ def _id_defects(ids: Ids, name: str) -> Iterator[Defect]:
             yield from _row_defect(kind, f"{name!r} {message}", ids.where(is_suspect))
 
 
-def _value_defects(column: pl.Series, name: str) -> Iterator[Defect]:
+def _value_defects(column: Column, name: str) -> Iterator[Defect]:
     values = number(column)
-    yield from _row_defect("null-value", f"{name!r} is empty", column.is_null())
-    yield from _row_defect("not-a-number", f"{name!r} is not a number", values.is_null() & column.is_not_null())
-    yield from _row_defect("nan", f"{name!r} is NaN", values.is_nan())
-    yield from _row_defect("infinite", f"{name!r} is infinite or too large", values.is_infinite())
-    finite = values.filter(values.is_finite().fill_null(False))
+    yield from _row_defect("null-value", f"{name!r} is empty", column.is_missing)
+    yield from _row_defect("not-a-number", f"{name!r} is not a number", values.is_missing & ~column.is_missing)
+    yield from _row_defect("nan", f"{name!r} is NaN", np.isnan(values.entries) & ~values.is_missing)
+    infinite = np.isinf(values.entries) & ~values.is_missing
+    yield from _row_defect("infinite", f"{name!r} is infinite or too large", infinite)
+    finite = values.entries[np.isfinite(values.entries) & ~values.is_missing]
     if len(finite) > 1 and finite.min() == finite.max():
         message = f"{name!r} is {finite[0]:g} in every row: every reaction counts as a success"
         yield Defect("constant-value", message, len(finite))
 
 
-def _time_defects(frame: pl.DataFrame, layout: LogLayout) -> Iterator[Defect]:
+def _time_defects(frame: Table, layout: LogLayout) -> Iterator[Defect]:
     column = time_column(frame, layout.timestamp)
     if column is None:
         yield Defect("no-times", "no column of times; splits in time and taste drift need one", len(frame))
         return
     name, times = column.name, seconds(column)
-    unreadable = times.is_null() & column.is_not_null()
-    yield from _row_defect("bad-time", f"{name!r} is neither a number nor a date", unreadable)
-    yield from _row_defect("missing-time", f"{name!r} is empty", column.is_null())
-    yield from _row_defect("negative-time", f"{name!r} is negative", times < 0)
-    backwards = times < times.forward_fill().shift(1)
+    is_known = ~times.is_missing
+    yield from _row_defect("bad-time", f"{name!r} is neither a number nor a date", ~is_known & ~column.is_missing)
+    yield from _row_defect("missing-time", f"{name!r} is empty", column.is_missing)
+    yield from _row_defect("negative-time", f"{name!r} is negative", is_known & (times.entries < 0))
+    rows, known = np.flatnonzero(is_known), times.entries[is_known]
+    backwards = np.zeros(len(column), dtype=np.bool_)
+    backwards[rows[1:]] = known[1:] < known[:-1]
     yield from _row_defect("times-not-sorted", f"{name!r} is earlier than in the row before", backwards)
-    known = times.drop_nulls()
     if len(known) > 1 and known.min() == known.max():
         yield Defect("constant-time", f"{name!r} is the same in every row", len(known))
 
 
 def _pair_defects(users: Ids, items: Ids, layout: LogLayout) -> Iterator[Defect]:
-    pair = users.codes * len(items.unique) + items.codes
-    is_first = pair.is_first_distinct() & pair.is_not_null()
+    is_known = ~users.is_missing & ~items.is_missing
+    pair = users.codes[is_known].astype(np.int64) * len(items.unique) + items.codes[is_known]
+    is_first = np.zeros(len(is_known), dtype=np.bool_)
+    is_first[np.flatnonzero(is_known)[np.unique(pair, return_index=True)[1]]] = True
     message = "the user has a reaction to the item in an earlier row; the latest one counts"
-    yield from _row_defect("duplicate-pair", message, ~is_first & pair.is_not_null())
+    yield from _row_defect("duplicate-pair", message, ~is_first & is_known)
     for name, ids, key in ((layout.user, users, "user"), (layout.item, items, "item")):
-        counts = np.bincount(ids.codes.filter(is_first).to_numpy(), minlength=len(ids.unique))
-        lonely = np.flatnonzero(counts == 1)
-        if len(lonely):
-            is_lonely = ids.codes.is_in(pl.Series(lonely).implode()).fill_null(False)
-            message = f"{len(lonely)} of {len(ids.unique)} ids of {name!r} have one reaction only"
-            rows = tuple(first_rows(is_lonely, SHOWN_ROWS))
-            yield Defect(f"single-reaction-{key}", message, len(lonely), rows)
+        is_lonely = np.bincount(ids.codes[is_first], minlength=len(ids.unique)) == 1
+        if is_lonely.any():
+            message = f"{is_lonely.sum()} of {len(ids.unique)} ids of {name!r} have one reaction only"
+            rows = tuple(first_rows(ids.where(is_lonely), SHOWN_ROWS))
+            yield Defect(f"single-reaction-{key}", message, int(is_lonely.sum()), rows)

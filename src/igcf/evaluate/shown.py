@@ -1,12 +1,29 @@
 """Items shown, as Parquet tables for anyone who wants to count the metrics again."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import polars as pl
 
 from igcf.data import Interactions
 from igcf.evaluate.results import Results
+from igcf.tabular.parquet import write_parquet
+
+SHOWN = {
+    "method": "VARCHAR",
+    "seed": "BIGINT",
+    "slate": "INTEGER",
+    "user_id": "VARCHAR",
+    "round": "INTEGER",
+    "slot": "INTEGER",
+    "item_id": "VARCHAR",
+    "reward": "FLOAT",
+    "satisfied": "BOOLEAN",
+}
+USERS = {"seed": "BIGINT", "user_id": "VARCHAR", "satisfied_items": "BIGINT"}
+ITEMS = {"seed": "BIGINT", "item_id": "VARCHAR", "share": "DOUBLE"}
+"""Columns of the tables and their types."""
 
 
 def write_shown(results: Results, data: Interactions, folder: Path) -> None:
@@ -23,27 +40,35 @@ def write_shown(results: Results, data: Interactions, folder: Path) -> None:
         user, t, slot = (part.ravel() for part in np.indices((n_users, n_rounds, n_slots)))
         values = each.shown.values.ravel()
         shown.append(
-            pl.DataFrame(
-                {
-                    "method": np.full(len(user), each.label),
-                    "seed": np.full(len(user), each.seed, dtype=np.int64),
-                    "slate": np.full(len(user), n_slots, dtype=np.int32),
-                    "user_id": np.array(each.user_ids)[user],
-                    "round": (t + 1).astype(np.int32),
-                    "slot": (slot + 1).astype(np.int32),
-                    "item_id": item_ids[each.shown.rows.ravel()],
-                    "reward": np.nan_to_num(values),
-                    "satisfied": values >= results.setup.satisfied,
-                }
-            )
+            {
+                "method": np.full(len(user), each.label),
+                "seed": np.full(len(user), each.seed, dtype=np.int64),
+                "slate": np.full(len(user), n_slots, dtype=np.int32),
+                "user_id": np.array(each.user_ids)[user],
+                "round": (t + 1).astype(np.int32),
+                "slot": (slot + 1).astype(np.int32),
+                "item_id": item_ids[each.shown.rows.ravel()],
+                "reward": np.nan_to_num(values),
+                "satisfied": values >= results.setup.satisfied,
+            }
         )
-        users[each.seed] = pl.DataFrame(
-            {"seed": [each.seed] * n_users, "user_id": each.user_ids, "satisfied_items": each.n_satisfied.astype(int)}
-        )
-        items[each.seed] = pl.DataFrame(
-            {"seed": [each.seed] * len(item_ids), "item_id": item_ids, "share": each.item_shares}
-        )
-    for name, frames in (("shown", shown), ("users", list(users.values())), ("items", list(items.values()))):
-        part = folder / f".{name}.parquet.part"
-        pl.concat(frames).write_parquet(part)
-        part.replace(folder / f"{name}.parquet")
+        users[each.seed] = {
+            "seed": np.full(n_users, each.seed, dtype=np.int64),
+            "user_id": np.array(each.user_ids),
+            "satisfied_items": each.n_satisfied.astype(np.int64),
+        }
+        items[each.seed] = {
+            "seed": np.full(len(item_ids), each.seed, dtype=np.int64),
+            "item_id": item_ids,
+            "share": np.asarray(each.item_shares),
+        }
+    _write(folder / "shown.parquet", SHOWN, shown)
+    _write(folder / "users.parquet", USERS, list(users.values()))
+    _write(folder / "items.parquet", ITEMS, list(items.values()))
+
+
+def _write(path: Path, types: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of all parts, whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    write_parquet(part, {name: (kind, np.concatenate([each[name] for each in parts])) for name, kind in types.items()})
+    part.replace(path)

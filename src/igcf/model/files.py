@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
-from igcf.model.item_files import ITEM_BYTES, OVERHEAD, item_table, read_attributes, read_item_table
+from igcf.model.item_files import ITEM_BYTES, OVERHEAD, read_attributes, read_item_table, write_item_table
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 from igcf.model.usage import Usage
+from igcf.tabular.engine import TableFileError
 
 FORMAT = "igcf-model"
 FORMAT_VERSION = 1
@@ -87,8 +87,8 @@ def load_model(folder: Path) -> Model:
             prior_mean=tensors["prior_mean"],
             prior_cov=tensors["prior_cov"],
             item_ids=items["item_id"].to_list(),
-            titles=items["title"].to_list() if "title" in items.columns else None,
-            categories=items["categories"].to_list() if "categories" in items.columns else None,
+            titles=items["title"].to_list() if "title" in items.names else None,
+            categories=items["categories"].to_list() if "categories" in items.names else None,
             attributes=read_attributes(items),
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
@@ -100,7 +100,7 @@ def load_model(folder: Path) -> Model:
         )
     except ModelError:
         raise
-    except (*DAMAGES, SafetensorError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (*DAMAGES, SafetensorError, TableFileError) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
 
 
@@ -166,8 +166,7 @@ def _write_parts(model: Model, part: Path) -> None:
     if len(model.added):
         tensors["added"] = model.added
     _write(part / TENSORS, save(tensors))
-    with (part / ITEMS).open("wb") as file:
-        item_table(model.catalogue).write_parquet(file)
+    write_item_table(model.catalogue, part / ITEMS)
     _write(part / META, json.dumps(_sealed(_meta(model, part)), indent=2, allow_nan=False).encode())
 
 

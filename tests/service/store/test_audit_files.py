@@ -20,9 +20,20 @@ from igcf.service.serving.recommending import recommend
 from igcf.service.store import Store, audit, audit_files
 from igcf.service.store.answers import read_answers, shown_items, summary
 from igcf.service.store.audit_files import HOUR_S, AuditFolder, hour_name
-from igcf.service.store.audit_reading import schema
 from tests.service.conftest import OpenService, small_model
 from tests.service.processes import wait_until
+
+NUMBERS = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
+ITEM = {"item": pl.String(), **NUMBERS, "mean_rank": pl.Int64(), "reason": pl.String(), "propensity": pl.Float64()}
+SCHEMA = {
+    **{name: pl.String() for name in ("recommendation_id", "user_id", "model")},
+    "revision": pl.Int64(),
+    "policy": pl.String(),
+    "propensity": pl.String(),
+    "items": pl.List(pl.Struct(ITEM)),
+    "time": pl.Float64(),
+}
+"""What the files have had from the first version on."""
 
 
 def line(name: str, user: str = "ann", when: float | None = None) -> dict[str, Any]:
@@ -41,11 +52,11 @@ def line(name: str, user: str = "ann", when: float | None = None) -> dict[str, A
 
 def names(folder: AuditFolder | Path) -> list[str]:
     opened = folder if isinstance(folder, AuditFolder) else AuditFolder(folder)
-    return sorted(name for frame in opened.frames() for name in frame["recommendation_id"])
+    return sorted(answer["recommendation_id"] for answers in opened.answers() for answer in answers)
 
 
 def users(folder: Path) -> set[str]:
-    return {user for frame in AuditFolder(folder).frames() for user in frame["user_id"]}
+    return {answer["user_id"] for answers in AuditFolder(folder).answers() for answer in answers}
 
 
 def an_hour_ago() -> float:
@@ -60,7 +71,7 @@ def test_an_hour_that_is_over_becomes_one_parquet_file_per_process_which_anybody
     tables = list((tmp_path / "audit").glob("hour=*/*.parquet"))
     assert [path.parent.name for path in tables] == [hour_name(an_hour_ago())]
     frame = pl.read_parquet(tables[0])
-    assert dict(frame.schema) == schema()
+    assert dict(frame.schema) == SCHEMA
     assert frame["items"].to_list()[0] == [line("")["items"][0]]
     assert names(folder) == ["new", "old-1", "old-2"]
 
@@ -302,7 +313,7 @@ def test_what_was_shown_is_compared_with_the_reactions_to_it(
         react(context, "ann", event)
     context.audit.flush()
     found = summary(shown_items(context.store, context.audit.folder), satisfied=4.0)
-    (row,) = found.to_dicts()
+    (row,) = found
     expected = sum(item.chance or 0.0 for item in answer.items[:3]) / 3
     assert (row["shown"], row["reactions"], row["satisfied"]) == (4, 3, pytest.approx(2 / 3))
     assert row["expected"] == pytest.approx(expected)

@@ -24,7 +24,7 @@ NEXT_STEP = "build it again with `igcf index`"
 
 def save_lists(lists: ItemLists, model_folder: Path) -> Path:
     """Write the index into the folder of its model, whole or not at all, in place of any that is there."""
-    from igcf.model.files import full_checksum  # loads polars, which the client of the service does without
+    from igcf.model.files import full_checksum  # loads what reads models, which the client of the service does without
 
     target = model_folder / FOLDER
     try:

@@ -1,105 +1,119 @@
 """Reading the audit, wherever it is: every item that was shown, beside the reaction that it drew."""
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.audit_reading import schema
+from igcf.service.store.audit_reading import COLUMNS, Answer
 from igcf.service.store.database import Database
 from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.spread import AnyStore
 from igcf.service.store.tables import feedback, recommendations
 
-if TYPE_CHECKING:
-    import polars as pl
-
 AT_ONCE = 20_000
-"""Answers of a database in one frame."""
+"""Answers of a database that are read at a time."""
 
 
-def read_answers(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
-    """Read the answers in a store, then those in a folder, a few at a time, in the columns of the folder's files."""
+def read_answers(store: AnyStore, folder: AuditFolder | None = None) -> Iterator[list[Answer]]:
+    """Read the answers in a store, then those in a folder, some at a time, in the columns of the folder's files."""
     for part in store.parts:
         yield from _stored_answers(part.database)
     if folder is not None:
-        yield from folder.frames()
+        yield from folder.answers()
 
 
-def _stored_answers(database: Database) -> "Iterator[pl.DataFrame]":
-    import polars as pl
-
-    columns = schema()
+def _stored_answers(database: Database) -> Iterator[list[Answer]]:
     with snapshot(database) as connection:
-        rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in columns)))
-        part: list[dict[str, object]] = []
+        rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in COLUMNS)))
+        part: list[Answer] = []
         for row in rows:
             try:
                 part.append(dict(row._mapping) | {"items": json.loads(row.items)})
             except (ValueError, RecursionError) as error:
                 raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
             if len(part) == AT_ONCE:
-                yield pl.DataFrame(part, schema=columns)
+                yield part
                 part = []
-        yield pl.DataFrame(part, schema=columns)
+        yield part
 
 
-def shown_items(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
+def shown_items(store: AnyStore, folder: AuditFolder | None = None) -> Iterator[list[dict[str, Any]]]:
     """Read every item that was shown with an answer, with the value of the reaction to it.
 
-    `has_reacted` tells whether there is a reaction in force that names the answer; its value is null where the item was
+    `has_reacted` tells whether there is a reaction in force that names the answer; its value is None where the item was
     shown and drew none, as the caller said. A skip is no reaction.
     """
-    import polars as pl
-
     log, taken_back = feedback.c, feedback.alias("taken_back")
     is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
     query = sa.select(log.recommendation_id, log.item_id, sa.func.max(log.value)).where(
         log.recommendation_id.is_not(None), log.evidence == "shown", ~is_retracted
     )
     grouped = query.group_by(log.recommendation_id, log.item_id)
-    rows = [
-        tuple(row)
+    reactions = {
+        (answer, item): value
         for part in store.parts
-        for row in part.database.read(lambda connection: connection.execute(grouped).all())
-    ]
-    kinds = {"recommendation_id": pl.String(), "item": pl.String(), "value": pl.Float64()}
-    reactions = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(pl.lit(True).alias("has_reacted"))
-    for frame in read_answers(store, folder):
-        named = frame.rename({"propensity": "propensity_kind"}).explode("items").unnest("items")
-        joined = named.join(reactions, on=("recommendation_id", "item"), how="left")
-        yield joined.with_columns(pl.col("has_reacted").fill_null(False))
+        for answer, item, value in part.database.read(lambda connection: connection.execute(grouped).all())
+    }
+    for answers in read_answers(store, folder):
+        yield [
+            {
+                **{name: value for name, value in answer.items() if name not in ("items", "propensity")},
+                "propensity_kind": answer["propensity"],
+                **item,
+                "value": reactions.get((answer["recommendation_id"], item["item"])),
+                "has_reacted": (answer["recommendation_id"], item["item"]) in reactions,
+            }
+            for answer in answers
+            for item in answer["items"] or ()
+        ]
 
 
-def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame":
+def summary(shown: Iterable[list[dict[str, Any]]], satisfied: float) -> list[dict[str, Any]]:
     """Count by model, policy and reason what was shown, what drew a reaction, and how much of it satisfied.
 
     `expected` is the mean of the chances that were told for the items with a reaction: beside `satisfied` it says
-    whether they came true. Both are null where nothing drew a reaction.
+    whether they came true. Both are None where nothing drew a reaction.
     """
-    import polars as pl
-
-    by = ("model", "policy", "reason")
-    is_hit = (pl.col("value") >= satisfied) & pl.col("has_reacted")
-    chance = pl.col("chance").filter(pl.col("has_reacted"))
-    sums = [
-        frame.group_by(by).agg(
-            pl.len().alias("shown"),
-            pl.col("has_reacted").sum().alias("reactions"),
-            is_hit.sum().alias("hits"),
-            chance.sum().alias("chances"),
-            chance.count().alias("n_chances"),
-        )
-        for frame in frames
+    counts: defaultdict[tuple[str, str, str], Counts] = defaultdict(Counts)
+    for item in (item for items in shown for item in items):
+        counts[item["model"], item["policy"], item.get("reason") or ""].add(item, satisfied)
+    return [
+        {
+            "model": model,
+            "policy": policy,
+            "reason": reason or None,
+            "shown": n.shown,
+            "reactions": n.reactions,
+            "satisfied": n.hits / n.reactions if n.reactions else None,
+            "expected": n.chances / n.n_chances if n.n_chances else None,
+        }
+        for (model, policy, reason), n in sorted(counts.items())
     ]
-    total = pl.concat(sums).group_by(by).sum().sort(by)
-    return total.select(
-        *by,
-        "shown",
-        "reactions",
-        (pl.col("hits") / pl.col("reactions")).fill_nan(None).alias("satisfied"),
-        (pl.col("chances") / pl.col("n_chances")).fill_nan(None).alias("expected"),
-    )
+
+
+@dataclass
+class Counts:
+    """What is counted of the items of one model, policy and reason."""
+
+    shown: int = 0
+    reactions: int = 0
+    hits: int = 0
+    chances: float = 0.0
+    n_chances: int = 0
+
+    def add(self, item: dict[str, Any], satisfied: float) -> None:
+        """Count one item that was shown."""
+        self.shown += 1
+        if not item["has_reacted"]:
+            return
+        self.reactions += 1
+        self.hits += item["value"] is not None and item["value"] >= satisfied
+        if item.get("chance") is not None:
+            self.chances += item["chance"]
+            self.n_chances += 1

@@ -18,16 +18,13 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from glob import glob
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from pydantic_core import to_json
 
 from igcf.errors import StoreError
-from igcf.service.store.audit_reading import JOURNAL, TABLE, frame_of, read_answers_of, readable
+from igcf.service.store.audit_reading import COLUMNS, JOURNAL, TABLE, Answer, read_answers_of, readable, whole_lines
 from igcf.service.store.durable import make_durable
-
-if TYPE_CHECKING:
-    import polars as pl
 
 HOUR_S = 3600.0
 GRACE_S = 60.0
@@ -120,7 +117,7 @@ class AuditFolder:
         """Let all answers to a user be answers to another one."""
         self._change(user_id, becomes)
 
-    def frames(self, since: float | None = None) -> "Iterator[pl.DataFrame]":
+    def answers(self, since: float | None = None) -> Iterator[list[Answer]]:
         """Read all answers, or those of the hours from a moment on, file by file: each answer once."""
         first, read = "" if since is None else hour_name(since), set[str]()
         for ending in (JOURNAL, TABLE):  # a journal that becomes a table meanwhile is met in one of them at least
@@ -190,14 +187,17 @@ def _appended(path: Path, content: bytes) -> bool:
 
 
 def _finish(path: Path) -> None:
+    from igcf.tabular.records import lines_to_parquet
+
     with _locked(path) as file:
         if file is None:
             return
         if not path.with_suffix(TABLE).exists():  # it does where a process was killed before it removed the journal
+            content = whole_lines(file.read())
             with readable(path):
-                frame = frame_of(file.read())
-            if len(frame):
-                _replace(path.with_suffix(TABLE), lambda part: frame.sort("user_id", "time").write_parquet(part))
+                if content:
+                    order = ("user_id", "time")
+                    _replace(path.with_suffix(TABLE), lambda part: lines_to_parquet(content, COLUMNS, part, order))
         path.unlink()
 
 
@@ -231,22 +231,16 @@ def _answer(line: bytes) -> dict[str, Any] | None:
 
 
 def _change_table(path: Path, user_id: str, becomes: str | None) -> None:
-    import polars as pl
+    from igcf.tabular.records import changed_copy, count_equal
 
-    is_theirs = pl.col("user_id") == user_id
     with _locked(path) as file, readable(path):
-        if file is None or not pl.scan_parquet(path).filter(is_theirs).select(pl.len()).collect().item():
+        if file is None:
             return
-        frame = pl.read_parquet(path)
-        if becomes is None:
-            frame = frame.remove(is_theirs)
-        else:
-            own = pl.when(is_theirs).then(pl.lit(becomes)).otherwise(pl.col("user_id"))
-            frame = frame.with_columns(own.alias("user_id"))
-        if len(frame):
-            _replace(path, lambda part: frame.write_parquet(part))
-        else:
+        n_theirs, n_rows = count_equal(path, "user_id", user_id)
+        if n_theirs == n_rows and becomes is None:
             path.unlink()
+        elif n_theirs:
+            _replace(path, lambda part: changed_copy(path, part, "user_id", user_id, becomes))
 
 
 @contextmanager

@@ -24,13 +24,13 @@ from igcf.service.store.spread import AnyStore
 from igcf.service.store.tables import feedback
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from igcf.data import Interactions
 
 LOG, ITEMS, SENTENCE = "store", "items.parquet", "sentence.txt"
 """Names in a folder of reactions."""
 ROWS_PER_FILE = 200_000
+REACTION = {"user": "VARCHAR", "item": "VARCHAR", "value": "DOUBLE", "timestamp": "BIGINT"}
+"""Columns of the files of reactions and their types."""
 
 Evidence = Literal["logged", "reacted", "ignored"]
 """`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
@@ -124,6 +124,8 @@ def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) 
         places: the databases of the store, and the folder of its audit where there is one.
         described: items that the caller knows more about than the store.
     """
+    from igcf.tabular.parquet import write_parquet
+
     part_folder = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part_folder, ignore_errors=True)
     (part_folder / LOG).mkdir(parents=True)
@@ -131,11 +133,13 @@ def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) 
     seen: set[str] = set()
     with _opened(places) as (store, folders):
         for number, part in enumerate(store.parts):
-            for piece, (evidence, frame) in enumerate(_pieces(part.database)):
+            for piece, (evidence, learned) in enumerate(_pieces(part.database)):
                 n += evidence
-                seen.update(frame["item"].unique())
-                if len(frame):
-                    frame.write_parquet(part_folder / LOG / f"{number:03d}-{piece:06d}.parquet")
+                seen.update(item for _, item, _, _ in learned)
+                if learned:
+                    typed = zip(REACTION.items(), zip(*learned, strict=True), strict=True)
+                    columns = {name: (kind, entries) for (name, kind), entries in typed}
+                    write_parquet(part_folder / LOG / f"{number:03d}-{piece:06d}.parquet", columns)
         of_store, unanswered = _described(store), _unanswered(store, folders)
         name = ", ".join(part.database.name for part in store.parts)
     if not seen:
@@ -143,24 +147,21 @@ def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) 
     items = of_store | {item.id: item for item in described}
     known = [item for item in items.values() if item.id in seen]
     if known:
-        _item_frame(known).write_parquet(part_folder / ITEMS)
+        write_parquet(part_folder / ITEMS, _item_columns(known))
     (part_folder / SENTENCE).write_text(_sentence(n, len(of_store), unanswered), encoding="utf-8")
     part_folder.rename(folder)
     return written_reactions(folder)
 
 
-def _pieces(database: Database) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
+def _pieces(database: Database) -> Iterator[tuple[Counter[str], list[tuple[str, str, float, int]]]]:
     """Read the reactions in force of one database user by user, some at a time, and count what they are."""
-    import polars as pl
-
-    columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
     query = _in_force().order_by(feedback.c.user_id, feedback.c.time, feedback.c.revision)
     with snapshot(database) as connection:
         rows = rows_of(connection, query)
         while some := list(islice(rows, ROWS_PER_FILE)):
             learned = [(user, item, value, int(when)) for user, item, value, when, _ in some if value is not None]
             evidence = Counter(str(_evidence(kind, value)) for _, _, value, _, kind in some)
-            yield evidence, pl.DataFrame(learned, schema=columns, orient="row")
+            yield evidence, learned
 
 
 def written_reactions(folder: Path) -> StoreFiles:
@@ -169,21 +170,16 @@ def written_reactions(folder: Path) -> StoreFiles:
     return StoreFiles(folder / LOG, items if items.exists() else None, (folder / SENTENCE).read_text(encoding="utf-8"))
 
 
-def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
-    """Build the table of items that `igcf.data.items.read_items` reads."""
-    import polars as pl
-
+def _item_columns(items: Sequence[Item]) -> dict[str, tuple[str, Any]]:
+    """Return the columns of the table of items that `igcf.data.items.read_items` reads, and their types."""
     names = sorted({name for item in items for name in item.numbers})
-    return pl.DataFrame(
-        {
-            "id": [item.id for item in items],
-            "title": [item.title or item.id for item in items],
-            "categories": pl.Series([list(item.categories) for item in items], dtype=pl.List(pl.String)),
-            "tags": pl.Series([list(item.tags) for item in items], dtype=pl.List(pl.String)),
-            "text": pl.Series([item.text for item in items], dtype=pl.String),
-            **{name: pl.Series([item.numbers.get(name) for item in items], dtype=pl.Float64) for name in names},
-        }
-    )
+    return {
+        "id": ("VARCHAR", [item.id for item in items]),
+        "title": ("VARCHAR", [item.title or item.id for item in items]),
+        "categories": ("VARCHAR[]", [item.categories for item in items]),
+        "tags": ("VARCHAR[]", [item.tags for item in items]),
+        "text": ("VARCHAR", [item.text for item in items]),
+    } | {name: ("DOUBLE", [item.numbers.get(name) for item in items]) for name in names}
 
 
 @contextmanager
@@ -215,7 +211,8 @@ def _described(store: AnyStore) -> dict[str, Item]:
 
 
 def _unanswered(store: AnyStore, folders: Sequence[AuditFolder]) -> int:
-    return sum(int((~frame["has_reacted"]).sum()) for folder in folders for frame in shown_items(store, folder))
+    shown = (item for folder in folders for items in shown_items(store, folder) for item in items)
+    return sum(not item["has_reacted"] for item in shown)
 
 
 def _sentence(n: Mapping[str, int], n_described: int, unanswered: int) -> str:

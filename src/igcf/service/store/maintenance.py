@@ -133,8 +133,8 @@ def audit_problems(folder: AuditFolder) -> Iterator[Problem]:
     """Find what is wrong with an audit in files: what cannot be read, and answers that are there twice."""
     seen: set[str] = set()
     try:
-        for frame in folder.frames():
-            for name in frame["recommendation_id"]:
+        for answers in folder.answers():
+            for name in (answer["recommendation_id"] for answer in answers):
                 if name in seen:
                     yield Problem("audit", name, "the answer is there twice")
                 seen.add(name)

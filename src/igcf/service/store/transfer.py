@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -22,9 +22,6 @@ from igcf.service.store.snapshots import rows_of, snapshot, snapshots
 from igcf.service.store.spread import AnyStore, Spread
 from igcf.service.store.store import Store
 from igcf.service.store.tables import forgotten, merges, metadata, placement, shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PART_ROWS = 100_000
 """Rows in one file."""
@@ -205,7 +202,7 @@ def _own(store: AnyStore, part: Store, table: sa.Table, rows: list[Row]) -> list
 
 
 def _write_table(connections: list[sa.Connection], table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
-    import polars as pl
+    from igcf.tabular.parquet import write_parquet
 
     folder = part / table.name
     folder.mkdir(parents=True)
@@ -218,8 +215,9 @@ def _write_table(connections: list[sa.Connection], table: sa.Table, part: Path, 
     for number, rows in enumerate(_batches(found)):
         for row in rows:
             digest.add(row)
-        frame = pl.DataFrame(rows, schema=_schema(table), orient="row")
-        frame.write_parquet(folder / f"{number:05d}.parquet")
+        typed = zip(_types(table).items(), zip(*rows, strict=True), strict=True)
+        columns = {name: (kind, entries) for (name, kind), entries in typed}
+        write_parquet(folder / f"{number:05d}.parquet", columns)
         report(f"rows of {table.name}", digest.rows, total)
     return digest.content
 
@@ -244,11 +242,9 @@ def _batches(rows: Iterable[Any]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _schema(table: sa.Table) -> "dict[str, type[pl.DataType]]":
-    import polars as pl
-
-    kinds: list[tuple[type[sa.types.TypeEngine[Any]], type[pl.DataType]]] = [
-        (sa.Integer, pl.Int64), (sa.Double, pl.Float64), (sa.LargeBinary, pl.Binary), (sa.Text, pl.String),
+def _types(table: sa.Table) -> dict[str, str]:
+    kinds: list[tuple[type[sa.types.TypeEngine[Any]], str]] = [
+        (sa.Integer, "BIGINT"), (sa.Double, "DOUBLE"), (sa.LargeBinary, "BLOB"), (sa.Text, "VARCHAR"),
     ]  # fmt: skip
     return {
         column.name: next(kind for each, kind in kinds if isinstance(column.type, each)) for column in table.columns
@@ -256,16 +252,17 @@ def _schema(table: sa.Table) -> "dict[str, type[pl.DataType]]":
 
 
 def _read_table(folder: Path, table: sa.Table) -> Iterator[list[Row]]:
-    import polars as pl
+    from igcf.tabular.engine import TableFileError
+    from igcf.tabular.parquet import ParquetFile
 
     for path in sorted((folder / table.name).glob("*.parquet")):
         try:
-            frame = pl.read_parquet(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise StoreError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-        if dict(frame.schema) != _schema(table):
-            raise StoreError(f"{path} has other columns than the table {table.name}")
-        yield frame.rows()
+            file = ParquetFile(path)
+            if file.types != _types(table):
+                raise StoreError(f"{path} has other columns than the table {table.name}")
+            yield file.rows()
+        except (OSError, TableFileError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:

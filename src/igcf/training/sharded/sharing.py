@@ -88,7 +88,7 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     each = [(number, parts / f"part-{number}") for number in range(executor.size)]
     executor.call(put_together, pieces, bounds, len(ids.items), fractions, each=each)
     shutil.rmtree(pieces)
-    return {"bounds": list(bounds), "item_ids": ids.items.to_list()}
+    return {"bounds": list(bounds), "item_ids": ids.items}
 
 
 def ids_of_files(_: Worker, files: FilesOfLog, numbers: list[int]) -> Ids:
