@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -198,6 +199,16 @@ def test_threads_write_at_the_same_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(_written_and_read, (tmp_path / f"{number}.parquet" for number in range(40))))
     assert found == [1000 * number + 5 for number in range(40)]
+
+
+def test_a_file_that_breaks_the_database_breaks_it_for_nobody_else() -> None:
+    with session():
+        before = engine._opened[0]
+    with pytest.raises(TableFileError, match="broken"), session():
+        raise duckdb.InternalException("INTERNAL Error: broken")
+    with session() as opened:
+        assert opened.rows("SELECT 1") == [(1,)]
+    assert engine._opened[0] is not before
 
 
 def _sum_of(path: Path) -> int:

@@ -79,6 +79,9 @@ def session() -> Iterator[Session]:
         connection.execute("SET TimeZone = 'UTC'")
         yield Session(connection)
     except duckdb.Error as error:
+        if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):  # the database would refuse all others
+            with _lock:
+                _opened.clear()
         raise TableFileError(_one_line(str(error))) from error
     finally:
         connection.close()
