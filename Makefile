@@ -130,10 +130,11 @@ dist: .venv/.release
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
 
-# Every published table at this commit (hours; started again, it goes on where it stopped), then the page of all tables.
+# Every published table at this commit (hours; started again, it goes on where it stopped), then the pages that show them.
 results: setup
 	$(BIN)/igcf reproduce --all --out results
 	cp results/tables.md docs/results-tables.md
+	$(BIN)/python -m tools.results_page
 
 clean:
 	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist
