@@ -5,9 +5,11 @@
 #include "buffers.h"
 #include "classes.h"
 
-enum { WIDE = 8 }; /* double numbers worked on at a time */
+enum { WIDE = 8, HALF = 4 }; /* double numbers worked on at a time */
 typedef double wide __attribute__((vector_size(8 * WIDE), aligned(8), may_alias));
+typedef double half __attribute__((vector_size(8 * HALF), aligned(8), may_alias));
 #define AT(address) (*(wide*)(address))
+#define HALF_AT(address) (*(half*)(address))
 
 /* One block of a belief while reactions are learned: a copy whose rows are `width` numbers long, padded by zeros. What
  * the covariance has lost since it was last brought up to date is `pending`, the rows w of a sum of w w'. */
@@ -27,7 +29,6 @@ struct channels {
 
 /* The sum of the numbers in a vector, halves first. */
 INLINE double total(wide numbers) {
-    typedef double half __attribute__((vector_size(4 * WIDE)));
     typedef double quarter __attribute__((vector_size(2 * WIDE)));
     half halves[2];
     quarter quarters[2];
@@ -44,7 +45,8 @@ INLINE double wide_dot(const double* a, const double* b, Py_ssize_t width) {
     return total(sums);
 }
 
-/* cov -= sum of two p p', then w = cov x of two vectors x, in one pass over `cov`, two rows at a time. */
+/* cov -= sum of two p p', then w = cov x of two vectors x, in one pass over `cov`, two rows at a time. Twelve vectors are
+ * in use at once: of wide ones, which fill two registers of most processors, there would be too many. */
 INLINE void two_products(double* cov, Py_ssize_t d, Py_ssize_t width, const double* p, const double* x, double* w) {
     const double *q = p + width, *y = x + width;
     double* v = w + width;
@@ -53,12 +55,13 @@ INLINE void two_products(double* cov, Py_ssize_t d, Py_ssize_t width, const doub
         double *a = cov + row * width, *b = a + width;
         double pa = p[row], pb = p[row + 1], qa = q[row], qb = q[row + 1];
         double xa = x[row], xb = x[row + 1], ya = y[row], yb = y[row + 1];
-        for (Py_ssize_t j = 0; j < width; j += WIDE) {
-            wide own_p = AT(p + j), own_q = AT(q + j);
-            wide own_a = AT(a + j) - (pa * own_p + qa * own_q), own_b = AT(b + j) - (pb * own_p + qb * own_q);
-            AT(a + j) = own_a, AT(b + j) = own_b;
-            AT(w + j) += xa * own_a + xb * own_b;
-            AT(v + j) += ya * own_a + yb * own_b;
+        for (Py_ssize_t j = 0; j < width; j += HALF) {
+            half own_p = HALF_AT(p + j), own_q = HALF_AT(q + j);
+            half own_a = HALF_AT(a + j) - (pa * own_p + qa * own_q);
+            half own_b = HALF_AT(b + j) - (pb * own_p + qb * own_q);
+            HALF_AT(a + j) = own_a, HALF_AT(b + j) = own_b;
+            HALF_AT(w + j) += xa * own_a + xb * own_b;
+            HALF_AT(v + j) += ya * own_a + yb * own_b;
         }
     }
 }
