@@ -4,7 +4,8 @@
 #include "common.h"
 
 enum { LANES = 8 }; /* numbers per vector register */
-enum { AHEAD = 1 << 10 }; /* numbers: how far ahead of their turn items are asked for */
+enum { AHEAD = 1 << 10 }; /* numbers: how far ahead of their turn items are asked for, where more are left than */
+enum { NEAR = 1 << 18 };  /* these, which are in the cache anyway */
 
 INLINE Py_ssize_t padded(Py_ssize_t d) { return (d + LANES - 1) / LANES * LANES; }
 
@@ -72,7 +73,7 @@ INLINE void eight_products(const float* x, Py_ssize_t n_rows, Py_ssize_t d, cons
 #endif
 
 /* products[update * BLOCK + i] = items[i] . w[update], one or two updates, n <= BLOCK items, the first of `n_left` in
- * memory. Items are asked for ahead of their turn. */
+ * memory. Items of a large catalogue are asked for ahead of their turn. */
 INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, Py_ssize_t d, const float* w,
                            Py_ssize_t n_updates, float* products) {
     Py_ssize_t i = 0, width = padded(d);
@@ -80,7 +81,8 @@ INLINE void multiply_block(const float* items, Py_ssize_t n, Py_ssize_t n_left, 
     Py_ssize_t n_rows = LANES / n_updates, stop = n_left - (width + LANES - 1) / d; /* what is read exists */
     if (stop > n) stop = n;
     for (; i + n_rows <= stop; i += n_rows) {
-        for (Py_ssize_t j = 0; j < n_rows * d; j += 16) __builtin_prefetch(items + i * d + j + AHEAD);
+        if (n_left * d > NEAR)
+            for (Py_ssize_t j = 0; j < n_rows * d; j += 16) __builtin_prefetch(items + i * d + j + AHEAD);
         eight_products(items + i * d, n_rows, d, w, width, products + i);
     }
 #endif
