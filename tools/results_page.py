@@ -7,7 +7,7 @@ docs/results.md stands between two marks, the first of which names the experimen
     <!-- end -->
 
 Without columns the experiment's first table is taken as it is. In brackets stands what the paper prints, and a star
-where a model of ours is better than the best baseline. An experiment that was not run leaves a sentence.
+where a model of ours is better than all that it is compared with. An experiment that was not run leaves a sentence.
 """
 
 import re
@@ -25,6 +25,8 @@ METRICS = {
     "R@": "recall@",
     "nDCG3@": "ndcg_3@",
     "nDCG5@": "ndcg_5@",
+    "nDCG@": "ndcg@",
+    "Recall@": "recall@",
     "P 61-": "after_drift@",
 }
 """How columns begin, and how the same figures are called in comparisons and in the paper's tables."""
@@ -53,7 +55,9 @@ def short_table(name: str, columns: list[str], tables: list[Rows]) -> str:
     experiment = next(each for each in PUBLISHED if each.name == name)
     paper = printed(experiment.protocol, experiment.dataset)
     comparisons = [row for table in tables if table[0][1] == "against" for row in table[1:]]
-    better = {(row[0], row[2]) for row in comparisons if row[3].startswith("+") and row[-1].endswith("*")}
+    is_better = {(row[0], row[2]): True for row in comparisons}
+    for row in comparisons:
+        is_better[row[0], row[2]] &= row[3].startswith("+") and row[-1].endswith("*")
     figures: dict[str, dict[str, str]] = {}
     for header, *rows in (table for table in tables if table[0][0] == tables[0][0][0] and table[0][1] != "against"):
         for row in rows:
@@ -63,7 +67,7 @@ def short_table(name: str, columns: list[str], tables: list[Rows]) -> str:
         cells = [method]
         for column in columns:
             metric = metric_of(column)
-            star = "*" if (method, metric) in better and method.startswith("igcf") else ""
+            star = "*" if is_better.get((method, metric)) and method.startswith("igcf") else ""
             theirs = paper.get(method, {}).get(metric)
             cells.append(own[column].strip("*") + star + ("" if theirs is None else f" ({theirs:g})"))
         lines.append(cells)
