@@ -15,6 +15,7 @@ from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate import Engine, Execution, Results, evaluate
 from igcf.evaluate.run import Step
+from igcf.training.sharded.dask_cluster import dask_client
 from tests.evaluate.worlds import log, setup
 
 METHODS = ("random", "pop", "icf-ucb")
@@ -112,6 +113,12 @@ def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     resumed = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
     assert [step.what for step in steps].count("kept") >= 4
     assert figures(resumed) == expected
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_of_ones_own_starts_beside_another_one() -> None:
+    with dask_client(None, n_workers=1) as first, dask_client(None, n_workers=1) as second:  # a warning would raise
+        assert first.submit(abs, -1).result() == second.submit(abs, 1).result()
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])

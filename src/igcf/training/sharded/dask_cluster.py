@@ -26,7 +26,7 @@ def dask_client(address: str | None, *, n_workers: int) -> Iterator[Any]:
                 n_workers=n_workers,
                 threads_per_worker=1,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any free port: None would be 8787, which another cluster may have
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
