@@ -18,9 +18,7 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 @contextmanager
-def show_progress(
-    stream: TextIO | None = None, *, every: float = LINE_SECONDS, alike: bool = True
-) -> Iterator[Report]:
+def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS, alike: bool = True) -> Iterator[Report]:
     """Give a function to report steps to, and show the last report for as long as the block runs.
 
     Args:

@@ -59,7 +59,7 @@ def test_doctor_prints_one_json_document_and_nothing_else(tmp_path: Path) -> Non
 
 def test_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("igcf.cli.doctor.PACKAGES", {"service": ("no-such-package",)})
-    assert "pip install 'igcf[service]'" in run("doctor").stdout
+    assert "missing: no-such-package (pip install 'igcf[service]')" in " ".join(run("doctor").stdout.split())
 
 
 def test_doctor_says_when_a_store_does_not_answer() -> None:
