@@ -64,7 +64,7 @@ class _Lines:
             self._last = what, done, total
 
     def line(self) -> str:
-        """Describe the last report: what, done/total, seconds so far, seconds that the stage still takes at this pace."""
+        """Describe the last report: what, done/total, seconds so far, seconds left of the stage at this pace."""
         now = time.monotonic()
         with self._lock:
             (what, done, total), begun, first = self._last, self._stage_begun, self._stage_done
