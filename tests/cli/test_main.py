@@ -38,8 +38,9 @@ def test_every_command_has_help_with_examples(name: str) -> None:
 
 
 def test_mistakes_are_one_line() -> None:
-    assert_one_line_error(run("pretrian"), "pretrian")
-    assert_one_line_error(run("doctor", "--nonsense"), "--nonsense")
+    assert_one_line_error(run("pretrian"), "pretrian", "; see `cli --help`")
+    assert_one_line_error(run("doctor", "--nonsense"), "--nonsense", "; see `cli doctor --help`")
+    assert_one_line_error(run("pretrain", "ratings.csv"), "'--out'", "; see `cli pretrain --help`")
     assert_one_line_error(run("recommend", "/nowhere"), "no model at /nowhere", "igcf pretrain")
 
 
