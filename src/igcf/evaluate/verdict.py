@@ -39,7 +39,7 @@ class Verdict:
         """One line for people."""
         if self.runner_up is None:
             return f"{self.winner}: {short_number(self.score)} {self.unit}; there is no other method to compare with"
-        if not self.difference:
+        if abs(self.difference) < 1e-9:  # sums of the same numbers in another order
             return (
                 f"{self.winner} and {self.runner_up} are level: {short_number(self.score)} {self.unit} "
                 f"(a mean over {self.n_users} users)"
