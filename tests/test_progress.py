@@ -27,7 +27,7 @@ def test_without_a_terminal_lines_come_also_while_a_long_step_says_nothing() -> 
             time.sleep(0.005)
     lines = stream.getvalue().splitlines()
     assert len(lines) >= 3
-    assert re.fullmatch(r"counting 2/4, \d+ s, about \d+ s left", lines[-1])
+    assert re.fullmatch(r"counting 2/4, \d+ s, about \d+ s left in this stage", lines[-1])
 
 
 def test_a_job_that_ends_at_once_writes_nothing_where_there_is_no_terminal() -> None:
@@ -56,6 +56,26 @@ def test_a_new_stage_has_an_estimate_of_its_own() -> None:
             time.sleep(0.005)
     last = stream.getvalue().splitlines()[-1]
     assert re.fullmatch(r"second 0/7, \d+ s", last)  # nothing is done yet, so nothing can be said
+
+
+@pytest.mark.parametrize(
+    ("what", "alike", "line"),
+    [
+        (("igcf, seed 0", 1, 2), False, r"igcf, seed 0 1/2, \d+ s"),  # `pop` took no time: that says nothing of igcf
+        (("calibrating the chance", 0, 1), True, r"calibrating the chance, \d+ s"),  # one step is not worth counting
+    ],
+)
+def test_nothing_is_counted_or_estimated_where_that_tells_nothing(
+    what: tuple[str, int, int], alike: bool, line: str
+) -> None:
+    stream = io.StringIO()
+    with show_progress(stream, every=0.01, alike=alike) as report:
+        report("pop, seed 0", 0, what[2])
+        report(*what)
+        deadline = time.monotonic() + 30
+        while what[0] not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert re.fullmatch(line, stream.getvalue().splitlines()[-1])
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,4 +94,5 @@ def test_an_example_of_a_docstring_runs_alone_in_a_new_interpreter(name: str) ->
 def test_a_link_or_an_anchor_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<a href="b.html#there">x</a> <a href="b.html#gone">x</a> <img src="c.png">')
     (tmp_path / "b.html").write_text('<h1 id="there">b</h1> <a href="https://elsewhere.example/">x</a>')
-    assert broken_links(tmp_path) == ["a.html: b.html#gone", "a.html: c.png"]
+    (tmp_path / "a.md").write_text("[b](b.html) ![c](images/c.png) [there](https://elsewhere.example/)")
+    assert broken_links(tmp_path) == ["a.html: b.html#gone", "a.html: c.png", "a.md: images/c.png"]

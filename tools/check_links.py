@@ -1,8 +1,11 @@
 """Check the built site without a network: every local link, picture, style and anchor leads somewhere.
 
+Of the Markdown forms of the pages every local link and picture is checked, without anchors.
+
 `python -m tools.check_links build/site` prints what does not, and ends with 1 where there is any.
 """
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -46,6 +49,10 @@ def broken_links(site: Path) -> list[str]:
                 is_there = unquote(anchor) in pages[target].anchors
             if not is_there:
                 found.append(f"{file.relative_to(site.resolve())}: {link}")
+    for file in sorted(site.rglob("*.md")):
+        if not {"_sources", "_static"} & set(file.relative_to(site).parts):
+            links = re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", file.read_text(encoding="utf-8"))
+            found += [f"{file.relative_to(site)}: {link}" for link in links if not (file.parent / link).exists()]
     return found
 
 

@@ -14,7 +14,8 @@ commands' own `--help`, and a test compares the two.
 A user's mistake ends in one line on standard error and exit code 2. `--json` prints one document for programs. An
 environment variable `IGCF_DATA_DIR` says where data sets lie.
 """
-WIDTH = 100
+WIDTH = 80
+"""That of a terminal; wider lines would have to be scrolled on the site."""
 
 
 def cli_markdown() -> str:

@@ -40,6 +40,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", code_in_backticks, priority=300)
     app.connect("autodoc-process-docstring", set_aside, priority=400)  # napoleon comes at 500
     app.connect("autodoc-process-docstring", bring_back, priority=600)
+    app.connect("autodoc-process-signature", default_that_parses)
     app.connect("build-finished", write_markdown)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -79,6 +80,13 @@ def bring_back(app: Sphinx, what: str, name: str, obj: object, options: object, 
         lines[:] = _aside.pop(name)
 
 
+def default_that_parses(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write `...` for a default that is made anew: `<factory>` is no Python, and leaves the whole signature unread."""
+    return signature and signature.replace("<factory>", "..."), returns
+
+
 def write_markdown(app: Sphinx, exception: Exception | None) -> None:
     """Write the Markdown form of each page and the list of all of them."""
     if exception is not None or app.builder.format != "html":
@@ -91,8 +99,18 @@ def write_markdown(app: Sphinx, exception: Exception | None) -> None:
             target.write_text(as_text(app, page), encoding="utf-8")
         else:
             shutil.copyfile(source, target)
+            copy_linked_files(source, target)
     (Path(app.outdir) / "llms.txt").write_text(listing(app), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(REDIRECT.format(page=f"{app.config.root_doc}.html"), encoding="utf-8")
+
+
+def copy_linked_files(source: Path, target: Path) -> None:
+    """Put pictures and other files that a page names beside its Markdown form, under the names that it uses."""
+    for link in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", source.read_text(encoding="utf-8")):
+        file, copy = source.parent / link, target.parent / link
+        if file.is_file() and file.suffix != ".md" and not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
 
 
 def as_text(app: Sphinx, page: str) -> str:

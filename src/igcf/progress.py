@@ -18,18 +18,19 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 @contextmanager
-def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS) -> Iterator[Report]:
+def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS, alike: bool = True) -> Iterator[Report]:
     """Give a function to report steps to, and show the last report for as long as the block runs.
 
     Args:
         stream: Where to write; standard error if left out.
         every: Seconds between two lines where `stream` is not a terminal; a job that ends earlier writes none.
+        alike: Whether the steps take about equally long, so that those done tell how long the rest of a stage takes.
     """
     from rich.console import Console
 
     console = Console(file=stream or sys.stderr)
     if not (console.is_terminal or console.is_jupyter):
-        lines = _Lines(stream or sys.stderr, every)
+        lines = _Lines(stream or sys.stderr, every, alike)
         with lines.running():
             yield lines.report
         return
@@ -48,8 +49,8 @@ def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS) 
 class _Lines:
     """Writes the last report as a plain line from a thread of its own, also while a long step says nothing."""
 
-    def __init__(self, stream: TextIO, every: float) -> None:
-        self._stream, self._every = stream, every
+    def __init__(self, stream: TextIO, every: float, alike: bool) -> None:
+        self._stream, self._every, self._alike = stream, every, alike
         self._begun = time.monotonic()
         self._lock = threading.Lock()
         self._last: tuple[str, int, int | None] = ("starting", 0, None)
@@ -63,14 +64,14 @@ class _Lines:
             self._last = what, done, total
 
     def line(self) -> str:
-        """Describe the last report: what, done/total, seconds so far, seconds that are left at this pace."""
+        """Describe the last report: what, done/total, seconds so far, seconds left of the stage at this pace."""
         now = time.monotonic()
         with self._lock:
             (what, done, total), begun, first = self._last, self._stage_begun, self._stage_done
-        count = f"{done}" if total is None else f"{done}/{total}"
-        text = f"{what} {count}, {now - self._begun:.0f} s"
-        if total is not None and first < done < total:
-            text += f", about {(now - begun) * (total - done) / (done - first):.0f} s left"
+        count = f" {done}" if total is None else f" {done}/{total}" if total > 1 else ""
+        text = f"{what}{count}, {now - self._begun:.0f} s"
+        if self._alike and total is not None and first < done < total:
+            text += f", about {(now - begun) * (total - done) / (done - first):.0f} s left in this stage"
         return text
 
     @contextmanager

@@ -200,7 +200,9 @@ def test_nothing_is_shortened_at_80_columns_and_the_last_line_says_who_won(
     assert "..." not in result.stdout
     for name in ("P@10", "P@12", "R@12", "coverage", "novelty", "online s", "p corrected"):
         assert name in result.stdout
-    assert re.search(r"^\S+ won: [\d.]+ satisfied items in 12 rounds, [\d.]+ more than \S+ .*p = .*over 10 users", last)
+    won = r"\S+ won: [\d.]+ satisfied items in 12 rounds, [\d.]+ more than \S+ .*p = .*over 10 users\)"
+    level = r"\S+ and \S+ are level: [\d.]+ satisfied items in 12 rounds \(a mean over 10 users\)"
+    assert re.fullmatch(f"{won}|{level}", last)
 
 
 def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:

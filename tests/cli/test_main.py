@@ -38,8 +38,9 @@ def test_every_command_has_help_with_examples(name: str) -> None:
 
 
 def test_mistakes_are_one_line() -> None:
-    assert_one_line_error(run("pretrian"), "pretrian")
-    assert_one_line_error(run("doctor", "--nonsense"), "--nonsense")
+    assert_one_line_error(run("pretrian"), "pretrian", "; see `cli --help`")
+    assert_one_line_error(run("doctor", "--nonsense"), "--nonsense", "; see `cli doctor --help`")
+    assert_one_line_error(run("pretrain", "ratings.csv"), "'--out'", "; see `cli pretrain --help`")
     assert_one_line_error(run("recommend", "/nowhere"), "no model at /nowhere", "igcf pretrain")
 
 
@@ -59,7 +60,7 @@ def test_doctor_prints_one_json_document_and_nothing_else(tmp_path: Path) -> Non
 
 def test_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("igcf.cli.doctor.PACKAGES", {"service": ("no-such-package",)})
-    assert "pip install 'igcf[service]'" in run("doctor").stdout
+    assert "missing: no-such-package (pip install 'igcf[service]')" in " ".join(run("doctor").stdout.split())
 
 
 def test_doctor_says_when_a_store_does_not_answer() -> None:

@@ -106,3 +106,21 @@ def test_settings_are_typed_by_their_fields() -> None:
         "batch_size": None,
         "edges": "satisfied",
     }
+
+
+@pytest.mark.parametrize("row", ["a,,3,50", "a,3,lots,50"])
+def test_a_log_that_cannot_be_used_names_the_command_that_lists_every_defect(tmp_path: Path, row: str) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(f"user,item,value,time\na,1,4,10\nb,2,3,20\n{row}\n")
+    result = run("pretrain", "--dataset", str(log), "--out", str(tmp_path / "model"))
+    assert_one_line_error(result, "row 3", "`igcf data validate` with the same options lists every defect")
+
+
+@pytest.mark.slow
+def test_a_command_to_copy_is_never_broken_into_two_lines(tmp_path: Path) -> None:
+    out = tmp_path / ("long" * 20) / "model"
+    out.parent.mkdir()
+    log = tmp_path / "log.csv"
+    log.write_text("user,item,value\n" + "".join(f"u{n % 40},i{n * 7 % 23},{n % 5 + 1}\n" for n in range(600)))
+    result = run("pretrain", "--dataset", str(log), "--out", str(out))
+    assert f"meet a user with: igcf recommend {out}\n" in result.stderr

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from igcf.evaluate import evaluate
 from igcf.evaluate.verdict import verdict
 from tests.evaluate.worlds import log, setup
@@ -13,6 +15,12 @@ def test_the_verdict_names_the_winner_its_lead_and_whether_it_is_chance() -> Non
     assert abs(found.difference - (reached[first] - reached[second])) < 1e-9
     assert found.sentence.startswith(f"{first} won: {reached[first]:.3g} satisfied items in {last} rounds")
     assert ("is more than chance" if found.p_value < 0.05 else "may be chance") in found.sentence
+
+
+def test_nobody_wins_a_tie() -> None:
+    found = replace(verdict(evaluate(log(), setup(), ("random", "pop"))), difference=0.0, p_value=1.0)
+    assert found.sentence.startswith("pop and random are level: ")
+    assert "won" not in found.sentence
 
 
 def test_against_nobody_nothing_is_won() -> None:

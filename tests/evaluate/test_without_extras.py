@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from igcf.data import synthetic_catalogue
+from igcf.errors import ConfigError
 from igcf.evaluate import Engine, Execution, evaluate, setup_for
 from igcf.evaluate.report import write_results
+from igcf.evaluate.run import Step
 
 
 def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_is_whole(
@@ -23,3 +25,13 @@ def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_is
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "pop" in page
     assert 'class="chart wide"' in page
+
+
+def test_a_method_that_needs_torch_is_refused_before_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("igcf.evaluate.engines.find_spec", lambda name: None)
+    data, told = synthetic_catalogue(n_users=120, n_items=50), list[Step]()
+    setup = setup_for(data, "cold-start", rounds=10, min_reactions=10, n_users=20)
+    execution = Execution(Engine(processes=1), watch=told.append)
+    with pytest.raises(ConfigError, match=r"torch not installed, which nicf cannot do without; pip install"):
+        evaluate(data, setup, ["pop", "nicf"], execution=execution)
+    assert told == []

@@ -12,7 +12,7 @@ function product({ item, title, chance }, recommendationId) {
   const name = document.createElement("h2");
   name.textContent = title ?? item;
   const note = document.createElement("p");
-  note.textContent = `${Math.round(100 * chance)} % will suit you`;
+  note.textContent = `${Math.round(100 * chance)} % likely to suit you`;
   box.append(name, note);
   for (const [text, value] of [["I want it", 5], ["Not for me", 1]]) {
     const button = box.appendChild(document.createElement("button"));

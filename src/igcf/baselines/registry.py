@@ -115,7 +115,7 @@ _ALL = (
         paper_grid=PAPER_PMF_GRID,
         is_refitted=True,
     ),
-    Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS),
+    Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS, packages=("torch",)),
     Method(
         "item-knn",
         item_knn.fit_item_knn,
@@ -147,6 +147,7 @@ _ALL = (
         grid={"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)},
         paper_grid=PAPER_GRID,
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
+        packages=("torch", "numba"),
     ),
     Method(
         "igcf",
@@ -170,6 +171,7 @@ _ALL = (
         variants={**WITHOUT, **GRAPHS},
         uses_logged=True,
         known_grid={"layers": (0, 2)},
+        packages=("torch", "numba"),
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

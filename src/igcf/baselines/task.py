@@ -89,6 +89,8 @@ class Method:
     """Whether its fit chooses nothing on validation users, who are then learned from once its settings are chosen."""
     known_grid: Mapping[str, tuple[Any, ...]] | None = None
     """Values that tuning tries where users are known by a logged history; None: those of `grid`."""
+    packages: tuple[str, ...] = ()
+    """What `fit` imports beyond the packages of a plain installation."""
 
     def settings(self, changes: Settings | None = None) -> dict[str, Any]:
         """Return the defaults with `changes`; a name that the method does not know is refused."""

@@ -133,7 +133,12 @@ def read_log(
     from igcf.data import load_dataset
 
     assert dataset is not None  # noqa: S101
-    return load_dataset(dataset, data_dir, **log_format._asdict(), items=items)
+    try:
+        return load_dataset(dataset, data_dir, **log_format._asdict(), items=items)
+    except DataError as error:
+        if " in row " not in str(error):
+            raise
+        raise DataError(f"{error}; `igcf data validate` with the same options lists every defect") from error
 
 
 def check_stores(from_store: tuple[str, ...]) -> None:

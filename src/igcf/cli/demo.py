@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
     console.print(f"[bold]3. Against the baselines[/]  satisfied items in {rounds} rounds, users never seen before")
     for table in results_tables(results)[:1]:
         print_fitted(table, console)
-    console.print(f"   {verdict(results).sentence}", highlight=False)
+    note(f"   {verdict(results).sentence}")
     return results.as_dict()
 
 

@@ -15,13 +15,18 @@ from rich.table import Table
 
 from igcf.cli.output import emit_json
 from igcf.online import backend
+from igcf.threads import VARIABLES
 from igcf.version import __version__
 
 PACKAGES = {
     "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
-    "train": ("torch", "numba", "joblib"),
-    "service": ("fastapi", "uvicorn", "sqlalchemy", "pydantic", "prometheus-client"),
+    "evaluate": ("joblib",),
+    "graph": ("torch", "numba"),
+    "client": ("httpx", "pydantic"),
+    "service": ("fastapi", "uvicorn", "sqlalchemy", "prometheus-client"),
     "postgresql": ("psycopg",),
+    "index": ("faiss-cpu",),
+    "scale": ("ray", "dask"),
 }
 
 
@@ -56,7 +61,7 @@ def examine(data_dir: str | None, store: str | None, model: Path | None = None) 
         "python": sys.version.split()[0],
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "threads": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS") if name in os.environ},
+        "threads": {name: os.environ[name] for name in (*VARIABLES, "NUMBA_NUM_THREADS") if name in os.environ},
         "blas": _blas(),
         "compiled": backend.loops.name == "native",
         "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
@@ -111,15 +116,15 @@ def _store(url: str) -> str:
 def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("python", f"{report['python']} on {report['machine']}"),
-        ("cores", f"{report['cores']} {report['threads'] or ''}"),
+        ("cores", ", ".join([str(report["cores"]), *(f"{name}={value}" for name, value in report["threads"].items())])),
         ("BLAS", report["blas"]),
         ("online loops", "compiled" if report["compiled"] else "NumPy; install a C compiler, then igcf once more"),
     ]
     for extra, packages in report["packages"].items():
         found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)
         missing = ", ".join(name for name, number in packages.items() if not number)
-        hint = "" if extra == "core" else f"; pip install 'igcf[{extra}]'"
-        lines.append((extra, found + (f" (missing: {missing}{hint})" if missing else "")))
+        hint = "" if extra == "core" else f" (pip install 'igcf[{extra}]')"
+        lines.append((extra, "; ".join(filter(None, [found, missing and f"missing: {missing}{hint}"]))))
     present = [name for name, here in report["data"]["present"].items() if here]
     lines.append(("data", f"{', '.join(present)} in {report['data']['folder']}"))
     if report["model"] is not None:

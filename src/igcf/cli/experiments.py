@@ -154,7 +154,7 @@ def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], No
     from igcf.progress import show_progress
 
     began, running, waiting = time.monotonic(), list[str](), list(notes)
-    with show_progress() as report:
+    with show_progress(alike=False) as report:  # one method tells nothing of the time of another
 
         def watch(step: "Step") -> None:
             while waiting:

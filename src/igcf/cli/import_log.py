@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from igcf.cli.columns import LogFormat, column_options
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_urls
 from igcf.errors import DataError
 from igcf.progress import show_progress
@@ -104,11 +103,10 @@ def import_into(
     finally:
         opened.close()
     unknown = sum(item_id not in items for item_id in data.item_ids)
-    console.print(
-        f"{escape(data.name)}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "
-        f"{escape(name)}; {seconds:.1f} s, {done.reactions / max(seconds, 1e-9):,.0f} reactions a second",
-        highlight=False,
+    note(
+        f"{data.name}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "
+        f"{name}; {seconds:.1f} s, {done.reactions / max(seconds, 1e-9):,.0f} reactions a second"
     )
     if unknown:
-        console.print(f"{unknown:,} items are not in the model; their reactions wait for one that knows them")
+        note(f"{unknown:,} items are not in the model; their reactions wait for one that knows them")
     return done, unknown

@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
             click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
             sys.exit(2)
         except click.ClickException as error:
-            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+            click.echo(f"Error: {_with_help(error)}", err=True)
             sys.exit(2)
         except IgcfError as error:
             from igcf.cli.output import in_options
@@ -80,6 +80,15 @@ class LazyGroup(click.Group):
         except BrokenPipeError:  # the reader of our output went away, as in `igcf ... | head`
             sys.stderr.close()
             sys.exit(0)
+
+
+def _with_help(error: click.ClickException) -> str:
+    """Name the help of a command that was called wrongly; a value that cannot be used says itself what is wrong."""
+    message = " ".join(error.format_message().split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or type(error) is click.BadParameter:
+        return message
+    return f"{message.rstrip('.')}; see `{context.command_path} --help`"
 
 
 @click.group(

@@ -53,7 +53,7 @@ def parts_display(names: Sequence[str]) -> Iterator[Callable[[str], None]]:
     """Show on stderr which part of a long command runs; gives a function that is called when a part begins."""
     from igcf.progress import show_progress
 
-    with show_progress() as report:
+    with show_progress(alike=False) as report:
         yield lambda name: report(name.replace("_", " "), list(names).index(name), len(names))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from igcf.cli.columns import (
     FROM_STORE,
@@ -20,7 +19,7 @@ from igcf.cli.columns import (
     refuse_two_logs,
     told,
 )
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import emit_json, note
 from igcf.config import (
     METHODS,
     RENAMED,
@@ -155,9 +154,7 @@ def pretrain(
     if as_json:
         emit_json({"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds, **model.metadata})
     else:
-        console.print(
-            f"wrote {escape(str(out))} after {seconds:.1f} s; meet a user with: igcf recommend {escape(str(out))}"
-        )
+        note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
 
 
 def _resumed(state: Path | None, config: Config, *, is_named: bool) -> bool:

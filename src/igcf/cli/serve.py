@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from igcf.cli.demo_model import EMBEDDED, demo_model
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, given, setting_options
 from igcf.errors import ConfigError
 from igcf.threads import prefer_one_thread
@@ -77,12 +77,12 @@ def serve(
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": settings.workers, "store": served.store})
     if Path(served.model) != folder.resolve():
-        console.print(f"The store says to serve {served.model}, not {folder}; --model-override changes that")
+        note(f"The store says to serve {served.model}, not {folder}; --model-override changes that")
         folder = Path(served.model)
     _tell_success(folder)
-    console.print(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C", highlight=False)
+    note(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C")
     if served.is_exposed:
-        console.print("Anybody who reaches this address may read and change everything: set --api-key-file")
+        note("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:
         threading.Timer(1.0, _open, [served.url]).start()
     raise SystemExit(served.run())

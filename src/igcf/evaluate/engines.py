@@ -2,7 +2,7 @@
 
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Literal
 
+from igcf.baselines import method_named
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.evaluate.jobs import Job, Outcome, code_version, run_job
@@ -61,6 +62,7 @@ def on_this_machine(
 
     With one process, or without joblib, they run one after the other in this process.
     """
+    check_installed({job.method for job in jobs.values()})
     if engine.processes == 1 or find_spec("joblib") is None:
         for name, job in jobs.items():
             started(job)
@@ -84,6 +86,17 @@ def on_this_machine(
             yield from pool(calls())
     except TerminatedWorkerError as error:
         raise IgcfError(f"a process was killed, perhaps for want of memory (then use fewer --jobs); {GO_ON}") from error
+
+
+def check_installed(methods: Collection[str]) -> None:
+    """Refuse methods whose packages are not installed, before the others have taken their time."""
+    missing = {name: [each for each in method_named(name).packages if find_spec(each) is None] for name in methods}
+    if unable := sorted(name for name, packages in missing.items() if packages):
+        packages = sorted({each for name in unable for each in missing[name]})
+        raise ConfigError(
+            f"{' and '.join(packages)} not installed, which {', '.join(unable)} cannot do without; "
+            "pip install 'igcf[train]', or name other methods with --methods"
+        )
 
 
 def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:

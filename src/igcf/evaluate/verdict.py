@@ -39,6 +39,11 @@ class Verdict:
         """One line for people."""
         if self.runner_up is None:
             return f"{self.winner}: {short_number(self.score)} {self.unit}; there is no other method to compare with"
+        if abs(self.difference) < 1e-9:  # sums of the same numbers in another order
+            return (
+                f"{self.winner} and {self.runner_up} are level: {short_number(self.score)} {self.unit} "
+                f"(a mean over {self.n_users} users)"
+            )
         share = f" ({self.difference / (self.score - self.difference):+.1%})" if self.score > self.difference else ""
         chance = "is more than chance" if self.is_more_than_chance else "may be chance"
         return (

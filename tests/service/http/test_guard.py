@@ -270,14 +270,19 @@ def test_other_origins_are_let_in_only_when_configured(opened: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "error"),
-    [("GET", "/nothing", 404, "NotFound"), ("PUT", "/v1/feedback", 405, "MethodNotAllowed")],
+    ("method", "path", "status", "error", "message"),
+    [
+        ("GET", "/nothing", 404, "NotFound", "no route of this server; /docs lists them all"),
+        ("PUT", "/v1/feedback", 405, "MethodNotAllowed", "this address takes POST"),
+    ],
 )
-def test_all_errors_have_one_shape(opened: Any, method: str, path: str, status: int, error: str) -> None:
-    answer = opened().request(method, path)
+@pytest.mark.parametrize("body", [None, {"k": 5}])
+def test_all_errors_have_one_shape_and_lead_on(
+    opened: Any, method: str, path: str, status: int, error: str, message: str, body: dict[str, int] | None
+) -> None:
+    answer = opened().request(method, path, json=body)
     assert answer.status_code == status
-    assert answer.json()["error"] == error
-    assert set(answer.json()) == {"error", "message"}
+    assert answer.json() == {"error": error, "message": message}
 
 
 def test_static_files_cannot_be_left(opened: Any) -> None:
@@ -432,7 +437,9 @@ def test_mistakes_in_queries_entries_and_bytes_are_told_too(opened: Any) -> None
     broken = client.post("/v1/users/a/feedback", content=b"\xff", headers={"content-type": "application/json"})
     assert broken.json() == {"error": "BadRequest", "message": "the body is not JSON in UTF-8"}
     plain = client.post("/v1/users/a/feedback", content=b"a=b", headers={"content-type": "text/plain"})
-    assert plain.json()["message"] == "the body must be an object, got something that is not said to be JSON"
+    assert plain.json()["message"] == (
+        "the body must be an object, got text; say that it is JSON by the header content-type: application/json"
+    )
 
 
 def test_the_document_tells_of_keys_and_has_names_that_stay(opened: Any, key_file: Path) -> None:

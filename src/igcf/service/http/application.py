@@ -16,7 +16,7 @@ from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import problem, status_of
 from igcf.service.http.authentication import KeyFile
-from igcf.service.http.guard import Guard, RouteTable, headers_of
+from igcf.service.http.guard import NO_ROUTE, Guard, MethodNotAllowedError, RouteTable, headers_of
 from igcf.service.http.item_routes import item_routes
 from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.many_routes import many_routes
@@ -143,6 +143,9 @@ def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
         names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
         detail = NOT_JSON if status == 400 else str(error.detail) if isinstance(error, HTTPException) else str(error)
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        if status == 404 and detail == "Not Found":  # the router's own words
+            detail = NO_ROUTE
         if status == 405:  # the router names the methods of one route, several may share the path
-            headers["Allow"] = ", ".join(sorted(routes.methods(request.url.path)))
+            refused = MethodNotAllowedError(routes.methods(request.url.path))
+            headers["Allow"], detail = refused.allowed, str(refused)
         return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)

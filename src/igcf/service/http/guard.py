@@ -39,6 +39,8 @@ SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 
+NO_ROUTE = "no route of this server; /docs lists them all"
+"""What is said of an address where there is nothing."""
 NOT_KEPT = (b"cache-control", b"no-store")
 """What is told of users and items is asked for anew each time."""
 
@@ -63,8 +65,8 @@ class MethodNotAllowedError(IgcfError):
     """A method that this path does not know."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        super().__init__("Method Not Allowed")
         self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"this address takes {self.allowed}")
 
 
 STATUS = {
@@ -192,7 +194,7 @@ class Guard:
         if has_body and not self.routes.has(method, path):  # without a body, the router says the same
             allowed = self.routes.methods(path)
             if not allowed:
-                raise NotFoundError("Not Found")
+                raise NotFoundError(NO_ROUTE)
             raise MethodNotAllowedError(allowed)
         return has_body
 

@@ -72,7 +72,7 @@ def picture_routes(context: ServiceContext, pictures: Pictures) -> APIRouter:
         served = context.current_model.served
         row = served.model.known_row(item)
         if row is None:
-            raise HTTPException(404, "Not Found")
+            raise HTTPException(404, "this item is not in the model")
         name = served.catalogue.item(row).image
         found: Picture | None = await in_lane(lambda: pictures.read(name))
         headers = {"Cache-Control": f"max-age={PICTURE_AGE_S}"}
