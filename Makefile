@@ -1,7 +1,7 @@
 # Everything a developer does; each target sets up what it needs on a fresh machine.
 PYTHON ?= python3
 BIN := .venv/bin
-NEWEST := 3.13
+NEWEST := 3.15
 SERVICE_PACKAGES := postgresql chromium nginx-light
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt

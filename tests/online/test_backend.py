@@ -8,8 +8,7 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -554,11 +553,11 @@ def test_other_platforms_and_compilers_get_the_same_numbers(define: str, tmp_pat
     target, include = tmp_path / "_native.abi3.so", sysconfig.get_paths()["include"]
     build = ["cc", "-O2", "-fPIC", "-shared", f"-D{define}", f"-I{include}", str(source), "-o", str(target), "-lm"]
     subprocess.run(build, check=True, capture_output=True)
-    loader = ExtensionFileLoader("_native", str(target))
-    specification = spec_from_loader("_native", loader)
+    specification = spec_from_file_location("_native", target)
     assert specification is not None
+    assert specification.loader is not None
     other = module_from_spec(specification)
-    loader.exec_module(other)
+    specification.loader.exec_module(other)
     rng = np.random.default_rng(0)
     usual = import_module("igcf.online.backend._native")
     for n_items, d, channels in ((1, 1, 1), (65, 3, 2), (130, 17, 3), (301, 33, 7)):
