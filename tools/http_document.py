@@ -79,7 +79,7 @@ def _route(path: str, method: str, operation: dict[str, Any], shown: dict[str, N
 
 
 def _schema(name: str, schema: dict[str, Any], shown: dict[str, None]) -> str:
-    lines = [f"### {name}\n", schema.get("description", "") + "\n", "| field | type | |", "|---|---|---|"]
+    lines = [f"### {name}\n", schema.get("description", "") + "\n", "| field | type | meaning |", "|---|---|---|"]
     required = schema.get("required", ())
     for field, content in schema.get("properties", {}).items():
         text = content.get("description", "")

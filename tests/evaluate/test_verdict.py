@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from igcf.evaluate import evaluate
+from igcf.evaluate.overview import conclusion
 from igcf.evaluate.verdict import verdict
 from tests.evaluate.worlds import log, setup
 
@@ -21,6 +22,9 @@ def test_nobody_wins_a_tie() -> None:
     found = replace(verdict(evaluate(log(), setup(), ("random", "pop"))), difference=0.0, p_value=1.0)
     assert found.sentence.startswith("pop and random are level: ")
     assert "won" not in found.sentence
+    assert conclusion([found]) == "No method won: the two best are level in every experiment."
+    lead = replace(found, difference=0.5)
+    assert conclusion([found, lead]) == "pop won 1 of 2 experiments, 0 of these by more than chance."
 
 
 def test_against_nobody_nothing_is_won() -> None:

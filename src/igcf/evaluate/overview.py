@@ -32,7 +32,9 @@ def overview_page(experiments: Sequence[tuple[str, Results]]) -> str:
 
 def conclusion(verdicts: Sequence[Verdict]) -> str:
     """Say in one sentence which method won how many experiments, and how many of these are more than chance."""
-    wins = [each.winner for each in verdicts]
+    wins = [each.winner for each in verdicts if not each.is_level]
+    if not wins:
+        return "No method won: the two best are level in every experiment."
     counted = sorted({name: wins.count(name) for name in wins}.items(), key=lambda each: -each[1])
     best, times = counted[0]
     others = [f"{name} {count}" for name, count in counted[1:]]
@@ -51,7 +53,7 @@ def _winners(verdicts: Sequence[tuple[str, Results, Verdict]]) -> Table:
             name,
             results.setup.dataset,
             str(each.n_users),
-            each.winner,
+            "none" if each.is_level else each.winner,
             short_number(each.score),
             each.runner_up or "–",
             f"{each.difference:.2g}" if each.runner_up else "–",

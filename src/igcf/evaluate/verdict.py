@@ -35,11 +35,16 @@ class Verdict:
         return self.p_value < SIGNIFICANT
 
     @property
+    def is_level(self) -> bool:
+        """Whether the two best methods have the same score."""
+        return self.runner_up is not None and abs(self.difference) < 1e-9  # sums of the same numbers in another order
+
+    @property
     def sentence(self) -> str:
         """One line for people."""
         if self.runner_up is None:
             return f"{self.winner}: {short_number(self.score)} {self.unit}; there is no other method to compare with"
-        if abs(self.difference) < 1e-9:  # sums of the same numbers in another order
+        if self.is_level:
             return (
                 f"{self.winner} and {self.runner_up} are level: {short_number(self.score)} {self.unit} "
                 f"(a mean over {self.n_users} users)"
