@@ -39,6 +39,10 @@ def check_shapes(model: "Model") -> None:
     for number, channel in enumerate(model.channels):
         where = f" of channel {number}" if len(model.channels) > 1 else ""
         width = channel.vectors.shape[1] if channel.vectors.ndim == 2 else 0
+        if not width:
+            raise ModelError(
+                f"item_vectors{where} has shape {channel.vectors.shape}; expected (items, dim), both at least 1"
+            )
         if len(model.channels) == 1 and width != d:
             raise ModelError(f"prior_mean has shape {(d,)}, expected {(width,)} to fit item_vectors {first.shape}")
         expected[f"item_vectors{where}"] = (channel.vectors.shape, (n, width))
