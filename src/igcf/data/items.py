@@ -79,7 +79,7 @@ def read_items(items: "str | Path | object") -> ItemTable:
 
     if is_parquet(path):
         try:
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, glob=path.is_dir())
         except (pl.exceptions.PolarsError, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet: {error}") from error
         return _item_table(frame, str(path), "")
