@@ -289,7 +289,8 @@ def _answer(call: calls.Call[Answer], reply: httpx.Response) -> Answer:
             return call.answer.model_validate_json(reply.content)
         except ValidationError as error:
             raise ServiceUnavailableError(
-                f"{reply.url} answered {call.method} with something else than {call.answer.__name__}; is igcf served there?"
+                f"{reply.url} answered {call.method} with something else than {call.answer.__name__}; "
+                "is igcf served there?"
             ) from error
     try:
         found = reply.json()
