@@ -40,13 +40,13 @@ def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
 
 def id_text(column: pl.Series) -> pl.Series:
     """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
-    return _cast(_without_fraction(column), pl.String()).replace("", None)
+    return cast_or_null(_without_fraction(column), pl.String()).replace("", None)
 
 
 def number(column: pl.Series) -> pl.Series:
     """Return values as float32; null where the text is no number."""
     column = _categories_as_text(column)
-    values = _cast(column, pl.Float32())
+    values = cast_or_null(column, pl.Float32())
     if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
         values = column.str.strip_chars().cast(pl.Float32, strict=False)
     return values
@@ -67,12 +67,12 @@ def timed(column: pl.Series) -> tuple[pl.Series, bool]:
         numbers, dates = column.cast(pl.Float64, strict=False), _dates(column)
         column = numbers if numbers.null_count() <= dates.null_count() else dates
     if column.dtype.is_temporal():
-        column = _cast(column, pl.Datetime("us")).cast(pl.Int64)
+        column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
         return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
     whole = _without_fraction(column)
     if whole.dtype.is_float():
         return (whole * 1e6).round().cast(pl.Int64, strict=False), True
-    return _cast(whole, pl.Int64()), False
+    return cast_or_null(whole, pl.Int64()), False
 
 
 def _without_fraction(column: pl.Series) -> pl.Series:
@@ -90,7 +90,7 @@ def _dates(text: pl.Series) -> pl.Series:
         return _nulls(text, pl.Datetime("us"))
 
 
-def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+def cast_or_null(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """Return a column as another type, null where an entry is none of it: lists and times of day are no numbers."""
     if column.dtype.is_nested():
         return _nulls(column, dtype)
