@@ -1,4 +1,5 @@
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from igcf.data import Interactions
+from igcf.data import Interactions, load_dataset
 from igcf.errors import DataError
 
 TABLE = "user,item,value,timestamp\nu2,i1,5,100\nu1,i2,3.5,200\nu2,i2,1,300\n"
@@ -62,6 +63,12 @@ def test_a_byte_order_mark_and_windows_lines_are_no_trouble(tmp_path: Path) -> N
     assert Interactions.from_csv(path).values.tolist() == [5, 3.5, 1]
 
 
+def test_the_name_of_a_file_is_no_pattern(csv: Path, tmp_path: Path) -> None:
+    path = csv.rename(tmp_path / "log[1].csv")
+    (tmp_path / "log1.csv").write_text("user,item,value\nother,other,1\n")
+    assert load_dataset(path).user_ids == ("u1", "u2")
+
+
 def test_quoted_ids_may_hold_the_separator(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text('user,item,value\n"a, b",x,1\n')
@@ -115,6 +122,10 @@ def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path)
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        ("\u00a0\n", "is empty"),
+        ("x" * 70_000 + "\n" + TABLE, "has no line that ends within 65,536 bytes"),
+        (TABLE.replace("3.5", "x" * 500), f"first {'x' * 79!r}"[:-1] + "... in row 2"),
         ("user,item,value\n", "has no rows"),
         (TABLE.replace("3.5", "three"), "1 rows that are not finite numbers, first 'three' in row 2"),
         (TABLE.replace("3.5", "NaN"), "first 'NaN' in row 2"),
@@ -126,6 +137,7 @@ def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path)
         (bytes(range(256)) * 8, "is not a text file"),
         (TABLE.encode() + b"u3,i\xff\xfe,1,2\n", "cannot be read as CSV"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-12], "cannot be read"),
+        (gzip.compress(TABLE.encode(), mtime=0)[:12] + bytes(99), "cannot be read"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str | bytes, expected: str) -> None:
@@ -141,6 +153,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         Interactions.from_csv(tmp_path / "nothing.csv")
     with pytest.raises(DataError, match="is a folder"):
         Interactions.from_csv(tmp_path)
+    for name in ("log.csv", "log.pq"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(DataError, match="is a pipe or a device"):
+            load_dataset(tmp_path / name)
     with pytest.raises(DataError, match=r"holds no \.parquet file"):
         Interactions.from_parquet(tmp_path)
     (tmp_path / "log.parquet").write_text(TABLE)

@@ -1,4 +1,6 @@
 import gzip
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +185,24 @@ def test_titles_and_categories_come_from_a_table_of_items(tmp_path: Path, text: 
     log = Interactions.from_arrays(["a", "a", "b"], [1, 2, 3], [1.0, 2.0, 3.0]).with_items(path)
     assert log.titles == ("Toy Story", "Heat", "3")
     assert log.categories == (("Comedy", "Animation"), ("Crime",), ())
+
+
+def test_columns_of_a_table_of_items_that_cannot_be_read_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "items[1].parquet"
+    table = {"id": ["1", "2"], "title": ["Tea", "Coffee"], "categories": [["hot"], ["hot", "strong"]]}
+    pl.DataFrame({**table, "description": [["a", "b"], []], "image": [[{"url": "x"}], []]}).write_parquet(path)
+    found = read_items(path)
+    assert found.sentence == "items: id = id, title = title, categories = categories; not used: description, image"
+    assert found.categories["2"] == ("hot", "strong")
+    pl.DataFrame({**table, "hidden": [datetime(2026, 1, 1), None]}).write_parquet(path)
+    with pytest.raises(DataError, match="hidden is '2026-01-01 00:00:00'; expected true or false"):
+        read_items(path)
+
+
+def test_a_pipe_is_no_table_of_items(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "items.parquet")
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        read_items(tmp_path / "items.parquet")
 
 
 def test_a_table_of_other_items_is_refused(tmp_path: Path) -> None:

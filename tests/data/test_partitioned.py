@@ -1,6 +1,6 @@
 """A folder of Parquet files is read piece by piece, and is the same log as one table."""
 
-from datetime import datetime
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from igcf.data import load_dataset, partitions
 from igcf.data.columns import Columns
 from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.data.validate import validate
 from igcf.errors import DataError
 
 
@@ -106,6 +107,11 @@ def test_times_have_one_unit_in_all_files(tmp_path: Path, first: Any, second: An
         (lambda frame: frame.with_columns(user=pl.lit(None, pl.String)), "'user' has 125 rows without an id"),
         (lambda frame: frame.with_columns(item=pl.lit(0.5)), "'item' holds fractions, first 0.5 in row 1"),
         (lambda frame: frame.with_columns(timestamp=pl.lit("soon")), "neither numbers nor dates"),
+        (lambda frame: frame.with_columns(timestamp=pl.lit(time(12))), "neither numbers nor dates"),
+        (lambda frame: frame.with_columns(timestamp=pl.lit(2**64 - 1, pl.UInt64)), "neither numbers nor dates"),
+        (lambda frame: frame.with_columns(value=pl.lit(b"5")), "'value' has 125 rows that are not finite numbers"),
+        (lambda frame: frame.with_columns(user=pl.concat_list("user")), "'user' is of type List(String); expected"),
+        (lambda frame: frame.with_columns(timestamp=pl.struct("timestamp")), "'timestamp' is of type Struct"),
         (lambda frame: frame.drop("timestamp"), "no column of times, the files before it have one"),
     ],
 )
@@ -119,6 +125,32 @@ def test_a_bad_part_is_named_in_one_line(tmp_path: Path, change: Any, message: s
     assert text.startswith(str(bad))
     assert message in text
     assert "\n" not in text
+    assert not validate(folder).is_usable
+
+
+def test_parts_may_have_columns_of_different_types(tmp_path: Path) -> None:
+    frame = random_frame()
+    folder = written(frame, tmp_path / "log")
+    part = folder / "day=2" / "part-2.parquet"
+    own = pl.read_parquet(part, hive_partitioning=False)
+    own = own.with_columns(
+        pl.col("user").cast(pl.Categorical),
+        pl.col("value").cast(pl.String).cast(pl.Categorical),
+        pl.from_epoch("timestamp").dt.replace_time_zone("Asia/Kolkata", ambiguous="earliest").alias("timestamp"),
+    )
+    own.write_parquet(part)
+    assert len(load_dataset(folder).user_ids) == frame["user"].n_unique()
+    report = validate(folder)
+    assert report.is_usable
+    assert (report.n_rows, report.n_users) == (len(frame), frame["user"].n_unique())
+
+
+def test_a_column_that_is_not_used_may_be_of_any_type(tmp_path: Path) -> None:
+    path = tmp_path / "log[1].parquet"  # not a pattern
+    frame = random_frame().drop("timestamp").with_columns(tags=pl.lit([1, 2]))
+    frame.write_parquet(path)
+    assert_same(load_dataset(path), interactions_from_frame(frame.drop("tags")))
+    assert validate(path).is_usable
 
 
 def test_the_row_of_a_bad_value_counts_from_the_beginning_of_its_file(

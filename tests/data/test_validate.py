@@ -112,6 +112,11 @@ def test_a_log_without_any_id_is_reported(tmp_path: Path) -> None:
     assert (report.n_rows, report.n_users) == (2, 0)
 
 
+def test_a_file_that_nothing_else_would_read_is_not_usable(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(GOOD)
+    assert "no known ending" in only(validate(tmp_path / "log.json"), "unreadable").message
+
+
 def test_every_kind_of_defect_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     assert [kind for kind in LEVELS if f"`{kind}`" not in page] == []

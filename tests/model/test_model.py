@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError, ModelError
-from igcf.model import Model, Reward
+from igcf.model import Channel, Model, Reward
 from tests.toys import ensemble_model, random_model, two_channel_model
 
 PARTS = {
@@ -36,6 +36,17 @@ PARTS = {
 def test_parts_that_do_not_fit_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         Model(**{**PARTS, **change})  # type: ignore[arg-type]
+
+
+def test_a_channel_without_dimensions_is_refused() -> None:
+    channels = [
+        Channel(
+            np.ones((2, width), np.float32), np.ones(2), Reward("raw", threshold=0.5, low=0.0, high=1.0), start=start
+        )
+        for width, start in ((2, 0), (0, 2))
+    ]
+    with pytest.raises(ModelError, match=r"item_vectors of channel 1 has shape \(2, 0\)"):
+        Model(item_ids=["a", "b"], prior_mean=[0, 0], prior_cov=np.eye(2), channels=channels)
 
 
 def test_reactions_reveal_every_channel() -> None:

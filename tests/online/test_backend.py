@@ -443,6 +443,7 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
     moments = (floats[:3],), (floats[:3],)
     reaction = numbers[:2], numbers[:1], numbers[:1], flags[:1], numbers[:2], numbers[:1]
     cov, item = np.ones((1, 1), np.float32), np.ones((6, 1), np.float32)
+    nowhere, empty = np.ones((3, 0), np.float32), np.ones(0)  # vectors without a dimension
     refused: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (calls.update_beliefs, (means, covs, 1, 1, *reaction)),
         (calls.update_beliefs, (means, covs, 0, 0, *reaction)),
@@ -483,6 +484,8 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.observe_and_rescore, (*belief, 0, ((0, one[1], (), *block[3:]),), one[:1], *moments)),
         (calls.observe_and_rescore, (*belief, 0, ((0, (floats,), *block[2:]),), one[:1], *moments)),
         (calls.observe_and_rescore, (*belief, 0, (block, (0, (pairs[:2],), *block[2:])), one[:1] * 2, *moments)),
+        (calls.observe_and_rescore, (*belief, 0, ((2, (nowhere,), *block[2:4], (nowhere,), (0,)),), one[:1], *moments)),
+        (calls.find_mode, ((), (), empty, 1.0, nowhere, floats[:3], *[empty] * 6, 3.0, 1)),
         (calls.select_bounded, (mixture, (), (), (), (), floats, flags, 0.5, 1, None)),
         (calls.select_bounded, (mixture, (item,), (cov,), (floats,), (floats,), floats[:5], flags, 0.5, 1, None)),
         (calls.select_bounded, (mixture, (pairs,), (cov,), (floats,), (floats,), floats, flags, 0.5, 1, None)),

@@ -26,7 +26,15 @@ const PAUSES_MS = [100, 300, 1000, 2000];
 const MOST_WAITING = 1000;
 
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const part = (text) => encodeURIComponent(text);
+
+/** A part of a path; "." and ".." would lead to another path, however they are written. */
+function part(text) {
+  const known = String(text);
+  if (known === "." || known === ".." || /\p{Surrogate}/u.test(known)) {
+    throw new RefusedError(422, "RequestError", `${JSON.stringify(known)} cannot be an id`);
+  }
+  return encodeURIComponent(known);
+}
 
 /** The part of an address after the path; what is null or undefined is left out. */
 function search(options) {
@@ -71,6 +79,7 @@ export class Client {
   #storage;
   #queueKey;
   #sending = null;
+  #onItsWay = null; // the user and the end of the queued reaction that is being sent
 
   constructor(url, options = {}) {
     this.#url = String(url).replace(/\/+$/, "");
@@ -81,6 +90,7 @@ export class Client {
     this.#storage = options.storage ?? defaultStorage();
     this.#queueKey = options.queueKey ?? `igcf.queue:${this.#url}`;
     globalThis.addEventListener?.("online", () => void this.flush());
+    if (this.waiting().length) void this.flush();
   }
 
   /** The best items that this user has not reacted to; an unknown user is a new one. */
@@ -108,7 +118,7 @@ export class Client {
 
   /** Report many reactions at once, each with its user; those that are refused are told one by one. */
   feedbackBatch(reactions) {
-    const feedback = reactions.map((each) => ({ event_id: newEventId(), ...each }));
+    const feedback = reactions.map((each) => ({ ...each, event_id: each.event_id ?? newEventId() }));
     return this.#send("POST", "/v1/feedback", { feedback });
   }
 
@@ -143,8 +153,9 @@ export class Client {
   }
 
   /** Delete everything about a user, also what waits here. */
-  forget(user) {
+  async forget(user) {
     this.#save(this.waiting().filter((entry) => entry.user !== user));
+    if (this.#onItsWay?.user === user) await this.#onItsWay.end; // or it would be stored after the deletion
     return this.#send("DELETE", `/v1/users/${part(user)}`);
   }
 
@@ -196,7 +207,8 @@ export class Client {
   /** Reactions that are not yet stored by the service, oldest first. */
   waiting() {
     try {
-      return JSON.parse(this.#storage.getItem(this.#queueKey) ?? "[]");
+      const found = JSON.parse(this.#storage.getItem(this.#queueKey) ?? "[]");
+      return Array.isArray(found) ? found.filter((entry) => entry?.event_id) : [];
     } catch {
       return [];
     }
@@ -204,24 +216,32 @@ export class Client {
 
   /** Send what waits, in order; resolves to the number that is still waiting. Never rejects. */
   flush() {
-    this.#sending ??= this.#sendWaiting().finally(() => {
-      this.#sending = null;
-    });
+    this.#sending ??= this.#sendWaiting();
     return this.#sending;
   }
 
   async #sendWaiting() {
-    for (let entry = this.waiting()[0]; entry; entry = this.waiting()[0]) {
-      const { user, ...body } = entry;
-      try {
-        await this.#send("POST", `/v1/users/${part(user)}/feedback`, body);
-      } catch (error) {
-        if (!(error instanceof RefusedError)) break; // away: the rest waits
-        console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
+    await null; // `flush` notes first that this runs
+    try {
+      for (let entry = this.waiting()[0]; entry; entry = this.waiting()[0]) {
+        try {
+          await this.#sendEntry(entry);
+        } catch (error) {
+          if (!(error instanceof RefusedError)) break; // away: the rest waits
+          console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
+        }
+        this.#save(this.waiting().filter((each) => each.event_id !== entry.event_id));
       }
-      this.#save(this.waiting().filter((each) => each.event_id !== entry.event_id));
+    } finally {
+      this.#sending = null; // at once after the last look at the queue: whatever is queued now needs another call
     }
     return this.waiting().length;
+  }
+
+  #sendEntry({ user, ...body }) {
+    const sent = this.#send("POST", `/v1/users/${part(user)}/feedback`, body);
+    this.#onItsWay = { user, end: sent.catch(() => {}) };
+    return sent;
   }
 
   #save(entries) {

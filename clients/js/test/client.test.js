@@ -7,6 +7,12 @@ import { AwayError, Client, RefusedError, memoryStorage, newEventId } from "../s
 const URL_OF_SERVER = process.env.IGCF_URL;
 const NOWHERE = "http://127.0.0.1:9";
 const person = (name) => `${name}-${newEventId().slice(0, 8)}`;
+const until = async (holds) => {
+  for (let tries = 0; !holds(); tries++) {
+    assert.ok(tries < 500, "it never holds");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};
 const real = { skip: URL_OF_SERVER ? false : "IGCF_URL names no server" };
 
 test("a new user gets items, reacts, and gets others", real, async () => {
@@ -59,10 +65,10 @@ test("reactions wait while the service is away, in order, and are sent when it i
   const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 2 });
   for (const each of items) client.queue(user, each.item, 5);
   assert.equal(await client.flush(), 2);
-  const later = new Client(URL_OF_SERVER, { fetch: fetching, storage, pausesMs: [] }); // a reload
-  assert.deepEqual(later.waiting().map((each) => each.item), items.map((each) => each.item));
+  assert.deepEqual(client.waiting().map((each) => each.item), items.map((each) => each.item));
   isAway = false;
-  assert.equal(await later.flush(), 0);
+  const later = new Client(URL_OF_SERVER, { fetch: fetching, storage, pausesMs: [] }); // a reload sends what waits
+  await until(() => later.waiting().length === 0);
   const state = await later.user(user);
   assert.deepEqual(state.history.map((each) => each.item), items.map((each) => each.item));
 });
@@ -176,8 +182,68 @@ test("an overloaded service is asked again, another refusal is not", async () =>
   assert.equal(tries, 1);
 });
 
-test("a queue that was damaged in the storage is empty", () => {
-  const storage = memoryStorage();
-  storage.setItem("q", "{");
-  assert.deepEqual(new Client(NOWHERE, { storage, queueKey: "q" }).waiting(), []);
+test("a queue that was damaged in the storage is empty", async () => {
+  for (const damaged of ["{", "{}", "null", "5", "[null, 1, {}]"]) {
+    const storage = memoryStorage();
+    storage.setItem("q", damaged);
+    const client = new Client(NOWHERE, { storage, queueKey: "q", pausesMs: [], fetch: async () => new Response("{}") });
+    assert.deepEqual(client.waiting(), []);
+    client.queue("ann", "tea", 5);
+    assert.equal(await client.flush(), 0);
+  }
+});
+
+test("a reaction that is queued just when the last one was sent is sent too", async () => {
+  const plain = memoryStorage();
+  const sent = [];
+  const client = new Client(NOWHERE, {
+    fetch: async (_, { body }) => (sent.push(JSON.parse(body).item), new Response("{}")),
+    storage: {
+      ...plain,
+      removeItem(key) {
+        plain.removeItem(key);
+        if (sent.length === 1) queueMicrotask(() => client.queue("ann", "coffee", 5));
+      },
+    },
+  });
+  client.queue("ann", "tea", 5);
+  await until(() => sent.length === 2);
+  assert.deepEqual(sent, ["tea", "coffee"]);
+});
+
+test("a reaction that is on its way is not stored after its user was forgotten", async () => {
+  const done = [];
+  let tries = 0;
+  const busyOnce = async (_, { method }) => {
+    if (method === "POST" && tries++ === 0) return new Response('{"message": "busy"}', { status: 503 });
+    done.push(method);
+    return new Response("{}");
+  };
+  const client = new Client(NOWHERE, { fetch: busyOnce, storage: memoryStorage(), pausesMs: [20] });
+  client.queue("ann", "tea", 5);
+  await until(() => tries === 1);
+  await client.forget("ann");
+  await client.flush();
+  assert.equal(done.at(-1), "DELETE");
+});
+
+test("every reaction of a batch has an event id, also where it is given as null", async () => {
+  let sent;
+  const client = new Client(NOWHERE, { fetch: async (_, { body }) => ((sent = JSON.parse(body)), new Response("{}")) });
+  await client.feedbackBatch([{ user: "ann", item: "tea", event_id: null }, { user: "ann", item: "tea", event_id: "e" }]);
+  assert.match(sent.feedback[0].event_id, /^[0-9a-f]{32}$/);
+  assert.equal(sent.feedback[1].event_id, "e");
+});
+
+test("an id that would lead to another path is refused before anything is sent, and holds up nobody", async () => {
+  const asked = [];
+  const fetching = async (url) => (asked.push(url), new Response("{}"));
+  const client = new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), pausesMs: [] });
+  for (const id of [".", "..", "\ud800"]) {
+    await assert.rejects(async () => client.undo("ann", id), { name: "RefusedError", kind: "RequestError" });
+    client.queue(id, "tea", 5);
+  }
+  client.queue("ann", "tea", 5);
+  assert.equal(await client.flush(), 0);
+  assert.deepEqual(asked, [`${NOWHERE}/v1/users/ann/feedback`]);
 });

@@ -1,6 +1,6 @@
 """Columns of a table become ids, values and times; what cannot is refused with its row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,9 @@ import polars as pl
 from igcf.arrays import BoolArray, IntArray
 from igcf.data.interactions import MISSING_TIME
 from igcf.errors import DataError
+
+LONGEST_QUOTE = 80
+"""Characters of an entry that an error message shows."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,13 @@ def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
 
 def id_text(column: pl.Series) -> pl.Series:
     """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
-    return _without_fraction(column).cast(pl.String).replace("", None)
+    return cast_or_null(_without_fraction(column), pl.String()).replace("", None)
 
 
 def number(column: pl.Series) -> pl.Series:
     """Return values as float32; null where the text is no number."""
-    values = column.cast(pl.Float32, strict=False)
+    column = _categories_as_text(column)
+    values = cast_or_null(column, pl.Float32())
     if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
         values = column.str.strip_chars().cast(pl.Float32, strict=False)
     return values
@@ -55,6 +59,7 @@ def seconds(column: pl.Series) -> pl.Series:
 
 def timed(column: pl.Series) -> tuple[pl.Series, bool]:
     """Return times as integers, as `seconds` does, and whether there are fractions."""
+    column = _categories_as_text(column)
     if column.dtype == pl.String:
         whole = column.cast(pl.Int64, strict=False)
         if whole.null_count() == column.null_count():
@@ -62,12 +67,12 @@ def timed(column: pl.Series) -> tuple[pl.Series, bool]:
         numbers, dates = column.cast(pl.Float64, strict=False), _dates(column)
         column = numbers if numbers.null_count() <= dates.null_count() else dates
     if column.dtype.is_temporal():
-        column = column.cast(pl.Datetime("us")).cast(pl.Int64)
+        column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
         return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
     whole = _without_fraction(column)
     if whole.dtype.is_float():
         return (whole * 1e6).round().cast(pl.Int64, strict=False), True
-    return whole.cast(pl.Int64), False
+    return cast_or_null(whole, pl.Int64()), False
 
 
 def _without_fraction(column: pl.Series) -> pl.Series:
@@ -82,7 +87,51 @@ def _dates(text: pl.Series) -> pl.Series:
     try:
         return text.str.to_datetime(strict=False, time_unit="us")
     except pl.exceptions.PolarsError:  # no date format fits the first entries
-        return pl.Series(text.name, [None], dtype=pl.Datetime("us")).new_from_index(0, len(text))
+        return _nulls(text, pl.Datetime("us"))
+
+
+def cast_or_null(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Return a column as another type, null where an entry is none of it: lists and times of day are no numbers."""
+    if column.dtype.is_nested():
+        return _nulls(column, dtype)
+    try:
+        return column.cast(dtype, strict=False)
+    except pl.exceptions.PolarsError:  # there is no such cast
+        return _nulls(column, dtype)
+
+
+def _nulls(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, len(column))
+
+
+def _categories_as_text(column: pl.Series) -> pl.Series:
+    return column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Enum) else column
+
+
+def refuse_nested(frame: pl.DataFrame, names: Iterable[str], source: str) -> None:
+    """Raise where one of these columns holds lists or structures, which are neither ids nor values nor times."""
+    for name in names:
+        if name in frame.columns and frame[name].dtype.is_nested():
+            raise DataError(
+                f"{source}: column {name!r} is of type {frame[name].dtype}; expected text, numbers or times; "
+                "name another column with user=, item=, value=, timestamp="
+            )
+
+
+def refuse_fractions(column: pl.Series, source: str, offset: int = 0) -> None:
+    """Raise where a number of a column of ids is not whole; `offset` rows of the source come before."""
+    if column.dtype.is_float() and (is_fraction := column.fill_nan(None) % 1 != 0).any():
+        row = first_rows(is_fraction.fill_null(False))[0]
+        raise DataError(
+            f"{source}: column {column.name!r} holds fractions, first {column[row - 1]!r} in row {row + offset}; "
+            "ids are whole numbers or text"
+        )
+
+
+def quoted(entry: object) -> str:
+    """Return an entry of a table as an error message shows it."""
+    text = repr(entry)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
 
 
 def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
@@ -143,7 +192,7 @@ def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt
         row = first_rows(bad)[0]
         raise DataError(
             f"{source}: column {column.name!r} has {bad.sum()} rows that are not finite numbers, "
-            f"first {column[row - 1]!r} in row {row + first_row}"
+            f"first {quoted(column[row - 1])} in row {row + first_row}"
         )
     return values.to_numpy(writable=True)
 
@@ -159,7 +208,7 @@ def values_of_kinds(
         row = first_rows(unknown)[0]
         raise DataError(
             f"{source}: column {column.name!r} has {unknown.sum()} rows of a kind without a value, first "
-            f"{column[row - 1]!r} in row {row + first_row}; known kinds are {', '.join(kinds)}, add it to kinds="
+            f"{quoted(column[row - 1])} in row {row + first_row}; known kinds are {', '.join(kinds)}, add it to kinds="
         )
     return values.to_numpy(writable=True)
 
@@ -180,5 +229,5 @@ def refuse_unread_times(column: pl.Series, times: pl.Series, source: str, offset
         row = first_rows(bad)[0]
         raise DataError(
             f"{source}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
-            f"first {column[row - 1]!r} in row {row + offset}"
+            f"first {quoted(column[row - 1])} in row {row + offset}"
         )

@@ -10,7 +10,7 @@ import polars as pl
 
 from igcf.arrays import BoolArray, FloatArray
 from igcf.attributes import Attributes
-from igcf.data.columns import id_text, timed
+from igcf.data.columns import cast_or_null, id_text, timed
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
 from igcf.errors import DataError
@@ -75,13 +75,15 @@ def read_items(items: "str | Path | object") -> ItemTable:
 
         return _item_table(as_polars(items), "the table of items", "")
     path = Path(items)
-    from igcf.data.table_files import is_parquet, text_sample, text_table
+    from igcf.data.table_files import check_readable, first_line, is_parquet, text_sample, text_table
 
     if is_parquet(path):
+        if not path.is_dir():
+            check_readable(path, text=False)
         try:
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, glob=path.is_dir())
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+            raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
         return _item_table(frame, str(path), "")
     _, separator, has_header = text_sample(path)
     frame = text_table(path, str(path), separator=separator, has_header=has_header)
@@ -92,11 +94,11 @@ def read_items(items: "str | Path | object") -> ItemTable:
 def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
     found: dict[str, str] = {}
     for what, names in ITEM_NAMES.items():
-        name = named([each for each in frame.columns if each not in found.values()], names)
+        name = named([each for each in _candidates(frame, what) if each not in found.values()], names)
         if name is not None:
             found[what] = name
     if "id" not in found or len(found) == 1:
-        for what, name in zip(("id", "title", "categories"), frame.columns, strict=False):
+        for what, name in zip(("id", "title", "categories"), _candidates(frame, "id"), strict=False):
             if what not in found and name not in found.values():
                 found[what] = name
     if len(found) < 2:
@@ -104,9 +106,7 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
             f"{source} has the columns {', '.join(frame.columns)}; expected an id and a title or categories"
         )
     ids = id_text(frame[found["id"]]).to_list()
-    titles = (
-        {} if "title" not in found else dict(zip(ids, frame[found["title"]].cast(pl.String).to_list(), strict=True))
-    )
+    titles = {} if "title" not in found else dict(zip(ids, _text(frame[found["title"]]).to_list(), strict=True))
     categories = {} if "categories" not in found else dict(zip(ids, _lists(frame[found["categories"]]), strict=True))
     is_row = frame[found["id"]].is_not_null()
     numbers = _numbers(frame.filter(is_row), [name for name in frame.columns if name not in found.values()], source)
@@ -122,6 +122,17 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
         attributes,
         sentence + layout,
     )
+
+
+def _candidates(frame: pl.DataFrame, what: str) -> list[str]:
+    """Return the columns that may hold something of an item: lists only where there may be several."""
+    has_lists = what in ("categories", "tags")
+    kinds = ((name, frame[name].dtype) for name in frame.columns)
+    return [name for name, kind in kinds if not kind.is_nested() or (has_lists and isinstance(kind, pl.List))]
+
+
+def _text(column: pl.Series) -> pl.Series:
+    return cast_or_null(column, pl.String())
 
 
 def _numbers(frame: pl.DataFrame, names: Sequence[str], source: str) -> dict[str, FloatArray]:
@@ -144,7 +155,7 @@ def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, F
     """Return the further attributes that columns were found for."""
 
     def texts(what: str) -> tuple[str | None, ...] | None:
-        return tuple(frame[found[what]].cast(pl.String).to_list()) if what in found else None
+        return tuple(_text(frame[found[what]]).to_list()) if what in found else None
 
     def times(what: str, missing: float) -> FloatArray | None:
         if what not in found:
@@ -171,7 +182,7 @@ def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, F
 
 def _truths(column: pl.Series, source: str) -> BoolArray:
     """Return a column of yes and no, in any of the usual spellings; nothing is no."""
-    words = [str(each).strip().lower() for each in column.fill_null(False).to_list()]
+    words = ["" if each is None else str(each).strip().lower() for each in column.to_list()]
     known = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "": False}
     wrong = next((word for word in words if word not in known and word != "0.0"), None)
     if wrong is not None:
@@ -183,7 +194,7 @@ def _lists(column: pl.Series) -> list[tuple[str, ...]]:
     """Return the categories of each item, from a column of lists or of text."""
     if isinstance(column.dtype, pl.List):
         return [tuple(str(each) for each in entry or ()) for entry in column.to_list()]
-    texts = column.cast(pl.String).fill_null("").str.strip_chars("[]() ").to_list()
+    texts = _text(column).fill_null("").str.strip_chars("[]() ").to_list()
     signs = Counter(sign for text in texts for sign in LIST_SIGNS if sign in text)
     sign = signs.most_common(1)[0][0] if signs else "|"
     return [tuple(part.strip(" '\"") for part in text.split(sign) if part.strip(" '\"")) for text in texts]

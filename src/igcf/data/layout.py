@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from igcf.data.columns import Columns, checked_values, number, seconds, values_of_kinds
+from igcf.data.columns import Columns, checked_values, number, quoted, refuse_nested, seconds, values_of_kinds
 from igcf.errors import DataError
 
 Role = Literal["user", "item", "value", "timestamp", "kind"]
@@ -188,7 +188,9 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     elif columns.kinds and kind is not None:
         value = None
     elif value is None and kind is not None:
-        examples = ", ".join(repr(each) for each in sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list())
+        examples = ", ".join(
+            quoted(each) for each in sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list()
+        )
         raise DataError(
             f"{source} has kinds of feedback (column {kind!r}: {examples}) and no values; give every kind its value "
             "with kinds=, or count every reaction as a success with implicit="
@@ -198,6 +200,7 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     taken = (found["user"], found["item"], value, found.get("timestamp"), kind)
     if len(set(taken[:2])) < 2:
         raise DataError(f"{source}: column {taken[0]!r} cannot be both user= and item=")
+    refuse_nested(sample, (name for name in taken if name is not None), source)
     unused = tuple(name for name in sample.columns if name not in taken)
     return LogLayout(*taken, unused)
 
@@ -236,4 +239,4 @@ def is_known_name(name: str) -> bool:
 
 
 def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+    return ", ".join(quoted(name) for name in names)

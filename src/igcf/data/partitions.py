@@ -3,7 +3,7 @@
 An id is stored once, when it is first seen, in a dictionary that grows from piece to piece; a row keeps its number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,7 +17,11 @@ from igcf.data.columns import (
     Columns,
     first_rows,
     id_text,
+    number,
+    refuse_fractions,
+    refuse_nested,
     refuse_unread_times,
+    seconds,
     time_column,
     timed,
     whole_numbers,
@@ -103,8 +107,36 @@ def parquet_frame(path: Path, columns: Columns) -> tuple[pl.DataFrame, LogLayout
         check_readable(path, text=False)
     files = parquet_files(path)
     layout = find_layout(head(files[0], path, columns), columns, str(files[0]))
-    frames = [frame for _, _, frame in pieces(files, [n_rows(file) for file in files], path, layout)]
-    return pl.concat(frames, how="diagonal_relaxed"), layout
+    found = list(pieces(files, [n_rows(file) for file in files], path, layout))
+    schemas = [frame.schema for _, _, frame in found]
+    differing = {name for name in layout.wanted() if len({schema.get(name) for schema in schemas}) > 1}
+    for file, offset, frame in found:
+        for name in (layout.user, layout.item):
+            refuse_fractions(frame[name], str(file), offset)
+        if layout.timestamp is not None:
+            _refuse_other_times(file, layout.timestamp in frame.columns, layout.timestamp in schemas[0])
+    return pl.concat(
+        _read_columns(frame, layout, differing, str(file), offset) for file, offset, frame in found
+    ), layout
+
+
+def _read_columns(
+    frame: pl.DataFrame, layout: LogLayout, names: Collection[str], source: str, offset: int
+) -> pl.DataFrame:
+    """Return a piece with some columns as the log is read: ids and kinds as text, values and times as numbers."""
+    read = []
+    for column in frame.select(name for name in layout.wanted() if name in frame.columns):
+        if column.name not in names:
+            read.append(column)
+        elif column.name == layout.value:
+            read.append(number(column))
+        elif column.name == layout.timestamp:
+            times = seconds(column)
+            refuse_unread_times(column, times, source, offset)
+            read.append(times)
+        else:
+            read.append(id_text(column))
+    return pl.DataFrame(read)
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -130,11 +162,7 @@ class Times:
         """Add the times of one piece; either all files have them or none."""
         if rows.start == 0 and column is not None:
             self._times = np.empty(self._n_rows, dtype=np.int64)
-        if (column is None) != (self._times is None):
-            found, others = (
-                ("no", "the files before it have one") if column is None else ("a", "those before have none")
-            )
-            raise DataError(f"{file} has {found} column of times, {others}; give all files the same columns")
+        _refuse_other_times(file, column is not None, self._times is not None)
         if column is None or self._times is None:
             return
         times, has_fractions = timed(column)
@@ -152,6 +180,13 @@ class Times:
             part = self._times[rows]
             part[part != MISSING_TIME] *= MICROSECONDS
         return self._times
+
+
+def _refuse_other_times(file: Path, has_times: bool, had_times: bool) -> None:
+    """Raise where a file has times and those before it have none, or the other way round."""
+    if has_times != had_times:
+        found, others = ("a", "those before have none") if has_times else ("no", "the files before it have one")
+        raise DataError(f"{file} has {found} column of times, {others}; give all files the same columns")
 
 
 def pieces(
@@ -173,7 +208,9 @@ def _piece(file: Path, root: Path, layout: LogLayout, offset: int) -> pl.DataFra
             names = ", ".join(repr(name) for name in missing)
             raise DataError(f"{file} has no column {names}; found {', '.join(repr(name) for name in found)}")
         present = [name for name in found if name in layout.wanted()]
-        return scan.select(present).slice(offset, PIECE_ROWS).collect()
+        piece = scan.select(present).slice(offset, PIECE_ROWS).collect()
+        refuse_nested(piece, present, str(file))
+        return piece
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file, error) from error
 
@@ -183,7 +220,7 @@ def head(file: Path, root: Path, columns: Columns) -> pl.DataFrame:
     asked = (columns.user, columns.item, columns.value, columns.timestamp, columns.kind)
     try:
         head = _scan(file, root).head(SAMPLE_ROWS).collect()
-        own = pl.scan_parquet(file, hive_partitioning=False).collect_schema().names()
+        own = pl.scan_parquet(file, hive_partitioning=False, glob=False).collect_schema().names()
         return head.select([name for name in head.columns if name in own or name in asked or is_known_name(name)])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file, error) from error
@@ -193,13 +230,13 @@ def _scan(file: Path, root: Path) -> pl.LazyFrame:
     folders = file.relative_to(root).parts[:-1] if root.is_dir() else ()
     told = dict(folder.split("=", 1) for folder in folders if "=" in folder)
     columns = [pl.lit(unquote(text)).alias(name) for name, text in told.items()]
-    return pl.scan_parquet(file, hive_partitioning=False).with_columns(columns)
+    return pl.scan_parquet(file, hive_partitioning=False, glob=False).with_columns(columns)
 
 
 def n_rows(file: Path) -> int:
     """Count the rows of a file."""
     try:
-        return int(pl.scan_parquet(file, hive_partitioning=False).select(pl.len()).collect().item())
+        return int(pl.scan_parquet(file, hive_partitioning=False, glob=False).select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(file, error) from error
 
@@ -217,10 +254,5 @@ def checked_ids(column: pl.Series, source: str, offset: int) -> pl.Series:
             f"{source}: column {column.name!r} has {missing.sum()} rows without an id, "
             f"first in row {first_rows(missing)[0] + offset}"
         )
-    if column.dtype.is_float() and (column % 1 != 0).any():
-        row = first_rows(column % 1 != 0)[0]
-        raise DataError(
-            f"{source}: column {column.name!r} holds fractions, first {column[row - 1]!r} in row {row + offset}; "
-            "ids are whole numbers or text"
-        )
+    refuse_fractions(column, source, offset)
     return ids

@@ -193,11 +193,7 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
 
 def _load_table(path: Path, columns: "Columns | None", separator: str | None) -> Interactions:
     from igcf.data.frames import read_csv, read_parquet
-    from igcf.data.table_files import ENDINGS, is_parquet, is_text_table
+    from igcf.data.table_files import check_ending, is_parquet
 
-    if is_parquet(path):
-        return read_parquet(path, columns)
-    if not is_text_table(path):
-        known = ", ".join((*ENDINGS, ".parquet"))
-        raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of Parquet")
-    return read_csv(path, columns, separator=separator)
+    check_ending(path)
+    return read_parquet(path, columns) if is_parquet(path) else read_csv(path, columns, separator=separator)

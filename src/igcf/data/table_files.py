@@ -3,6 +3,7 @@
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
@@ -21,6 +22,8 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 DOUBLE_COLON, UNIT_SEPARATOR = b"::", b"\x1f"
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
 """How much of a text file is looked at to find its separator, header and columns."""
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file raises, also one whose compressed bytes are damaged."""
 QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -32,6 +35,13 @@ def is_parquet(path: Path) -> bool:
 def is_text_table(path: Path) -> bool:
     """Tell whether the ending of a path is that of a text table."""
     return _ending(path) in ENDINGS
+
+
+def check_ending(path: Path) -> None:
+    """Raise where the name of a path does not tell how it is read."""
+    if not (is_parquet(path) or is_text_table(path)):
+        known = ", ".join((*ENDINGS, ".parquet"))
+        raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of Parquet")
 
 
 def csv_frame(path: Path, columns: Columns, *, separator: str | None = None) -> tuple[pl.DataFrame, LogLayout]:
@@ -80,9 +90,14 @@ def _first_lines(path: Path) -> list[str]:
     content = _content(path, SAMPLE_BYTES)
     text = content.decode("utf-8-sig", errors="replace")
     lines = text.splitlines()
-    if len(content) >= SAMPLE_BYTES and len(lines) > 1:
+    if len(content) >= SAMPLE_BYTES:
         del lines[-1]  # it may be cut
-    return [line for line in lines if line.strip()][: SAMPLE_ROWS + 1]
+    found = [line for line in lines if line.strip()][: SAMPLE_ROWS + 1]
+    if not found and len(content) >= SAMPLE_BYTES:
+        raise DataError(f"{path} has no line that ends within {SAMPLE_BYTES:,} bytes; expected one row per reaction")
+    if not found:
+        raise _empty(path)
+    return found
 
 
 def _separator(lines: list[str]) -> str | None:
@@ -118,7 +133,7 @@ def _content(path: Path, size: int = -1) -> bytes:
             packed = file.read(2) == GZIP_MAGIC
         with gzip.open(path) if packed else path.open("rb") as file:
             return bytes(file.read(size))
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
 
 
@@ -156,6 +171,7 @@ def text_table(
             quote_char='"' if has_quotes else None,
             columns=places if wanted is None or not has_header else list(wanted),
             infer_schema=False,
+            glob=False,
         )
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         expected = "" if names is None else f"; expected {', '.join(names)} in each row"
@@ -175,18 +191,24 @@ def check_readable(path: Path, *, text: bool = True) -> None:
         raise DataError(f"no file at {path}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; expected a file")
+    if not path.is_file():
+        raise DataError(f"{path} is a pipe or a device; expected a file, which is read more than once")
     try:
         with path.open("rb") as file:
             head = file.read(4096)
         if text and head[:2] == GZIP_MAGIC:
             with gzip.open(path) as unpacked:
                 head = unpacked.read(4096)
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
     if not head.strip():
-        raise DataError(f"{path} is empty; expected a header and one row per reaction")
+        raise _empty(path)
     if text and b"\0" in head:
         raise DataError(f"{path} is not a text file; expected CSV, or a name that ends in .parquet")
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"{path} is empty; expected a header and one row per reaction")
 
 
 def first_line(error: Exception) -> str:

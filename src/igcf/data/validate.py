@@ -13,7 +13,7 @@ from igcf.data.columns import Columns, first_rows, id_text, number, seconds, tim
 from igcf.data.layout import LogLayout, MissingColumnError
 from igcf.data.partitions import parquet_frame
 from igcf.data.success import Success, what_is_a_success
-from igcf.data.table_files import csv_frame, is_parquet
+from igcf.data.table_files import check_ending, csv_frame, is_parquet
 from igcf.errors import DataError
 
 SHOWN_ROWS = 5
@@ -189,6 +189,7 @@ def _guessed_columns(layout: LogLayout) -> Iterator[Defect]:
 
 
 def _frame(path: Path, columns: Columns, separator: str | None) -> tuple[pl.DataFrame, LogLayout]:
+    check_ending(path)
     return parquet_frame(path, columns) if is_parquet(path) else csv_frame(path, columns, separator=separator)
 
 

@@ -23,8 +23,6 @@ LARGEST_NUMBER = 1e9
 def check_shapes(model: "Model") -> None:
     """Refuse parts whose sizes contradict each other, naming the part, its shape and the one expected."""
     first = model.channels[0].vectors
-    if first.ndim != 2 or 0 in first.shape:
-        raise ModelError(f"item_vectors has shape {first.shape}; expected (items, dim), both at least 1")
     n, d = len(first), model.prior_mean.size
     expected: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "item_ids": ((len(model.item_ids),), (n,)),
@@ -38,10 +36,13 @@ def check_shapes(model: "Model") -> None:
     }
     for number, channel in enumerate(model.channels):
         where = f" of channel {number}" if len(model.channels) > 1 else ""
-        width = channel.vectors.shape[1] if channel.vectors.ndim == 2 else 0
+        shape = channel.vectors.shape
+        if len(shape) != 2 or 0 in shape:
+            raise ModelError(f"item_vectors{where} has shape {shape}; expected (items, dim), both at least 1")
+        width = shape[1]
         if len(model.channels) == 1 and width != d:
             raise ModelError(f"prior_mean has shape {(d,)}, expected {(width,)} to fit item_vectors {first.shape}")
-        expected[f"item_vectors{where}"] = (channel.vectors.shape, (n, width))
+        expected[f"item_vectors{where}"] = (shape, (n, width))
         expected[f"noise_var{where}"] = (channel.noise_var.shape, (n,))
         if not 0 <= channel.start <= d - width:
             raise ModelError(f"channel {number} reads dimensions {channel.span} of {d}; it must lie within them")

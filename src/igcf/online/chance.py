@@ -128,11 +128,13 @@ class ChanceScale:
     def _from_ratio(self, mean: FloatArray, cov: FloatArray, rows: IntArray) -> Chances:
         success, exposed = (self.model.channels[number] for number in self.channels)
         xs, xe = success.vectors[rows].astype(np.float64), exposed.vectors[rows].astype(np.float64)
-        own_mean, own_cov = mean[success.span], cov[success.span, success.span]
-        z_exposed = xe @ own_mean
-        r = self.ratio(xs @ own_mean, z_exposed, rows)
-        x = (xs - r[:, None] * xe) / (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
-        return self.from_expectation(rows, r, np.maximum(np.einsum("kd,de,ke->k", x, own_cov, x), 0.0))
+        z_exposed = xe @ mean[exposed.span]
+        r = self.ratio(xs @ mean[success.span], z_exposed, rows)
+        x = np.zeros((len(rows), len(mean)))
+        x[:, success.span] = xs
+        x[:, exposed.span] -= r[:, None] * xe
+        x /= (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
+        return self.from_expectation(rows, r, np.maximum(np.einsum("kd,de,ke->k", x, cov, x), 0.0))
 
     def _from_value(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
         stds = np.sqrt(variances)

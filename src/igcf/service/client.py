@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+from pydantic import ValidationError
 
 import igcf.errors
 import igcf.service.errors
@@ -20,6 +21,8 @@ from igcf.service.http.requests import PolicyName
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 """Waits before the next try when the service cannot be reached or is overloaded."""
+BUSY = frozenset({408, 429, 502, 503, 504})
+"""Statuses of a service that is overloaded, or of a proxy that cannot reach it: the request is worth another try."""
 
 
 class Client:
@@ -282,14 +285,20 @@ def _headers(api_key: str | None) -> dict[str, str]:
 
 def _answer(call: calls.Call[Answer], reply: httpx.Response) -> Answer:
     if reply.is_success:
-        return call.answer.model_validate_json(reply.content)
+        try:
+            return call.answer.model_validate_json(reply.content)
+        except ValidationError as error:
+            raise ServiceUnavailableError(
+                f"{reply.url} answered {call.method} with something else than {call.answer.__name__}; "
+                "is igcf served there?"
+            ) from error
     try:
         found = reply.json()
         name, message = str(found["error"]), str(found["message"])
     except (ValueError, KeyError, TypeError):
         name, message = "", f"the service answered {reply.status_code} to {call.method} {call.path}"
     kind = getattr(igcf.service.errors, name, getattr(igcf.errors, name, None))
-    if reply.status_code == 503:
+    if reply.status_code in BUSY:
         raise OverloadedError(message)
     raise kind(message) if isinstance(kind, type) and issubclass(kind, IgcfError) else IgcfError(message)
 

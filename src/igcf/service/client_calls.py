@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from igcf.service.errors import RequestError
 from igcf.service.http import item_responses, model_responses, responses
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -124,7 +125,13 @@ def similar_call(item: str, limit: int) -> Call[item_responses.SimilarItems]:
 
 
 def _part(text: str) -> str:
-    return quote(text, safe="")
+    """Return an id as a part of a path; "." and ".." would lead to another path, however they are written."""
+    if text in (".", ".."):
+        raise RequestError(f"{text!r} cannot be an id; '.' and '..' by themselves are not allowed")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise RequestError(f"{text!r} cannot be an id; it holds characters that are no text") from None
 
 
 def _reaction(reaction: dict[str, Any]) -> dict[str, Any]:

@@ -251,7 +251,8 @@ static PyObject* py_find_mode(PyObject* module, PyObject* args) {
                   (own.n_absent <= MOST_CHANNELS || do_not_fit("channels and room")) &&
                   (own.prior_mean = open_array(&arrays, prior_mean_, FLOAT64, ANY_LENGTH, READ, "prior_mean"));
     if (is_good) own.d = length_of(last_of(&arrays));
-    is_good = is_good && (own.v = open_array(&arrays, v_, FLOAT64, ANY_LENGTH, WRITE, "v"));
+    is_good = is_good && (own.d > 0 || do_not_fit("items and prior_mean")) &&
+              (own.v = open_array(&arrays, v_, FLOAT64, ANY_LENGTH, WRITE, "v"));
     if (is_good) own.r = length_of(last_of(&arrays));
     is_good = is_good && (own.cov = open_array(&arrays, cov_, FLOAT64, own.d * own.d, WRITE, "cov")) &&
               (own.mean = open_array(&arrays, mean_, FLOAT64, own.d, WRITE, "mean")) &&

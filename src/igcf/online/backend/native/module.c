@@ -75,7 +75,7 @@ static int open_block(struct arrays* arrays, PyObject* given, PyObject* rewards,
         if (matrix->ndim != 2) return do_not_fit("reactions and channels");
         if (*n_items == ANY_LENGTH) *n_items = matrix->shape[0];
         if (c == 0) block->d = matrix->shape[1];
-        if (matrix->shape[0] != *n_items || matrix->shape[1] != block->d || row < 0 || row >= *n_items)
+        if (matrix->shape[0] != *n_items || matrix->shape[1] != block->d || block->d < 1 || row < 0 || row >= *n_items)
             return do_not_fit("reactions and channels");
         const double* noise = open_array(arrays, PyTuple_GetItem(noise_, c), FLOAT64, *n_items, READ, "noise");
         if (!noise) return 0;
