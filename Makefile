@@ -108,11 +108,12 @@ sanitize: setup
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 # Source archive, a wheel for this platform (abi3: Python 3.11 and every later one) and a pure one for all others.
-# On Linux auditwheel says which systems a wheel runs on, and zig compiles it for ARM and for musl (Alpine) too.
+# On Linux auditwheel says which systems a wheel runs on, and zig compiles it for ARM and for musl (Alpine) too; how the
+# Python at hand links (LDSHARED) would leave a path of this machine in the wheel.
 # `make smoke`: the wheels that fit this machine prove themselves in empty environments.
 dist: .venv/.release
 	rm -rf dist build/lib* build/bdist* build/temp*
-	$(BIN)/python -m build
+	if [ "$$(uname -s)" = Linux ]; then export LDSHARED="cc -shared"; fi; $(BIN)/python -m build
 	rm -rf build/lib* build/bdist* build/temp*
 	IGCF_PURE=1 $(BIN)/python -m build --wheel
 	if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH="$(CURDIR)/$(BIN):$$PATH" \
