@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test torture check check-web serve docs generated results dist smoke test-realdata sanitize clean system
+.PHONY: setup demo test torture check check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -130,6 +130,10 @@ dist: .venv/.release
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
+
+# The wheel for Linux on ARM under emulation (Debian's qemu-user-static), with the tests of its native loops.
+smoke-arm: dist
+	$(BIN)/python -m tools.arm_wheel dist
 
 # Every published table at this commit (hours; started again, it goes on where it stopped), then the pages that show them.
 results: setup

@@ -1,12 +1,13 @@
 """The wheel for Linux on ARM proves itself on another processor, emulated: `python -m tools.arm_wheel dist`.
 
 Debian's Python for arm64 is unpacked into a temporary folder and runs under `qemu-aarch64-static` (Debian's package
-qemu-user-static); nothing is installed on this machine, and neither root nor a network beyond Debian and PyPI is
-needed. The wheel learns from a small log, recommends and serves; then the tests of the native loops compare them with
-NumPy there. A processor without SVE is emulated: with it, OpenBLAS leaves floating-point exceptions behind products of
-matrices that are right, NumPy warns of them, and tests take warnings for errors.
+qemu-user-static); nothing is installed on this machine, and root is not needed. The wheel learns from a small log,
+recommends and serves; then the tests of the native loops compare them with NumPy there. A processor without SVE is
+emulated: with it, OpenBLAS leaves floating-point exceptions behind products of matrices that are right, NumPy warns of
+them, and tests take warnings for errors.
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,5 +91,10 @@ def prove(wheel: Path) -> None:
 
 
 if __name__ == "__main__":
-    for found in sorted(Path(sys.argv[1]).resolve().glob("*-manylinux*_aarch64.whl")):
-        prove(found)
+    if shutil.which("qemu-aarch64-static") is None:
+        sys.exit("qemu-aarch64-static was not found, which runs programs for ARM; install Debian's qemu-user-static")
+    wheels = sorted(Path(sys.argv[1]).resolve().glob("*-manylinux*_aarch64.whl"))
+    if not wheels:
+        sys.exit(f"{sys.argv[1]} holds no wheel for Linux on ARM (*-manylinux*_aarch64.whl); `make dist` builds it")
+    for each in wheels:
+        prove(each)
