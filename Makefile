@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test coverage torture check check-web serve docs generated results dist smoke test-realdata sanitize clean system
+.PHONY: setup demo test coverage torture check check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -113,11 +113,12 @@ sanitize: setup
 		$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/online
 
 # Source archive, a wheel for this platform (abi3: Python 3.11 and every later one) and a pure one for all others.
-# On Linux auditwheel says which systems a wheel runs on, and zig compiles it for ARM and for musl (Alpine) too.
+# On Linux auditwheel says which systems a wheel runs on, and zig compiles it for ARM and for musl (Alpine) too; how the
+# Python at hand links (LDSHARED) would leave a path of this machine in the wheel.
 # `make smoke`: the wheels that fit this machine prove themselves in empty environments.
 dist: .venv/.release
 	rm -rf dist build/lib* build/bdist* build/temp*
-	$(BIN)/python -m build
+	if [ "$$(uname -s)" = Linux ]; then export LDSHARED="cc -shared"; fi; $(BIN)/python -m build
 	rm -rf build/lib* build/bdist* build/temp*
 	IGCF_PURE=1 $(BIN)/python -m build --wheel
 	if ls dist/*-linux_*.whl >/dev/null 2>&1; then PATH="$(CURDIR)/$(BIN):$$PATH" \
@@ -134,6 +135,10 @@ dist: .venv/.release
 
 smoke: dist
 	$(BIN)/python -m tools.smoke dist
+
+# The wheel for Linux on ARM under emulation (Debian's qemu-user-static), with the tests of its native loops.
+smoke-arm: dist
+	$(BIN)/python -m tools.arm_wheel dist
 
 # Every published table at this commit (hours; started again, it goes on where it stopped), then the pages that show them.
 results: setup

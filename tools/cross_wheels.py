@@ -23,12 +23,9 @@ def build(target: str, out: Path) -> None:
     processor = target.split("-")[0]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        environment = os.environ | {
-            "CC": f"{sys.executable} -m ziglang cc -target {target}",
-            "_PYTHON_HOST_PLATFORM": f"linux-{processor}",
-        }
+        environment = compiled_by(f"{sys.executable} -m ziglang cc -target {target}", processor)
         _forget_last_build()
-        run(*BUILD, "--outdir", str(folder), env=environment)
+        run(*BUILD, "--outdir", str(folder), env=os.environ | environment)
         (wheel,) = folder.glob("*.whl")
         run(*WHEEL, "unpack", "--dest", str(folder / "unpacked"), str(wheel))
         (content,) = (folder / "unpacked").iterdir()
@@ -38,6 +35,15 @@ def build(target: str, out: Path) -> None:
             run(*WHEEL, "pack", "--dest-dir", str(folder), str(content))
         run(*AUDITWHEEL, "--wheel-dir", str(out), str(wheel))
     _forget_last_build()
+
+
+def compiled_by(compiler: str, processor: str) -> dict[str, str]:
+    """Variables that let setuptools compile for a processor, without paths of the Python at hand.
+
+    How that Python links would end up in every wheel otherwise: a run path to its own libraries, where another machine
+    has nothing or something else.
+    """
+    return {"CC": compiler, "LDSHARED": f"{compiler} -shared", "_PYTHON_HOST_PLATFORM": f"linux-{processor}"}
 
 
 def _forget_last_build() -> None:

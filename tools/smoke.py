@@ -18,12 +18,12 @@ from pathlib import Path
 UNWANTED = ("torch", "numba", "ray", "dask", "matplotlib")
 
 
-def smoke(python: str, folder: Path, *, serve: bool = True) -> dict[str, float]:
+def smoke(python: str, folder: Path, *, serve: bool = True, dataset: str = "synthetic") -> dict[str, float]:
     """Learn, recommend and, where asked for, serve with this interpreter; returns seconds by step."""
     igcf = [python, "-I", "-m", "igcf"]
     seconds, began = {}, time.perf_counter()
     model = folder / "model"
-    subprocess.run([*igcf, "pretrain", "--dataset", "synthetic", "--out", str(model)], check=True, cwd=folder)
+    subprocess.run([*igcf, "pretrain", "--dataset", dataset, "--out", str(model)], check=True, cwd=folder)
     seconds["learn"] = time.perf_counter() - began
     answer = subprocess.run([*igcf, "recommend", str(model), "--json", "-k", "3"], check=True, capture_output=True)
     assert len(json.loads(answer.stdout)["items"]) == 3
