@@ -62,6 +62,7 @@ export class Client {
   history(user: string, reactions: Api.LoggedReaction[]): Promise<Api.HistoryReceipt>;
   merge(user: string, visitor: string): Promise<Api.MergeReceipt>;
   recommendMany(users: string[], options?: Partial<Omit<Api.ManyAsk, "users">>): Promise<Api.ManyRecommended>;
+  /** Take a reaction back, also one that waits here. */
   undo(user: string, eventId: string): Promise<Api.Retracted>;
   explain(user: string, item: string, options?: { limit?: number }): Promise<Api.Explained>;
   user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;

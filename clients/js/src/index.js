@@ -79,7 +79,7 @@ export class Client {
   #storage;
   #queueKey;
   #sending = null;
-  #onItsWay = null; // the user and the end of the queued reaction that is being sent
+  #onItsWay = null; // user, event id and end of the queued reaction that is being sent
 
   constructor(url, options = {}) {
     this.#url = String(url).replace(/\/+$/, "");
@@ -137,9 +137,19 @@ export class Client {
     return this.#send("POST", "/v1/recommendations", { k: 5, ...options, users });
   }
 
-  /** Take a reaction back. */
-  undo(user, eventId) {
-    return this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
+  /** Take a reaction back, also one that waits here. */
+  async undo(user, eventId) {
+    const all = this.waiting();
+    const others = all.filter((entry) => entry.event_id !== eventId);
+    this.#save(others);
+    if (this.#onItsWay?.eventId === eventId) await this.#onItsWay.end; // or it would be stored after this
+    try {
+      return await this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
+    } catch (error) {
+      if (others.length === all.length || error.status !== 404) throw error;
+      const { revision } = await this.user(user, { limit: 0 }); // it never reached the service
+      return { revision };
+    }
   }
 
   /** Where an expectation comes from; `limit` is how many reactions are named, those that matter most. */
@@ -227,7 +237,7 @@ export class Client {
         try {
           await this.#sendEntry(entry);
         } catch (error) {
-          if (!(error instanceof RefusedError)) break; // away: the rest waits
+          if (!isFinal(error)) break; // the rest waits
           console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
         }
         this.#save(this.waiting().filter((each) => each.event_id !== entry.event_id));
@@ -240,7 +250,7 @@ export class Client {
 
   #sendEntry({ user, ...body }) {
     const sent = this.#send("POST", `/v1/users/${part(user)}/feedback`, body);
-    this.#onItsWay = { user, end: sent.catch(() => {}) };
+    this.#onItsWay = { user, eventId: body.event_id, end: sent.catch(() => {}) };
     return sent;
   }
 
@@ -279,9 +289,15 @@ export class Client {
       throw new AwayError(`no answer to ${method} ${path}: ${error.message}`);
     }
     if (response.ok) return answer;
-    if (BUSY.has(response.status)) throw new AwayError(answer.message);
-    throw new RefusedError(response.status, answer.error, answer.message);
+    const message = answer?.message ?? `the service answered ${response.status} to ${method} ${path}`;
+    if (BUSY.has(response.status)) throw new AwayError(message);
+    throw new RefusedError(response.status, answer?.error ?? "", message);
   }
+}
+
+/** Whether the service itself has refused a reaction for good: not for a key, a defect, or in the name of a proxy. */
+function isFinal(error) {
+  return error instanceof RefusedError && error.kind !== "" && error.status < 500 && ![401, 403].includes(error.status);
 }
 
 /** The body of a reaction, with an event id of its own unless one is given. */

@@ -247,3 +247,53 @@ test("an id that would lead to another path is refused before anything is sent, 
   assert.equal(await client.flush(), 0);
   assert.deepEqual(asked, [`${NOWHERE}/v1/users/ann/feedback`]);
 });
+
+test("a queued reaction is dropped only where the service itself refuses it for good", async () => {
+  const answers = [
+    [401, '{"error": "AuthenticationError", "message": "no such key"}', 1],
+    [500, '{"error": "InternalError", "message": "a defect"}', 1],
+    [404, "<html>no such site</html>", 1],
+    [503, "null", 1],
+    [404, '{"error": "UnknownItemError", "message": "no such item"}', 0],
+    [422, '{"error": "FeedbackError", "message": "no such value"}', 0],
+  ];
+  for (const [status, body, left] of answers) {
+    const fetching = async () => new Response(body, { status });
+    const client = new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), pausesMs: [] });
+    client.queue("ann", "tea", 5);
+    assert.equal(await client.flush(), left, `${status} ${body}`);
+  }
+});
+
+test("undo takes back a reaction that never left", real, async () => {
+  const user = person("dan");
+  const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 1 });
+  let isAway = true;
+  const client = new Client(URL_OF_SERVER, {
+    fetch: (...args) => (isAway ? Promise.reject(new TypeError("offline")) : fetch(...args)),
+    storage: memoryStorage(),
+    pausesMs: [],
+  });
+  const eventId = client.queue(user, items[0].item, 5);
+  assert.equal(await client.flush(), 1);
+  isAway = false;
+  assert.deepEqual(await client.undo(user, eventId), { revision: 0 });
+  assert.equal(await client.flush(), 0);
+  assert.equal((await client.user(user)).revision, 0);
+});
+
+test("undo of a reaction that is on its way comes after it", async () => {
+  const done = [];
+  let tries = 0;
+  const busyOnce = async (_, { method }) => {
+    if (method === "POST" && tries++ === 0) return new Response('{"message": "busy"}', { status: 503 });
+    done.push(method);
+    return new Response('{"revision": 2}');
+  };
+  const client = new Client(NOWHERE, { fetch: busyOnce, storage: memoryStorage(), pausesMs: [20] });
+  const eventId = client.queue("ann", "tea", 5);
+  await until(() => tries === 1);
+  await client.undo("ann", eventId);
+  assert.deepEqual(done, ["POST", "DELETE"]);
+  assert.equal(await client.flush(), 0);
+});
