@@ -35,6 +35,8 @@ _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without
 class Session:
     """The belief about one user and what was shown to sharpen it.
 
+    Only one thread at a time may use a session; sessions of different users may be used side by side.
+
     Example:
         With the model of the example of `igcf.Model`:
 
