@@ -11,6 +11,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
 
+LOCAL_LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)")
+"""A link or picture of a Markdown page that leads to a file beside it."""
+
 
 class Page(HTMLParser):
     """Links and anchors of one page."""
@@ -51,7 +54,7 @@ def broken_links(site: Path) -> list[str]:
                 found.append(f"{file.relative_to(site.resolve())}: {link}")
     for file in sorted(site.rglob("*.md")):
         if not {"_sources", "_static"} & set(file.relative_to(site).parts):
-            links = re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", file.read_text(encoding="utf-8"))
+            links = LOCAL_LINK.findall(file.read_text(encoding="utf-8"))
             found += [f"{file.relative_to(site)}: {link}" for link in links if not (file.parent / link).exists()]
     return found
 

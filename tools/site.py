@@ -15,6 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.builders.text import TextBuilder
 from sphinx.writers.text import TextWriter
 
+from tools.check_links import LOCAL_LINK
+
 MADE = re.compile(r"^(```\{code-cell|:::\{auto|```\{auto|```\{eval-rst)", re.MULTILINE)
 HEAD = """# igcf
 
@@ -106,7 +108,7 @@ def write_markdown(app: Sphinx, exception: Exception | None) -> None:
 
 def copy_linked_files(source: Path, target: Path) -> None:
     """Put pictures and other files that a page names beside its Markdown form, under the names that it uses."""
-    for link in re.findall(r"\]\((?!\w+:|#|/)([^)#\s]+)", source.read_text(encoding="utf-8")):
+    for link in LOCAL_LINK.findall(source.read_text(encoding="utf-8")):
         file, copy = source.parent / link, target.parent / link
         if file.is_file() and file.suffix != ".md" and not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)

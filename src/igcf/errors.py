@@ -51,3 +51,13 @@ class WorkerLostError(IgcfError):
 
 class StoreError(IgcfError):
     """The service's store cannot be reached, or its schema is not ours."""
+
+
+LONGEST_QUOTE = 80
+"""Characters of something found that a message shows."""
+
+
+def quoted(found: object) -> str:
+    """Return something found as a message shows it, cut where it is long."""
+    text = repr(found)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."

@@ -13,6 +13,15 @@ const until = async (holds) => {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 };
+/** A client of a service that is busy at the first request, and the methods of those that it then answered. */
+const busyOnce = () => {
+  const done = [];
+  const fetching = async (_, { method }) => {
+    const isBusy = done.push(done.length ? method : "busy") === 1;
+    return isBusy ? new Response('{"message": "busy"}', { status: 503 }) : new Response('{"revision": 2}');
+  };
+  return { client: new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), pausesMs: [20] }), done };
+};
 const real = { skip: URL_OF_SERVER ? false : "IGCF_URL names no server" };
 
 test("a new user gets items, reacts, and gets others", real, async () => {
@@ -212,16 +221,9 @@ test("a reaction that is queued just when the last one was sent is sent too", as
 });
 
 test("a reaction that is on its way is not stored after its user was forgotten", async () => {
-  const done = [];
-  let tries = 0;
-  const busyOnce = async (_, { method }) => {
-    if (method === "POST" && tries++ === 0) return new Response('{"message": "busy"}', { status: 503 });
-    done.push(method);
-    return new Response("{}");
-  };
-  const client = new Client(NOWHERE, { fetch: busyOnce, storage: memoryStorage(), pausesMs: [20] });
+  const { client, done } = busyOnce();
   client.queue("ann", "tea", 5);
-  await until(() => tries === 1);
+  await until(() => done.length === 1);
   await client.forget("ann");
   await client.flush();
   assert.equal(done.at(-1), "DELETE");
@@ -283,17 +285,10 @@ test("undo takes back a reaction that never left", real, async () => {
 });
 
 test("undo of a reaction that is on its way comes after it", async () => {
-  const done = [];
-  let tries = 0;
-  const busyOnce = async (_, { method }) => {
-    if (method === "POST" && tries++ === 0) return new Response('{"message": "busy"}', { status: 503 });
-    done.push(method);
-    return new Response('{"revision": 2}');
-  };
-  const client = new Client(NOWHERE, { fetch: busyOnce, storage: memoryStorage(), pausesMs: [20] });
+  const { client, done } = busyOnce();
   const eventId = client.queue("ann", "tea", 5);
-  await until(() => tries === 1);
+  await until(() => done.length === 1);
   await client.undo("ann", eventId);
-  assert.deepEqual(done, ["POST", "DELETE"]);
+  assert.deepEqual(done, ["busy", "POST", "DELETE"]);
   assert.equal(await client.flush(), 0);
 });

@@ -9,10 +9,7 @@ import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
 from igcf.data.interactions import MISSING_TIME
-from igcf.errors import DataError
-
-LONGEST_QUOTE = 80
-"""Characters of an entry that an error message shows."""
+from igcf.errors import DataError, quoted
 
 
 @dataclass(frozen=True)
@@ -126,12 +123,6 @@ def refuse_fractions(column: pl.Series, source: str, offset: int = 0) -> None:
             f"{source}: column {column.name!r} holds fractions, first {column[row - 1]!r} in row {row + offset}; "
             "ids are whole numbers or text"
         )
-
-
-def quoted(entry: object) -> str:
-    """Return an entry of a table as an error message shows it."""
-    text = repr(entry)
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
 
 
 def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:

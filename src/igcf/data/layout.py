@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from igcf.data.columns import Columns, checked_values, number, quoted, refuse_nested, seconds, values_of_kinds
-from igcf.errors import DataError
+from igcf.data.columns import Columns, checked_values, number, refuse_nested, seconds, values_of_kinds
+from igcf.errors import DataError, quoted
 
 Role = Literal["user", "item", "value", "timestamp", "kind"]
 ROLES: tuple[Role, ...] = ("user", "item", "value", "timestamp", "kind")

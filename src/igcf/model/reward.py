@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from igcf.arrays import BoolArray, FloatArray
 from igcf.config import RewardKind as RewardKind
-from igcf.errors import ConfigError, FeedbackError
+from igcf.errors import ConfigError, FeedbackError, quoted
 
 KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 NO_NUMBERS = (bool, np.bool_)  # although a bool is an int
 NUMBERS = (float, int, np.integer, np.floating)
-LONGEST_QUOTE = 80
 FAR_OUTSIDE = 10.0
 """A value this many times larger than anything in the log is a mistake, not a reaction."""
 
@@ -101,9 +100,7 @@ class Reward:
         if type(value) is float and abs(value) <= self.largest:
             return value
         if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
-            shown = repr(value)
-            shown = shown if len(shown) <= LONGEST_QUOTE else f"{shown[:LONGEST_QUOTE]}..."
-            raise FeedbackError(f"value {shown} is a {type(value).__name__}; {self._expected}")
+            raise FeedbackError(f"value {quoted(value)} is a {type(value).__name__}; {self._expected}")
         try:
             number = float(value)
         except OverflowError:  # an int beyond the range of floats

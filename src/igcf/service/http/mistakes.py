@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from igcf.errors import LONGEST_QUOTE, quoted
 from igcf.service.errors import RequestError
 
-LONGEST_QUOTE = 80
 _SHAPES = ("model_type", "model_attributes_type", "list_type", "dict_type")
 _WANTED = {
     "bool_parsing": "true or false",
@@ -70,8 +70,7 @@ def _what(error: Mapping[str, Any]) -> str:
         text = f"cannot be used: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}"
     found = error.get("input")
     if isinstance(found, str | int | float | bool) and kind != "value_error":
-        quoted = repr(found) if isinstance(found, str) else str(found)
-        return f"{text}, got {quoted[:LONGEST_QUOTE]}{'...' if len(quoted) > LONGEST_QUOTE else ''}"
+        return f"{text}, got {quoted(found)}"
     return text if found is None or kind not in _SHAPES else f"{text}, got {_KINDS.get(type(found), 'something else')}"
 
 
