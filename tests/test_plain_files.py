@@ -12,7 +12,7 @@ from igcf.catalogue.rules import read_rules
 from igcf.cli.columns import parse_kinds
 from igcf.cli.items import read_batch
 from igcf.errors import IgcfError
-from igcf.evaluate.tuned_settings import parse_changes
+from igcf.lab.evaluate.tuned_settings import parse_changes
 from igcf.model import Model
 from igcf.online.index.files import load_lists
 from igcf.service.http.authentication import Keys

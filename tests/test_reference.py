@@ -16,7 +16,7 @@ from igcf.service.store.tables import metadata
 from tools.check_links import broken_links
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
-PUBLIC = ("igcf", "igcf.data", "igcf.online", "igcf.model", "igcf.baselines", "igcf.evaluate")
+PUBLIC = ("igcf", "igcf.data", "igcf.online", "igcf.model", "igcf.lab.baselines", "igcf.lab.evaluate")
 WITH_EXAMPLES = (
     "igcf.Interactions",
     "igcf.Model",

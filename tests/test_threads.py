@@ -42,7 +42,7 @@ if {missing!r}:
     sys.modules[{missing!r}] = None
 import torch
 from igcf.graph.sparse_products import compiled
-from igcf.training.sharded.rendezvous import worker_threads
+from igcf.training.cluster.rendezvous import worker_threads
 compiled()
 import_numba = {missing!r} != "numba"
 if import_numba:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from igcf.data import load_dataset
-from igcf.evaluate.thin_logs import ROWS, thin_log_table
+from igcf.lab.evaluate.thin_logs import ROWS, thin_log_table
 from igcf.tables import as_markdown
 
 

@@ -17,10 +17,10 @@ import click
 import numpy as np
 
 from igcf.arrays import Float32Array
-from igcf.baselines import Task, method_named
 from igcf.data import load_dataset
 from igcf.errors import TrainingDivergedError
-from igcf.evaluate import prepare, setup_for
+from igcf.lab.baselines import Task, method_named
+from igcf.lab.evaluate import prepare, setup_for
 from igcf.online import replay
 
 CUTOFFS = (10, 20, 40, 120)

@@ -13,8 +13,8 @@ where a model of ours is better than all that it is compared with. An experiment
 import re
 from pathlib import Path
 
-from igcf.evaluate.paper import printed
-from igcf.evaluate.published import PUBLISHED
+from igcf.lab.evaluate.paper import printed
+from igcf.lab.evaluate.published import PUBLISHED
 from igcf.tables import markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -9,9 +9,9 @@ import click
 import numpy as np
 
 from igcf.arrays import AnyFloatArray
-from igcf.bench.memory import PeakMemory
-from igcf.bench.timing import one_thread
 from igcf.data.registry import load_dataset
+from igcf.lab.bench.memory import PeakMemory
+from igcf.lab.bench.timing import one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists, save_lists

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.baselines import method_named
 from igcf.data import Interactions, load_dataset
-from igcf.evaluate import prepare, setup_for
-from igcf.evaluate.protocols import Case
+from igcf.lab.baselines import method_named
+from igcf.lab.evaluate import prepare, setup_for
+from igcf.lab.evaluate.protocols import Case
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.tables import markdown_table

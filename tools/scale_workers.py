@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-import igcf.training.sharded.team as team_module
-from igcf.bench.worlds import STARS, random_log
+import igcf.training.cluster.team as team_module
 from igcf.config import PretrainConfig
 from igcf.data import DATASETS, load_dataset
+from igcf.lab.bench.worlds import STARS, random_log
 from igcf.training import Progress, pretrain
-from igcf.training.graph.run import collect_vectors
-from igcf.training.graph.shard import Shard
-from igcf.training.graph.train import fit
-from igcf.training.graph.training_data import GraphTrainingData
-from igcf.training.sharded.engines import open_team
-from igcf.training.sharded.layout import Layout
-from igcf.training.sharded.workers import Workers
+from igcf.training.cluster.engines import open_team
+from igcf.training.cluster.layout import Layout
+from igcf.training.cluster.workers import Workers
+from igcf.training.variational.run import collect_vectors
+from igcf.training.variational.shard import Shard
+from igcf.training.variational.train import fit
+from igcf.training.variational.training_data import GraphTrainingData
 
 WORKERS = (1, 2, 4)
 OBJECTIVES: tuple[dict[str, Any], ...] = (
@@ -108,7 +108,7 @@ def memory(folder: Path | None) -> None:
     team_module.Shard = Noting  # type: ignore[attr-defined]
     workers = Workers(engine="torchrun") if os.environ["WORLD_SIZE"] != "1" else Workers()
     if os.environ["RANK"] != "0":
-        from igcf.training.sharded.rendezvous import work_for_environment
+        from igcf.training.cluster.rendezvous import work_for_environment
 
         work_for_environment()
     else:

@@ -19,14 +19,14 @@ import click
 from igcf.cli.pretrain import parse_settings
 from igcf.config import ExpertsConfig, configured
 from igcf.data.user_parts import LogFiles
+from igcf.training.cluster.executors import open_workers
+from igcf.training.cluster.sharing import shared_log
+from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Worker
 from igcf.training.progress import watching
-from igcf.training.sharded.executors import open_workers
-from igcf.training.sharded.sharing import shared_log
-from igcf.training.sharded.workers import Workers
 
 
 class Timed:

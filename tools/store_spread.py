@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from igcf.bench.memory import PeakMemory
+from igcf.lab.bench.memory import PeakMemory
 from igcf.service.context import ServiceContext
 from igcf.service.http.requests import Feedback, RecommendAsk
 from igcf.service.serving.reacting import react

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from igcf.baselines import method_named
 from igcf.data import Interactions, load_dataset
 from igcf.data.splits import cold_start
-from igcf.evaluate import prepare, setup_for
-from igcf.evaluate.thin_logs import at_most
+from igcf.lab.baselines import method_named
+from igcf.lab.evaluate import prepare, setup_for
+from igcf.lab.evaluate.thin_logs import at_most
 from igcf.model import Model, Term
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.training import pretrain

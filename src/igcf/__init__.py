@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from igcf.version import __version__
 
 if TYPE_CHECKING:
-    from igcf import baselines as baselines
     from igcf import data as data
     from igcf import errors as errors
-    from igcf import evaluate as evaluate
+    from igcf import lab as lab
     from igcf import model as model
     from igcf import online as online
     from igcf.catalogue import Exposure as Exposure
@@ -49,7 +48,7 @@ _HOME = {
     "pretrain": "igcf.training",
 }
 
-_MODULES = ("baselines", "data", "errors", "evaluate", "model", "online")
+_MODULES = ("data", "errors", "lab", "model", "online")
 """Modules with public names of their own."""
 
 __all__ = ["__version__", *_HOME]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from igcf.bench import PARTS, as_text
-from igcf.bench.report import all_rows
 from igcf.cli.main import cli
+from igcf.lab.bench import PARTS, as_text
+from igcf.lab.bench.report import all_rows
 
 ROW = {"group", "job", "against", "ours_ms", "reference_ms", "ratio", "at_most", "clock", "repeats", "met"}
 

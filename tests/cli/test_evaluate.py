@@ -156,7 +156,7 @@ def test_help_needs_neither_torch_nor_matplotlib() -> None:
 
 def test_among_all_tables_an_ablation_leaves_out_methods_without_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {"cold-start": ("synthetic",), "taste-drift": ("synthetic",), "top-k": (), "ablation": ("synthetic",)}
-    monkeypatch.setattr("igcf.evaluate.reproduce.TABLES", tables)
+    monkeypatch.setattr("igcf.lab.evaluate.reproduce.TABLES", tables)
     rows = ("--methods", "pop,pca-gp", "--set", "pca-gp:dim=4")
     result = run("reproduce", "--dataset", "synthetic", *rows, "--users", 20, "--jobs", 1, "--json")
     assert result.exit_code == 0, result.output
@@ -220,10 +220,10 @@ def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:
 def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from igcf.evaluate.published import Experiment
+    from igcf.lab.evaluate.published import Experiment
 
     published = (Experiment("cold-start", "synthetic", ("pop",), 1, thin=0.9),)
-    monkeypatch.setattr("igcf.evaluate.published.PUBLISHED", published)
+    monkeypatch.setattr("igcf.lab.evaluate.published.PUBLISHED", published)
     command = ("reproduce", "--all", "--users", 20, "--jobs", 1, "--out", tmp_path)
     first = run(*command)
     assert first.exit_code == 0, first.output
@@ -243,8 +243,8 @@ def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
 def test_a_run_of_all_tables_that_was_killed_goes_on_and_makes_the_same_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import igcf.evaluate.published as module
-    from igcf.evaluate.published import Experiment
+    import igcf.lab.evaluate.published as module
+    from igcf.lab.evaluate.published import Experiment
 
     published = (
         Experiment("cold-start", "synthetic", ("pop",), 1),
@@ -254,9 +254,9 @@ def test_a_run_of_all_tables_that_was_killed_goes_on_and_makes_the_same_page(
     monkeypatch.setattr(module, "PUBLISHED", published)
     command = ["reproduce", "--all", "--users", "20", "--jobs", "1", "--out"]
     code = (
-        "import igcf.evaluate.published as module\n"
+        "import igcf.lab.evaluate.published as module\n"
         "from igcf.cli.main import cli\n"
-        "from igcf.evaluate.published import Experiment\n"
+        "from igcf.lab.evaluate.published import Experiment\n"
         f"module.PUBLISHED = {published!r}\n"
         f"cli.main({[*command, str(tmp_path / 'killed')]!r})"
     )

@@ -7,10 +7,10 @@ import pytest
 
 from igcf.cli.experiments import progress_display
 from igcf.cli.output import parts_display
-from igcf.evaluate.jobs import Job
-from igcf.evaluate.run import Step
+from igcf.lab.evaluate.jobs import Job
+from igcf.lab.evaluate.run import Step
 from igcf.progress import show_progress
-from tests.evaluate.worlds import setup
+from tests.lab.evaluate.worlds import setup
 
 
 @pytest.fixture(autouse=True)

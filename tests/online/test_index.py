@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import igcf
 from igcf.attributes import Attributes
-from igcf.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.errors import ConfigError, ModelError, NoItemsLeftError
+from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.model import Model
 from igcf.online import InfoUcb, Policy
 from igcf.online.index import IndexedEngine, ItemLists, build_lists, choice, lists, load_lists, save_lists

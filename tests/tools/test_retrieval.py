@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from igcf.bench.worlds import random_experts, random_model, random_vectors
 from igcf.data import load_dataset
+from igcf.lab.bench.worlds import random_experts, random_model, random_vectors
 from igcf.online.index import load_lists
 from tools.catalogues import clustered, replicated
 from tools.retrieval import main

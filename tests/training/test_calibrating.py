@@ -9,7 +9,7 @@ from igcf.config import ExpertsConfig
 from igcf.data import synthetic_catalogue
 from igcf.data.splits import ColdStart, observed_split
 from igcf.errors import ConfigError
-from igcf.evaluate.observed import calibration_error, observed, observed_setup, observed_tables
+from igcf.lab.evaluate.observed import calibration_error, observed, observed_setup, observed_tables
 from igcf.model import Model
 from igcf.model.usage import Calibration
 from igcf.online import Greedy, ModelLearner

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import igcf
-from igcf.baselines.igcf import DEFAULTS
 from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.lab.baselines.igcf import DEFAULTS
 from igcf.model import Neighbours
 from igcf.model.usage import RecordTemperature
 from igcf.online import Recommender, belief_from_logged

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from igcf.training.graph import objective
-from igcf.training.graph.sampling import sample_and_kl
+from igcf.training.variational import objective
+from igcf.training.variational.sampling import sample_and_kl
 
 M, N, D = 7, 5, 3
 

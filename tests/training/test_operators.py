@@ -4,8 +4,8 @@ import torch
 
 from igcf.config import PretrainConfig
 from igcf.graph import Propagation
-from igcf.training.graph.operators import CompiledOperators, Operators, TorchOperators
-from igcf.training.graph.pairs import Pairs
+from igcf.training.variational.operators import CompiledOperators, Operators, TorchOperators
+from igcf.training.variational.pairs import Pairs
 from tests.training.worlds import checkerboard, small_world
 
 

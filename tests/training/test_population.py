@@ -3,9 +3,9 @@ import pytest
 
 from igcf.arrays import Float32Array
 from igcf.online import Belief
-from igcf.training.graph.objective import curvature
-from igcf.training.graph.pairs import Pairs
-from igcf.training.graph.population import (
+from igcf.training.variational.objective import curvature
+from igcf.training.variational.pairs import Pairs
+from igcf.training.variational.population import (
     Linear,
     UserSums,
     Vectors,

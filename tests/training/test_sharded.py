@@ -20,14 +20,14 @@ from igcf.data.success import success_in
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model, Reward
 from igcf.training import Progress, pretrain
-from igcf.training.graph.parameters import column_noise
-from igcf.training.graph.train import fit
-from igcf.training.graph.training_data import GraphTrainingData
-from igcf.training.graph.training_pairs import TrainingPairs
-from igcf.training.sharded.engines import open_team
-from igcf.training.sharded.layout import Layout
-from igcf.training.sharded.team import Team
-from igcf.training.sharded.workers import Workers
+from igcf.training.cluster.engines import open_team
+from igcf.training.cluster.layout import Layout
+from igcf.training.cluster.team import Team
+from igcf.training.cluster.workers import Workers
+from igcf.training.variational.parameters import column_noise
+from igcf.training.variational.train import fit
+from igcf.training.variational.training_data import GraphTrainingData
+from igcf.training.variational.training_pairs import TrainingPairs
 from tests.training.worlds import checkerboard
 
 OBJECTIVES: list[dict[str, Any]] = [

@@ -16,15 +16,15 @@ from igcf.data.user_parts import LogFiles, even_bounds
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
+from igcf.training.cluster.executors import open_workers
+from igcf.training.cluster.sharing import shared_log
+from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
 from igcf.training.experts.item_age import growth_since_appearance
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Part, Worker
 from igcf.training.experts.shared_log import SharedLog
-from igcf.training.sharded.executors import open_workers
-from igcf.training.sharded.sharing import shared_log
-from igcf.training.sharded.workers import Workers
 
 FAST: dict[str, Any] = {"iterations": 2, "logistic_dim": 4, "validate_rounds": 10, "linear_dim": 6}
 

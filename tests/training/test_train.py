@@ -9,10 +9,10 @@ import torch
 from igcf.config import PretrainConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.training import Progress
-from igcf.training.graph.parameters import Parameters, initial_parameters
-from igcf.training.graph.shard import Shard, learning_rate, make_optimiser
-from igcf.training.graph.train import fit
-from igcf.training.sharded.team import Team
+from igcf.training.cluster.team import Team
+from igcf.training.variational.parameters import Parameters, initial_parameters
+from igcf.training.variational.shard import Shard, learning_rate, make_optimiser
+from igcf.training.variational.train import fit
 from tests.training.worlds import small_world
 
 SMALL = PretrainConfig(dim=4, epochs=8, validate_every=2)

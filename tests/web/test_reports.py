@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from igcf.bench.web_page import web_page as bench_page
 from igcf.data import synthetic_catalogue
-from igcf.evaluate import Results, evaluate, setup_for
-from igcf.evaluate.overview import overview_page
-from igcf.evaluate.report import write_results
-from igcf.theory.web_page import web_page as theory_page
+from igcf.lab.bench.web_page import web_page as bench_page
+from igcf.lab.evaluate import Results, evaluate, setup_for
+from igcf.lab.evaluate.overview import overview_page
+from igcf.lab.evaluate.report import write_results
+from igcf.lab.theory.web_page import web_page as theory_page
 from tests.cli.test_main import run
 from tests.web.conftest import Visit
 from tests.web.test_access import PHONE, violations

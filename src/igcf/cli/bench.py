@@ -33,11 +33,11 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     """
     from importlib.util import find_spec
 
-    from igcf.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
-    from igcf.bench.plots import draw_figures
-    from igcf.bench.web_page import web_page
     from igcf.data.registry import dataset_info
     from igcf.errors import ConfigError
+    from igcf.lab.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
+    from igcf.lab.bench.plots import draw_figures
+    from igcf.lab.bench.web_page import web_page
 
     if find_spec("torch") is None or find_spec("numba") is None:
         raise ConfigError("the graph model is measured too, which needs torch and numba; pip install 'igcf[train]'")

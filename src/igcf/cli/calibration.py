@@ -41,10 +41,10 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
       igcf calibration --dataset ratings.csv --methods igcf --json
     """
     from igcf.data import load_dataset, success_in
-    from igcf.evaluate import setup_for
-    from igcf.evaluate.calibration import calibration as run
-    from igcf.evaluate.calibration import calibration_table, draw_calibration
-    from igcf.evaluate.tuned_settings import parse_changes
+    from igcf.lab.evaluate import setup_for
+    from igcf.lab.evaluate.calibration import calibration as run
+    from igcf.lab.evaluate.calibration import calibration_table, draw_calibration
+    from igcf.lab.evaluate.tuned_settings import parse_changes
 
     data = load_dataset(dataset, data_dir, **log_format._asdict())
     names = [name.strip() for name in methods.split(",") if name.strip()]

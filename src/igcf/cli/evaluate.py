@@ -13,7 +13,7 @@ from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
-    from igcf.baselines import Method
+    from igcf.lab.baselines import Method
 
 DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
 METHODS_OF = {
@@ -140,13 +140,13 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     """
     import numpy as np
 
-    from igcf.baselines import METHODS
     from igcf.data import success_in
-    from igcf.evaluate import setup_for
-    from igcf.evaluate.protocols import thinned
-    from igcf.evaluate.report import results_document
-    from igcf.evaluate.tables import results_tables
-    from igcf.evaluate.verdict import verdict
+    from igcf.lab.baselines import METHODS
+    from igcf.lab.evaluate import setup_for
+    from igcf.lab.evaluate.protocols import thinned
+    from igcf.lab.evaluate.report import results_document
+    from igcf.lab.evaluate.tables import results_tables
+    from igcf.lab.evaluate.verdict import verdict
 
     if methods is None:
         methods = METHODS_OF.get(protocol, DEFAULT_METHODS)
@@ -193,8 +193,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
 
 def evaluate_observed(data: Any, names: list[str] | None, choices: dict[str, Any], common: dict[str, Any]) -> None:
     """Run the protocol `observed`, which has methods and figures of its own, for one seed."""
-    from igcf.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
-    from igcf.evaluate.report import write_tables
+    from igcf.lab.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
+    from igcf.lab.evaluate.report import write_tables
 
     setup = observed_setup(data, **choices)
     chosen = list(OBSERVED_METHODS) if names is None else names
@@ -211,8 +211,8 @@ def evaluate_observed(data: Any, names: list[str] | None, choices: dict[str, Any
 
 def evaluate_new_items(data: Any, choices: dict[str, Any], common: dict[str, Any]) -> None:
     """Run the protocol `new-items`, which has methods and figures of its own, for one seed."""
-    from igcf.evaluate.new_items import new_items, new_items_setup, new_items_tables
-    from igcf.evaluate.report import write_tables
+    from igcf.lab.evaluate.new_items import new_items, new_items_setup, new_items_tables
+    from igcf.lab.evaluate.report import write_tables
 
     setup = new_items_setup(data, **choices)
     with parts_display(["frozen", "igcf", "in turn", "others", "ceiling"]) as step:

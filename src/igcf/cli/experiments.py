@@ -17,8 +17,8 @@ from igcf.cli.output import console, note
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
-    from igcf.evaluate.results import Results
-    from igcf.evaluate.run import Step
+    from igcf.lab.evaluate.results import Results
+    from igcf.lab.evaluate.run import Step
     from igcf.tables import Table
 
 FORMATS = ("table", "markdown", "latex")
@@ -82,9 +82,9 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
     """
     from tempfile import TemporaryDirectory
 
-    from igcf.evaluate import Engine, Execution
-    from igcf.evaluate import evaluate as run
-    from igcf.evaluate.tuned_settings import parse_changes
+    from igcf.lab.evaluate import Engine, Execution
+    from igcf.lab.evaluate import evaluate as run
+    from igcf.lab.evaluate.tuned_settings import parse_changes
 
     settings = parse_changes(changes)
     place = Engine(engine, jobs or os.cpu_count() or 1, address)
@@ -116,7 +116,7 @@ def command_line() -> str:
 
 def write_report(results: "Results", data: Any, folder: Path) -> None:
     """Write the HTML page, JSON, Markdown, LaTeX and what was shown."""
-    from igcf.evaluate.report import write_results
+    from igcf.lab.evaluate.report import write_results
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
 
 def write_overview(experiments: "Sequence[tuple[str, Results]]", folder: Path) -> None:
     """Write the page about several experiments, whose own reports lie in folders beside it."""
-    from igcf.evaluate.overview import overview_page
+    from igcf.lab.evaluate.overview import overview_page
 
     (folder / "report.html").write_text(overview_page(experiments), encoding="utf-8")
     console.print(f"wrote {folder / 'report.html'}", highlight=False)

@@ -36,7 +36,7 @@ from igcf.errors import ConfigError, ModelError
 if TYPE_CHECKING:
     from igcf.data import Interactions
     from igcf.data.user_parts import LogFiles
-    from igcf.training.sharded.workers import Engine
+    from igcf.training.cluster.workers import Engine
 
 KINDS: tuple[type[Config], ...] = (PretrainConfig, ExpertsConfig)
 FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
@@ -110,7 +110,7 @@ def pretrain(
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
     """
     if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
-        from igcf.training.sharded.rendezvous import work_for_environment
+        from igcf.training.cluster.rendezvous import work_for_environment
 
         return work_for_environment()
     if out.exists():

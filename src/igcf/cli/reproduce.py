@@ -12,8 +12,8 @@ from igcf.cli.output import console, emit_json, note
 from igcf.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from igcf.evaluate.published import Experiment
-    from igcf.evaluate.results import Results
+    from igcf.lab.evaluate.published import Experiment
+    from igcf.lab.evaluate.results import Results
     from igcf.tables import Table
 
 TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
@@ -48,8 +48,8 @@ def reproduce(
         reproduce_all(table, dataset, methods, users, common)
         return
     from igcf.data import load_dataset
-    from igcf.evaluate import setup_for
-    from igcf.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
+    from igcf.lab.evaluate import setup_for
+    from igcf.lab.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
 
     chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
     documents, experiments = [], []
@@ -85,8 +85,8 @@ def reproduce_all(
     import time
 
     from igcf.data import dataset_info, find_dataset
-    from igcf.evaluate.own_figures import OWN_FIGURES
-    from igcf.evaluate.published import (
+    from igcf.lab.evaluate.own_figures import OWN_FIGURES
+    from igcf.lab.evaluate.published import (
         PUBLISHED,
         commit_of_the_code,
         minutes_left,
@@ -94,7 +94,7 @@ def reproduce_all(
         tables_page,
         write_minutes,
     )
-    from igcf.evaluate.tables import results_tables
+    from igcf.lab.evaluate.tables import results_tables
 
     if common["out"] is None:
         raise ConfigError("--all needs --out DIR, a folder for the tables and for what is finished")
@@ -147,8 +147,8 @@ def run_published(each: "Experiment", users: int, common: dict[str, Any]) -> "tu
     import numpy as np
 
     from igcf.data import load_dataset
-    from igcf.evaluate import setup_for
-    from igcf.evaluate.protocols import thinned
+    from igcf.lab.evaluate import setup_for
+    from igcf.lab.evaluate.protocols import thinned
 
     data = load_dataset(each.dataset, common["data_dir"])
     if each.thin is not None:
@@ -165,8 +165,8 @@ def run_own_figures(each: "Experiment", users: int, common: dict[str, Any]) -> "
     from tempfile import TemporaryDirectory
 
     from igcf.data import load_dataset
-    from igcf.evaluate.own_figures import own_tables
-    from igcf.evaluate.report import write_tables
+    from igcf.lab.evaluate.own_figures import own_tables
+    from igcf.lab.evaluate.report import write_tables
 
     data = load_dataset(each.dataset, common["data_dir"])
     with TemporaryDirectory(prefix="igcf-jobs-") as temporary:
@@ -196,7 +196,7 @@ def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tu
 def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:
     """Return the pairs of table and data set to run: all of the paper's that are asked for and found."""
     from igcf.data import dataset_info, find_dataset
-    from igcf.evaluate.reproduce import TABLES
+    from igcf.lab.evaluate.reproduce import TABLES
 
     if dataset is not None:
         dataset_info(dataset)

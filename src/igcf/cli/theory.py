@@ -35,11 +35,11 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
       igcf theory --delta 0.2 --dim 16 --json
       igcf theory --out figures/
     """
-    from igcf.theory.plots import draw_figures
-    from igcf.theory.report import PARTS, run_theory
-    from igcf.theory.settings import TheorySettings
-    from igcf.theory.tables import as_text
-    from igcf.theory.web_page import web_page
+    from igcf.lab.theory.plots import draw_figures
+    from igcf.lab.theory.report import PARTS, run_theory
+    from igcf.lab.theory.settings import TheorySettings
+    from igcf.lab.theory.tables import as_text
+    from igcf.lab.theory.web_page import web_page
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
     if out is not None:

@@ -12,10 +12,10 @@ from igcf.data.success import Success, success_from, success_in
 from igcf.data.user_parts import LogFiles
 from igcf.errors import ConfigError
 from igcf.model import Model
+from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.kept import Kept
 from igcf.training.progress import Watch
-from igcf.training.sharded.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def learned(
 def _learned_by_workers(
     data: Interactions | LogFiles, run: ExpertsRun, workers: Workers
 ) -> tuple[Model, Interactions, Success]:
-    from igcf.training.sharded.executors import open_workers
-    from igcf.training.sharded.sharing import log_fingerprint, shared_log
+    from igcf.training.cluster.executors import open_workers
+    from igcf.training.cluster.sharing import log_fingerprint, shared_log
 
     with ExitStack() as stack:
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))

@@ -12,11 +12,11 @@ from igcf.data.user_parts import LogFiles
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
+from igcf.training.cluster.workers import Engine, Workers
 from igcf.training.content import fit_content
 from igcf.training.experts.kept import NOTE
 from igcf.training.experts_run import ExpertsRun, learned, read
 from igcf.training.progress import Watch, watching
-from igcf.training.sharded.workers import Engine, Workers
 
 
 def pretrain(
@@ -88,7 +88,7 @@ def pretrain(
         success = success_in(data, config.satisfied)
         config = replace(config, satisfied=success.threshold)
         try:
-            from igcf.training.graph.run import GraphRun, fit_graph
+            from igcf.training.variational.run import GraphRun, fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
         graph_run = GraphRun(config, folder, resume, watch)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from igcf.baselines.pca import principal_components
 from igcf.data.synthetic import SyntheticWorld, synthetic_world
+from igcf.lab.baselines.pca import principal_components
 from igcf.model import Model, Reward
 from igcf.online import Belief, Recommender
 from igcf.service.serving.category_evidence import category_evidence

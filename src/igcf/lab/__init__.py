@@ -1,0 +1,1 @@
+"""Research: baselines, evaluation protocols, theory and benchmarks."""

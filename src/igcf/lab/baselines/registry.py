@@ -1,0 +1,184 @@
+"""All methods by name: how they are fitted and played, their settings, and what tuning tries."""
+
+from typing import Any
+
+import numpy as np
+
+from igcf.errors import ConfigError
+from igcf.lab.baselines import als, ease, igcf, item_knn
+from igcf.lab.baselines.graph_models import (
+    GRAPH_DEFAULTS,
+    PAPER_DEFAULTS,
+    fit_igcf_graph,
+    fit_igcf_paper,
+    play_igcf_graph,
+    play_igcf_paper,
+)
+from igcf.lab.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
+from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
+from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
+from igcf.lab.baselines.task import Method, Settings, Task
+from igcf.online import Learner
+
+PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None, "forgetting": 1.0}
+PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
+DIMS = (32, 64, 128, 256)
+PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
+"""The paper searches the size only; without the penalty the comparison would not be fair."""
+PAPER_GRID = {
+    "dim": DIMS,
+    "gamma": (0.01, 0.1, 1.0),
+    "learning_rate": (0.01, 0.1, 0.5, 1.0, 5.0, 10.0),
+    "nu": (0.1, 0.5, 1.0, 5.0, 10.0),
+}
+NICF_DEFAULTS = {
+    "dim": 50,
+    "blocks": 2,
+    "attention": False,
+    "dropout": 0.1,
+    "epochs": 1000,
+    "steps": 3,
+    "learning_rate": 1e-3,
+    "mask_target": False,
+    "patience": 4,
+    "check_every": 50,
+}
+WITHOUT: dict[str, Settings] = {
+    "- meta": {"meta": False},
+    "- exploration": {"nu": 0.0},
+    "- meta & exploration": {"meta": False, "nu": 0.0},
+}
+"""Rows of the paper's ablation table that change the online phase."""
+GRAPHS: dict[str, Settings] = {
+    **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)},
+    **{f"SGC, K = {layers}": {"graph": "sgc", "layers": layers} for layers in (3, 2, 1)},
+    **{f"APPNP, K = {layers}": {"graph": "appnp", "layers": layers} for layers in (3, 2, 1)},
+}
+"""Rows of an ablation that change the graph of `igcf-graph`; without layers all graphs are the same model."""
+
+
+def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
+    """Fit nothing: random items need no fit."""
+
+
+def _fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Any:
+    from igcf.lab.baselines.nicf import fit_nicf  # torch
+
+    return fit_nicf(task, settings, rng)
+
+
+def _as_fitted(learner: Any, settings: Settings) -> Learner:
+    return learner  # type: ignore[no-any-return]
+
+
+_ALL = (
+    Method("random", _nothing, lambda fitted, settings: RandomItems(), uses_logged=True),
+    Method(
+        "pop",
+        lambda task, settings, rng: interaction_counts(task),
+        lambda counts, settings: RankedItems(counts),
+        uses_logged=True,
+    ),
+    Method(
+        "pop-satisfied",
+        lambda task, settings, rng: satisfied_counts(task),
+        lambda counts, settings: RankedItems(counts),
+        uses_logged=True,
+    ),
+    Method(
+        "mf",
+        fit_icf,
+        play_mf,
+        PMF_DEFAULTS,
+        online=frozenset({"forgetting"}),
+        grid=PMF_GRID,
+        paper_grid=PAPER_PMF_GRID,
+        is_refitted=True,
+    ),
+    Method(
+        "icf-ucb",
+        fit_icf,
+        play_ucb,
+        {**PMF_DEFAULTS, "nu": 0.5},
+        online=frozenset({"nu", "forgetting"}),
+        grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
+        paper_grid={**PAPER_PMF_GRID, "nu": (0.1, 0.5, 1.0)},
+        is_refitted=True,
+    ),
+    Method(
+        "icf-ts",
+        fit_icf,
+        play_thompson,
+        {**PMF_DEFAULTS, "sample_items": False},
+        online=frozenset({"sample_items", "forgetting"}),
+        grid=PMF_GRID,
+        paper_grid=PAPER_PMF_GRID,
+        is_refitted=True,
+    ),
+    Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS, packages=("torch",)),
+    Method(
+        "item-knn",
+        item_knn.fit_item_knn,
+        _as_fitted,
+        item_knn.DEFAULTS,
+        grid=item_knn.GRID,
+        uses_logged=True,
+        is_refitted=True,
+    ),
+    Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True, is_refitted=True),
+    Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True, is_refitted=True),
+    Method(
+        "pca-gp",
+        fit_pca_gp,
+        play_pca_gp,
+        {"dim": 48, "noise_var": 0.09, "nu": 0.0, "forgetting": 1.0},
+        online=frozenset({"noise_var", "nu", "forgetting"}),
+        grid={"dim": (12, 24, 48), "noise_var": (0.06, 0.09, 0.13, 0.2, 0.4, 0.8, 1.6)},
+        uses_logged=True,
+        is_refitted=True,
+        known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
+    ),
+    Method(
+        "igcf-paper",
+        fit_igcf_paper,
+        play_igcf_paper,
+        PAPER_DEFAULTS,
+        online=frozenset({"meta", "gamma", "nu", "noise_var", "item_uncertainty", "forgetting"}),
+        grid={"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)},
+        paper_grid=PAPER_GRID,
+        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
+        packages=("torch", "numba"),
+    ),
+    Method(
+        "igcf",
+        igcf.fit_igcf,
+        igcf.play_igcf,
+        igcf.DEFAULTS,
+        online=frozenset(set(igcf.DEFAULTS) - set(igcf.FIT)),
+        grid={"nu": (0.0, 0.1)},
+        variants=igcf.VARIANTS,
+        uses_logged=True,
+        logged_settings={"neighbours": True},
+        known_grid={},
+    ),
+    Method(
+        "igcf-graph",
+        fit_igcf_graph,
+        play_igcf_graph,
+        GRAPH_DEFAULTS,
+        online=frozenset({"meta", "nu", "forgetting"}),
+        grid={"layers": (0, 2), "nu": (0.0, 0.1)},
+        variants={**WITHOUT, **GRAPHS},
+        uses_logged=True,
+        known_grid={"layers": (0, 2)},
+        packages=("torch", "numba"),
+    ),
+)
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+
+
+def method_named(name: str) -> Method:
+    """Return the method called `name`; an unknown name is refused."""
+    if name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}; known are {', '.join(METHODS)}")
+    return METHODS[name]

@@ -1,0 +1,127 @@
+"""Training of the graph model beside the sparse and dense products that it consists of."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from igcf.config import PretrainConfig
+from igcf.graph import csr_product, normalised_adjacency, sampled_products, sparse_product
+from igcf.graph.sparse_products import compiled
+from igcf.lab.bench.sizes import Sizes
+from igcf.lab.bench.timing import Clock, Row, compared, interleaved, one_thread
+from igcf.lab.bench.worlds import STARS, random_log, random_pairs
+from igcf.training.variational.shard import Shard, step_threads
+from igcf.training.variational.training_data import GraphTrainingData
+
+STEP_LIMIT = 1.5
+
+
+def pretraining_rows(sizes: Sizes) -> dict[str, Any]:
+    """Measure the sparse product and the whole step, in one thread and in as many as the libraries take."""
+    rows: list[Row] = []
+    compiled()  # loads numba, whose threads are then counted
+    with one_thread():
+        rows += [*sparse_rows(sizes, "cpu"), step_row(sizes, "cpu")]
+    rows += [*sparse_rows(sizes, "wall"), step_row(sizes, "wall")]
+    return {"rows": [row.as_dict() for row in rows]}
+
+
+def sparse_rows(sizes: Sizes, clock: Clock) -> list[Row]:
+    """Measure the sparse product beside those of torch and SciPy, over the adjacency of a random log.
+
+    The targets are for all cores, so they belong to the rows by the wall.
+    """
+    n_users, n_items, n_pairs = sizes.log
+    adjacency = normalised_adjacency(n_users, n_items, *random_pairs(n_users, n_items, n_pairs))
+    in_torch = torch_csr(adjacency)
+    rows = []
+    for dim in sizes.dims:
+        dense = np.random.default_rng(dim).standard_normal((n_users + n_items, dim), dtype=np.float32)
+        jobs = product_jobs(adjacency, in_torch, dense)
+        seconds = interleaved(jobs, repeats=sizes.repeats, clock=clock)
+        best = min(("torch.sparse CSR", "SciPy CSR"), key=lambda name: float(seconds[name].min()))
+        for name in ("torch.sparse CSR", "SciPy CSR"):
+            limit = None if name != best or clock == "cpu" else 1 / 1.5 if dim == 128 else 1.0
+            job = f"sparse product, {adjacency.nnz:,} non-zeros, d={dim}"
+            rows.append(compared("pretraining", job, name, seconds["ours"], seconds[name], at_most=limit, clock=clock))
+    return rows
+
+
+def torch_csr(matrix: sp.csr_array) -> torch.Tensor:
+    """Convert a sparse matrix to torch."""
+    indptr, indices = (torch.from_numpy(each.astype(np.int64)) for each in (matrix.indptr, matrix.indices))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            indptr, indices, torch.from_numpy(matrix.data), size=matrix.shape, check_invariants=False
+        )
+
+
+def product_jobs(
+    adjacency: sp.csr_array, in_torch: torch.Tensor, dense: np.ndarray[Any, np.dtype[np.float32]]
+) -> dict[str, Callable[[], object]]:
+    """Return jobs that compute the product `adjacency @ dense` in three ways."""
+    dense_torch = torch.from_numpy(dense)
+    return {
+        "ours": lambda: sparse_product(adjacency, dense),
+        "torch.sparse CSR": lambda: in_torch @ dense_torch,
+        "SciPy CSR": lambda: adjacency @ dense,
+    }
+
+
+def step_row(sizes: Sizes, clock: Clock) -> Row:
+    """A whole training step (sample, propagate, score, likelihood, KL, gradients, Adam) beside its products."""
+    config = PretrainConfig(dim=sizes.dim)
+    world = GraphTrainingData.from_log(random_log(*sizes.log), config, STARS)
+    seconds = interleaved(
+        {"products": bare_products(world), "ours": whole_step(world)}, repeats=sizes.step_repeats, clock=clock
+    )
+    return compared(
+        "pretraining",
+        f"training step, {len(world.data):,} interactions, d={config.dim}, {config.layers} layers",
+        "its sparse and dense products",
+        seconds["ours"],
+        seconds["products"],
+        at_most=STEP_LIMIT,
+        clock=clock,
+    )
+
+
+def whole_step(world: GraphTrainingData) -> Callable[[], object]:
+    """A step on all pairs; the parameters go on from call to call."""
+    shard, pairs = Shard(world.training_pairs, world.config), world.training_pairs.all_pairs
+
+    def step() -> object:
+        with step_threads(world.training_pairs, world.config):  # as `Shard.epoch` does it
+            return shard.step(pairs, 0, size=len(pairs))
+
+    return step
+
+
+def bare_products(world: GraphTrainingData) -> Callable[[], object]:
+    """The products of such a step: 2 K with the adjacency, 3 at the pairs, 4 dense ones; the same kernels."""
+    pairs, graph = world.training_pairs.all_pairs, world.propagation
+    nodes = np.random.default_rng(0).standard_normal((graph.n_nodes, world.config.dim), dtype=np.float32)
+    U, V = nodes[: world.data.n_users], nodes[world.data.n_users :]
+    values = pairs.targets
+    by_item = values[pairs.by_item]
+
+    def products() -> None:
+        for _ in range(2 * graph.n_layers):
+            sparse_product(graph.adjacency, nodes)
+        sampled_products(pairs.indptr, pairs.items, U, V)
+        csr_product(pairs.indptr, pairs.items, values, V)
+        csr_product(pairs.item_indptr, pairs.item_users, by_item, U)
+        users, items = (torch.from_numpy(side) for side in (U, V))
+        with step_threads(
+            world.training_pairs, world.config
+        ):  # torch's threads would slow down the next sparse product
+            of_users, of_items = users.T @ users, items.T @ items
+            users @ of_items
+            items @ of_users
+
+    return products

@@ -1,0 +1,200 @@
+"""Where jobs run: in this machine's processes, or as tasks of a Ray or Dask cluster. All give the same numbers."""
+
+import socket
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any, Literal
+
+from igcf.data import Interactions
+from igcf.errors import ConfigError, IgcfError
+from igcf.lab.baselines import method_named
+from igcf.lab.evaluate.jobs import Job, Outcome, code_version, run_job
+from igcf.threads import at_most_threads, one_thread_for_new_libraries
+from igcf.training.cluster.dask_cluster import dask_client
+from igcf.training.cluster.ray_cluster import ray_cluster
+
+TRIES = 4
+"""Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
+WORKERS_S = 60.0
+"""Seconds that a cluster may take to have its first worker."""
+GO_ON = "what was finished is kept; the same command goes on from there"
+
+Finished = Iterator[tuple[str, list[Outcome]]]
+"""Names and outcomes of jobs, as they are finished, in any order."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Choice of what runs jobs: processes of this machine, Ray or Dask."""
+
+    name: Literal["local", "ray", "dask"] = "local"
+    processes: int = 1
+    """Number of jobs at a time; a cluster at an address has a number of its own."""
+    address: str | None = None
+    """Address of a running cluster; None starts processes on this machine."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that contradict each other."""
+        if self.processes < 1:
+            raise ConfigError(f"jobs must be at least 1, got {self.processes}")
+        if self.name not in RUNNERS:
+            raise ConfigError(f"unknown engine {self.name!r}; known: {', '.join(RUNNERS)}")
+        if self.address is not None and self.name == "local":
+            raise ConfigError("an address needs --engine ray or --engine dask")
+
+
+def finished_jobs(
+    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
+) -> Finished:
+    """Run `jobs` about `data`; `started` is called when one is handed out. A lost worker's jobs are run again."""
+    return RUNNERS[engine.name](engine, data, jobs, started) if jobs else iter(())
+
+
+def on_this_machine(
+    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
+) -> Finished:
+    """Run jobs in a pool of processes; a killed process ends the run with one sentence.
+
+    With one process, or without joblib, they run one after the other in this process.
+    """
+    check_installed({job.method for job in jobs.values()})
+    if engine.processes == 1 or find_spec("joblib") is None:
+        for name, job in jobs.items():
+            started(job)
+            with one_thread():
+                outcomes = run_job(data, job)
+            yield name, outcomes
+        return
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    def calls() -> Iterator[Any]:  # read as processes become free
+        for name, job in jobs.items():
+            started(job)
+            yield delayed(_named_job)(name, data, job)
+
+    # the pool renews processes that have grown, and no job is lost by it
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+    try:
+        with parallel_config(backend="loky", n_jobs=engine.processes, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=engine.processes)
+            yield from pool(calls())
+    except TerminatedWorkerError as error:
+        raise IgcfError(f"a process was killed, perhaps for want of memory (then use fewer --jobs); {GO_ON}") from error
+
+
+def check_installed(methods: Collection[str]) -> None:
+    """Refuse methods whose packages are not installed, before the others have taken their time."""
+    missing = {name: [each for each in method_named(name).packages if find_spec(each) is None] for name in methods}
+    if unable := sorted(name for name, packages in missing.items() if packages):
+        packages = sorted({each for name in unable for each in missing[name]})
+        raise ConfigError(
+            f"{' and '.join(packages)} not installed, which {', '.join(unable)} cannot do without; "
+            "pip install 'igcf[train]', or name other methods with --methods"
+        )
+
+
+def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
+    """Run jobs as Ray tasks, one processor each."""
+    columns = (data.user_idx, data.item_idx, data.values, data.timestamps)
+    size = sum(each.nbytes for each in columns if each is not None)
+    with ray_cluster(engine.address, n_cpus=engine.processes, object_store_bytes=200_000_000 + 2 * size) as ray:
+        shared = ray.put(data)  # owned by this process, so that it outlives workers
+        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_job_on_worker)
+        running: dict[Any, str] = {}
+        waiting = iter(jobs.items())
+        while True:
+            places = max(1, int(ray.cluster_resources().get("CPU", 0)))  # clusters grow and shrink
+            for name, job in islice(waiting, max(0, places - len(running))):
+                started(job)
+                running[task.remote(shared, job, code_version())] = name
+            if not running:
+                return
+            (ready,), _ = ray.wait(list(running), num_returns=1)
+            name = running.pop(ready)
+            try:
+                outcomes = ray.get(ready)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None  # what the job itself had to say
+            except ray.exceptions.RayError as error:
+                raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
+            yield name, outcomes
+
+
+def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
+    """Run jobs as Dask tasks, one thread each."""
+    with dask_client(engine.address, n_workers=engine.processes) as client:
+        distributed: Any = import_module("distributed")
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_S)
+        except TimeoutError as error:
+            raise IgcfError(f"the Dask cluster had no worker for {WORKERS_S:.0f} s; start some") from error
+        shared = client.scatter(data, hash=False, timeout=WORKERS_S)
+        completed = distributed.as_completed()
+        running: dict[Any, str] = {}
+        tries = dict.fromkeys(jobs, 0)
+        waiting = iter(jobs.items())
+
+        def submit(name: str) -> None:
+            tries[name] += 1
+            future = client.submit(_job_on_worker, shared, jobs[name], code_version(), pure=False)
+            running[future] = name
+            completed.add(future)
+
+        def fill() -> None:
+            places = max(1, sum(client.nthreads().values()))  # clusters grow and shrink
+            for name, job in islice(waiting, max(0, places - len(running))):
+                started(job)
+                submit(name)
+
+        fill()
+        for future in completed:
+            name = running.pop(future)
+            try:
+                outcomes = future.result()
+            except (distributed.CancelledError, distributed.KilledWorker) as error:
+                # The log lay on a worker that was lost, and everything that waited for it was dropped.
+                if tries[name] == TRIES:
+                    raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
+                if shared.status != "finished":
+                    shared = client.scatter(data, hash=False, timeout=WORKERS_S)
+                submit(name)
+                continue
+            yield name, outcomes
+            fill()
+
+
+def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
+    if code_version() != version:
+        raise IgcfError(
+            f"the worker on {socket.gethostname()} has other sources of igcf than this process; use the same ones "
+            "everywhere, and do not change them while jobs run"
+        )
+    with one_thread():
+        return run_job(data, job)
+
+
+def _named_job(name: str, data: Interactions, job: Job) -> tuple[str, list[Outcome]]:
+    with one_thread():
+        return name, run_job(data, job)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run linear algebra in one thread: sums in another order would make equal scores unequal."""
+    with one_thread_for_new_libraries(), at_most_threads(1):
+        yield
+
+
+RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {
+    "local": on_this_machine,
+    "ray": on_ray,
+    "dask": on_dask,
+}
+LOCAL = Engine()
+"""Engine that runs jobs in this process."""

@@ -1,0 +1,137 @@
+"""Users who are met one after the other while new items are learned from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.catalogue.new_items import NewItems
+from igcf.lab.evaluate.protocols import Setup
+from igcf.model import Model
+from igcf.online import Greedy, Learner, ModelLearner, ScoringEngine, replay
+from igcf.online.selection import select_items
+from igcf.online.shared_items import Answers
+
+STRETCH = 100
+"""Users who are met at the same time."""
+
+
+@dataclass(frozen=True, eq=False)
+class NewItemsRow:
+    """What the test users had of one method."""
+
+    method: str
+    reactions: int | None
+    """Largest number of reactions to each new item that it knows; None: it does not depend on them."""
+    all_items: FloatArray
+    """Successes of each test user."""
+    new_items: FloatArray
+    """Successes of each test user on new items."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "method": self.method,
+            "reactions": self.reactions,
+            "all": float(self.all_items.mean()),
+            "new": float(self.new_items.mean()),
+            "successes": self.all_items.astype(int).tolist(),
+            "successes_new": self.new_items.astype(int).tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Successes of users who came one after the other, with a frozen catalogue and with new items being learned."""
+
+    n_users: int
+    frozen: int
+    learning: int
+    on_new: int
+    trials: int
+    reactions: float
+    """Mean number of reactions per new item at its end."""
+
+    @property
+    def price(self) -> float:
+        """Share of the successes that was lost against the frozen catalogue; negative: won."""
+        return 1.0 - self.learning / max(self.frozen, 1)
+
+
+class LiveLearner:
+    """Learner that meets users with new items among the others, learns both, and lets users try new items."""
+
+    def __init__(self, items: NewItems, *, is_learning: bool, watchers: Sequence[NewItems] = ()) -> None:
+        self.items, self.is_learning, self.watchers = items, is_learning, watchers
+        self._template = ScoringEngine(items.model, tracks_variances=False)
+        self._n_met = 0
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Start `n_users` users from the population."""
+        self._template.prior_items_moved(self.items.rows)
+        self._seen = self.items.version
+        self._engine, self._rng = self._template.fresh(n_users), rng
+        self._tried, self._round = np.zeros(n_users, dtype=np.int64), 0
+        self._first_user = self._n_met
+        self._n_met += n_users
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """Return the best available items, the last of which may give way to a trial of a new one."""
+        engine, items = self._engine, self.items
+        engine.items_moved(items.changed_since(self._seen))
+        self._seen = items.version
+        self._round += k
+        rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
+        if self.is_learning:
+            n_known = self._round - k
+            may_try = np.array([items.may_try(int(n), self._round, n_known) for n in self._tried])
+            chosen = items.choose(Answers(engine, available, rows, may_try, available))
+            self._tried += chosen[:, -1] != rows[:, -1]
+            rows = chosen
+        return rows
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """Learn items from the users and users from the items, each as the other was known before."""
+        expected = np.take_along_axis(self._engine.means, rows, axis=1)
+        for user, slot in np.ndindex(rows.shape) if self.is_learning else ():
+            row, value = int(rows[user, slot]), float(values[user, slot])
+            if row not in self.items:
+                self.items.account(float(expected[user, slot]), value)
+                continue
+            belief = self._engine.belief(user)
+            for items in (self.items, *self.watchers):
+                items.observe((self._first_user + user, row), row, belief, value)
+        self._engine.observe(rows, values)
+
+
+def played(
+    method: str,
+    reactions: int | None,
+    learner: Learner,
+    truth: Float32Array,
+    cold: Setup,
+    new: int | BoolArray,
+) -> NewItemsRow:
+    """Play users; `new` is the first new row, or says which rows are new."""
+    shown = replay(learner, truth, rounds=cold.sessions[0].rounds, rng=np.random.default_rng(0))
+    rows, is_success = shown.rows[:, :, 0], shown.values[:, :, 0] >= cold.satisfied
+    is_new = new[rows] if isinstance(new, np.ndarray) else rows >= new
+    return NewItemsRow(
+        method, reactions, is_success.sum(axis=1).astype(np.float64), (is_success & is_new).sum(axis=1).astype(float)
+    )
+
+
+def learned(base: Model, learner: LiveLearner, stream: Float32Array, cold: Setup, n_old: int) -> list[Stretch]:
+    """Let the users of the stream come, and compare them with a frozen catalogue, stretch by stretch."""
+    result = []
+    for start in range(0, len(stream), STRETCH):
+        part = stream[start : start + STRETCH]
+        frozen = played("frozen", None, ModelLearner(base, Greedy()), part[:, :n_old], cold, n_old)
+        before = int(learner.items.trials.sum())
+        own = played("igcf", None, learner, part, cold, n_old)
+        trials, reactions = int(learner.items.trials.sum()) - before, float(learner.items.n_reactions.mean())
+        n_frozen, n_all, n_new = (int(each.sum()) for each in (frozen.all_items, own.all_items, own.new_items))
+        result.append(Stretch(len(part), n_frozen, n_all, n_new, trials, reactions))
+    return result

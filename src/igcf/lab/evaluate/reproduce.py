@@ -1,0 +1,111 @@
+"""Tables of the paper beside ours."""
+
+from typing import Any
+
+from igcf.lab.baselines import method_named
+from igcf.lab.evaluate.paper import printed
+from igcf.lab.evaluate.protocols import PROTOCOLS, Protocol
+from igcf.lab.evaluate.results import Results, summary
+from igcf.tables import Table
+
+PAPER_METHODS = (
+    "random",
+    "pop",
+    "pop-satisfied",
+    "mf",
+    "icf-ucb",
+    "icf-ts",
+    "nicf",
+    "pca-gp",
+    "igcf-paper",
+    "igcf-graph",
+    "igcf",
+)
+"""Rows of the paper's tables and the honest rivals that it left out, ours last."""
+TABLES: dict[Protocol, tuple[str, ...]] = {
+    "cold-start": ("kuairec", "ml-1m", "eachmovie"),
+    "taste-drift": ("kuairec", "ml-1m"),
+    "top-k": ("kuairec", "ml-1m", "eachmovie"),
+    "ablation": ("kuairec",),
+}
+"""Tables of the paper and the data sets in each."""
+assert set(TABLES) <= set(PROTOCOLS)  # noqa: S101
+
+
+def methods_of(table: Protocol) -> tuple[str, ...]:
+    """Return the rows of a table, with those that the paper leaves out."""
+    return ("igcf-paper", "igcf-graph") if table == "ablation" else PAPER_METHODS
+
+
+def can_be_in(table: Protocol, method: str) -> bool:
+    """Tell whether a method makes a row of a table: an ablation needs parts that can be left out."""
+    return table != "ablation" or bool(method_named(method).variants)
+
+
+def side_by_side(results: Results) -> list[dict[str, Any]]:
+    """Return one entry per method and metric: ours (mean over seeds, best seed), the paper's, and the difference."""
+    theirs = printed(results.setup.protocol, results.setup.dataset)
+    found = []
+    for session in results.sessions:
+        for method in results.methods:
+            each = summary(results, method, session)
+            for metric in ("precision", "after_drift", "recall", "ndcg"):
+                if (metric == "ndcg") != (session.slate > 1):
+                    continue
+                for t, spread in each[metric].items():
+                    name = f"{metric}@{t}" if metric != "ndcg" else f"ndcg_{session.slate}@{t}"
+                    paper = theirs.get(method, {}).get(name)
+                    found.append(
+                        {
+                            "method": method,
+                            "metric": name,
+                            "ours": spread["mean"],
+                            "std": spread["std"],
+                            "best": each["best"][metric][t],
+                            "paper": paper,
+                            "difference": None if paper is None else spread["mean"] - paper,
+                        }
+                    )
+    return found
+
+
+def side_by_side_tables(results: Results) -> list[Table]:
+    """Build one table per kind of metric: ours, the best seed of several, the paper's, and the difference."""
+    entries = side_by_side(results)
+    n_seeds = len({row.outcome.seed for row in results.rows})
+    tables = []
+    for kind in ("precision", "after_drift", "recall", "ndcg"):
+        metrics = list(dict.fromkeys(each["metric"] for each in entries if each["metric"].startswith(kind)))
+        if results.setup.protocol in ("top-k", "ablation"):
+            printed_names = {
+                name for row in printed(results.setup.protocol, results.setup.dataset).values() for name in row
+            }
+            metrics = [name for name in metrics if not printed_names or name in printed_names]
+        if not metrics:
+            continue
+        lookup = {(each["method"], each["metric"]): each for each in entries}
+        digits = 4 if kind == "recall" else 2
+        rows = []
+        for method in results.methods:
+            cells: list[str] = []
+            for metric in metrics:
+                each = lookup[method, metric]
+                if n_seeds > 1:
+                    cells += [f"{each['ours']:.{digits}f} ± {each['std']:.{digits}f}", f"{each['best']:.{digits}f}"]
+                else:
+                    cells.append(f"{each['ours']:.{digits}f}")
+                cells += [
+                    "" if each["paper"] is None else f"{each['paper']:.{digits}f}",
+                    "" if each["paper"] is None else f"{each['difference']:+.{digits}f}",
+                ]
+            rows.append((method, *cells))
+        setup = results.setup
+        group = ("paper", "+/-") if n_seeds == 1 else (f"best of {n_seeds}", "paper", "+/-")
+        tables.append(
+            Table(
+                title=f"{setup.dataset}, {setup.protocol}, {kind}: ours, the paper's, difference",
+                header=("method", *(part for metric in metrics for part in (metric, *group))),
+                rows=tuple(rows),
+            )
+        )
+    return tables

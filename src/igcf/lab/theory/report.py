@@ -1,0 +1,227 @@
+"""All simulations of the guarantees as one document of plain numbers."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.lab.theory.bounds import ellipsoid_factor, good_event, max_information_gain, nu_t, union_factor
+from igcf.lab.theory.coverage import simulate_coverage
+from igcf.lab.theory.meta_prior import fitted_slope, meta_belief, simulate_meta_prior, simulate_shrunken
+from igcf.lab.theory.regret import (
+    Crowd,
+    Run,
+    UniformChoice,
+    draw_crowd,
+    fit_exponent,
+    simulate_regret,
+    sufficient_rounds,
+)
+from igcf.lab.theory.regret_bound import informative_from, meta_regret_bound, regret_bound
+from igcf.lab.theory.settings import TheorySettings
+from igcf.lab.theory.world import SimulatedWorld, draw_world
+from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
+
+Document = dict[str, Any]
+OTHER_DELTAS = (0.2, 0.5)
+NUS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+META_SIZES = (0.5, 1, 2, 4, 16, 128)
+"""Numbers M of users behind an estimated prior, in units of d; below d the covariance is singular."""
+PRACTICE_WIDENING = 0.1
+"""Size of a gamma as one tunes it, in units of the largest eigenvalue; the lemma's is about a hundred times larger."""
+N_RATINGS = 10
+
+
+def run_theory(settings: TheorySettings, *, step: Callable[[str], None] = lambda name: None) -> Document:
+    """Simulate everything; `step` hears the name of each part before it begins."""
+    document: Document = {"settings": asdict(settings)}
+    for number, (name, part) in enumerate(PARTS.items()):
+        step(name)
+        document[name] = part(settings, np.random.default_rng([settings.seed, number]))
+    return document
+
+
+def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Document:
+    """Simulate failure rates of thm:ucb in three sizes, and once with a prior that is ten times too narrow."""
+    deltas = (settings.delta, *(delta for delta in OTHER_DELTAS if delta != settings.delta))
+    sizes = ((2, 50), (settings.dim, settings.n_items), (4 * settings.dim, 4 * settings.n_items))
+    n_users = 5 * settings.n_users
+    rows = []
+    for dim, n_items in sizes:
+        world = draw_world(settings.assumptions(dim, n_items), rng)
+        rows += simulate_coverage(world, deltas=deltas, n_users=n_users, rng=rng)
+    world = draw_world(settings.assumptions(), rng)
+    narrow = Belief(world.mean, world.cov / 10.0)
+    lost = simulate_coverage(world, deltas=deltas, seen=(0, 20), n_users=n_users, prior=narrow, rng=rng)
+    return {"rows": [asdict(row) for row in rows], "narrow_prior": [asdict(row) for row in lost]}
+
+
+def report_nu(settings: TheorySettings, rng: np.random.Generator) -> Document:
+    """Simulate what the factor nu of eq:UCB2 does to the regret, beside what the bounds ask for."""
+    world = draw_world(settings.assumptions(), rng)
+    crowd = draw_crowd(world, settings.n_users, settings.rounds // 2, rng)
+    prior_var = float(np.einsum("nd,de,ne->n", world.items, world.cov, world.items).max())
+    args = (settings.noise_var, settings.n_items, settings.delta)
+    rows = []
+    for nu in NUS:
+        again, once = (
+            simulate_regret(world, Ucb(nu), crowd, repeats=repeats, rng=rng).total for repeats in (True, False)
+        )
+        rows.append({"nu": nu, "again": _mean(again), "once": _mean(once)})
+    return {
+        "rounds": settings.rounds // 2,
+        "theorem_first_round": nu_t(prior_var, *args),
+        "theorem_late": nu_t(0.0, *args),
+        "union": union_factor(settings.n_items, settings.delta),
+        "ellipsoid": ellipsoid_factor(settings.dim, settings.delta),
+        "regret": rows,
+    }
+
+
+def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Document:
+    """Simulate the regret of every policy with the correct prior, its exponent in T, tau, and the bound."""
+    world = draw_world(settings.assumptions(), rng)
+    crowd = draw_crowd(world, settings.n_users, settings.rounds, rng)
+    times = np.unique(np.geomspace(1, settings.rounds, 25).astype(int))
+    rows = []
+    runs: dict[str, Run] = {}
+    for repeats in (True, False):
+        for name, policy in _policies(settings).items():
+            run = simulate_regret(world, policy, crowd, repeats=repeats, rng=rng)
+            if repeats:
+                runs[name] = run
+            tau = sufficient_rounds(world, run.shown)
+            rows.append(
+                {
+                    "policy": name,
+                    "repeats": repeats,
+                    "regret": _mean(run.total),
+                    "exponent": asdict(fit_exponent(run, rng)),
+                    "information": float(run.information.mean()),
+                    "tau_median": float(np.median(tau)),
+                    "tau_reached": float((tau <= settings.rounds).mean()),
+                    "curve": run.curve[times - 1].tolist(),
+                }
+            )
+    return {
+        "rounds": times.tolist(),
+        "rows": rows,
+        "max_information": max_information_gain(world.assumptions, settings.rounds),
+        "bound": _bounds(settings, world, crowd, runs["ucb-theorem"], times.tolist()),
+    }
+
+
+def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Document:
+    """Simulate the regret with a correct, estimated, uninformed or wrong prior, and how it falls with M.
+
+    Half the rounds and half the items of the other parts, as there are many runs.
+    """
+    rounds, n_items = settings.rounds // 2, max(settings.n_items // 2, 1)
+    world = draw_world(settings.assumptions(n_items=n_items), rng)
+    crowd = draw_crowd(world, settings.n_users, rounds, rng)
+    draws = int(rng.integers(2**32))  # every run gets the same stream, so that differences between them are paired
+
+    def total_regret(policy: Policy, prior: Belief | list[Belief]) -> FloatArray:
+        return simulate_regret(world, policy, crowd, prior=prior, rng=np.random.default_rng(draws)).total
+
+    policies = {name: policy for name, policy in _policies(settings).items() if name != "random"}
+    eye = np.eye(settings.dim)
+    priors: dict[str, Belief | list[Belief]] = {
+        "correct": world.prior,
+        f"estimated, M = {4 * settings.dim}": _estimated(world, 4 * settings.dim, 0.0, settings.n_users, rng),
+        "uninformed": Belief(np.zeros(settings.dim), settings.cov_high * eye),
+        "wrong": Belief(-world.mean, settings.cov_low * eye),
+    }
+    totals = {
+        (prior, name): total_regret(policy, belief)
+        for prior, belief in priors.items()
+        for name, policy in policies.items()
+    }
+    rows = [{"prior": prior, "policy": name, "regret": _mean(total)} for (prior, name), total in totals.items()]
+    growth: list[Document] = []
+    for n_meta in sorted({max(int(size * settings.dim), 2) for size in META_SIZES}):
+        lemma = good_event(settings.dim, settings.cov_high, n_meta, rounds).gamma
+        for label, widening in {"none": 0.0, "practice": PRACTICE_WIDENING * settings.cov_high, "lemma": lemma}.items():
+            estimates = _estimated(world, n_meta, widening, settings.n_users, rng)
+            for name in ("thompson", "ucb-theorem") if label == "none" else ("thompson",):
+                total = total_regret(policies[name], estimates)
+                growth.append(
+                    {
+                        "n_meta": n_meta,
+                        "widening": label,
+                        "gamma": widening,
+                        "policy": name,
+                        "regret": _mean(total),
+                        "excess": _mean(total - totals["correct", name]),
+                    }
+                )
+    return {"rounds": rounds, "n_items": n_items, "rows": rows, "growth": growth}
+
+
+def report_meta_prior(settings: TheorySettings, rng: np.random.Generator) -> Document:
+    """Simulate errors of the estimated prior against lemma:event, from exact vectors and from posterior means."""
+    world = draw_world(settings.assumptions(), rng)
+    sizes = sorted({max(int(size * settings.dim), 2) for size in (*META_SIZES, 512)})
+    exact = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
+    shrunken = simulate_shrunken(world, sizes=sizes, n_ratings=N_RATINGS, most_repeats=50, rng=rng)
+    late = [row for row in exact if row.n_meta >= settings.dim]
+    users = [row.n_meta for row in late]
+    return {
+        "exact": [asdict(row) for row in exact],
+        "mean_exponent": fitted_slope(users, [row.mean_error for row in late]),
+        "cov_exponent": fitted_slope(users, [row.cov_error for row in late]),
+        "n_ratings": N_RATINGS,
+        "shrunken": [asdict(row) for row in shrunken],
+    }
+
+
+PARTS: dict[str, Callable[[TheorySettings, np.random.Generator], Document]] = {
+    "coverage": report_coverage,
+    "nu": report_nu,
+    "policies": report_policies,
+    "priors": report_priors,
+    "meta_prior": report_meta_prior,
+}
+"""Parts of the document, in order."""
+
+
+def _policies(settings: TheorySettings) -> dict[str, Policy]:
+    return {
+        "ucb-theorem": InfoUcb(1.0 / (2.0 * settings.rounds)),  # the delta of thm:regret
+        "ucb-nu-1": Ucb(1.0),
+        "thompson": Thompson(),
+        "greedy": Greedy(),
+        "random": UniformChoice(),
+    }
+
+
+def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: Run, times: list[int]) -> Document:
+    """Compute the bounds at this world's constants, fed with the simulated tau where they need one."""
+    assumed = world.assumptions
+    tau = np.minimum(sufficient_rounds(world, run.shown), settings.rounds)
+    tau_norm = float((tau * np.linalg.norm(crowd.vectors, axis=1)).mean())
+    meta = meta_regret_bound(assumed, settings.rounds, 128 * settings.dim, float(tau.mean()), tau_norm)
+    entry = asdict(meta)
+    entry["users_needed"] = meta.users_needed if np.isfinite(meta.users_needed) else None  # JSON has no infinity
+    curve = [regret_bound(assumed, t) for t in times]
+    return {
+        **asdict(regret_bound(assumed, settings.rounds)),
+        "informative_from": informative_from(assumed),
+        "curve": [each.correct_prior for each in curve],
+        "trivial_curve": [each.trivial for each in curve],
+        "meta": entry,
+        "good_event": asdict(good_event(settings.dim, settings.cov_high, 128 * settings.dim, settings.rounds)),
+    }
+
+
+def _estimated(
+    world: SimulatedWorld, n_meta: int, widening: float, n_users: int, rng: np.random.Generator
+) -> list[Belief]:
+    """Draw an own estimate of the prior for each user, so that the mean over users is also one over estimates."""
+    return [meta_belief(world.draw_users(n_meta, rng), widening) for _ in range(n_users)]
+
+
+def _mean(values: FloatArray) -> dict[str, float]:
+    return {"mean": float(values.mean()), "se": float(values.std(ddof=1) / np.sqrt(len(values)))}

@@ -1,0 +1,208 @@
+"""Workers that hold parts of a log: processes of this machine, actors of a Ray cluster, or actors of a Dask cluster.
+
+All run the same functions (`igcf.training.experts.executor`), each worker in one thread, and give the same results.
+"""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from multiprocessing.connection import wait
+from typing import Any
+
+from igcf.errors import ConfigError, ModelError, WorkerLostError
+from igcf.graph.sparse_products import compiled
+from igcf.threads import at_most_threads, one_thread_for_new_libraries
+from igcf.training.cluster.dask_cluster import dask_client
+from igcf.training.cluster.ray_cluster import ray_cluster
+from igcf.training.cluster.workers import Workers
+from igcf.training.experts.executor import Executor, array_bytes
+from igcf.training.experts.part import Worker
+
+OBJECT_STORE_BYTES = 1 << 30
+"""Shared memory of a Ray cluster started here; what does not fit is written to disk."""
+START_S = 120.0
+"""Seconds that the workers of a cluster may take to start."""
+SMALL_BYTES = 1 << 20
+GO_ON = "the same command with --resume goes on from the last finished stage"
+
+
+class PartActor:
+    """A worker with what it holds, in a process of its own."""
+
+    def __init__(self) -> None:
+        with one_thread_for_new_libraries():
+            compiled()
+        self._limits = ExitStack()
+        self._limits.enter_context(at_most_threads(1))
+        self._worker = Worker()
+
+    def process(self) -> int:
+        """Return the number of the process, to name the worker by."""
+        return os.getpid()
+
+    def run(self, function: Callable[..., Any], shared: tuple[Any, ...], own: tuple[Any, ...]) -> Any:
+        """Call a function with the worker as its first argument."""
+        try:
+            return function(self._worker, *shared, *own)
+        except OSError as error:  # told as such: to the one who leads it might look like a lost connection
+            hint = (
+                "; all machines must see the log and the state folder" if isinstance(error, FileNotFoundError) else ""
+            )
+            raise ModelError(f"a worker could not read or write a file: {error}{hint}") from None
+
+
+class Remote:
+    """Workers elsewhere: `start` begins a call at one of them, `results` waits for all."""
+
+    def __init__(
+        self,
+        size: int,
+        start: Callable[[int, tuple[Any, ...]], Any],
+        results: Callable[[list[Any]], list[Any]],
+        put: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.size, self.exchanged = size, 0
+        self.held: object = None
+        self._start, self._results, self._put = start, results, put
+
+    def call(
+        self, function: Callable[..., Any], *shared: Any, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[Any]:
+        """Call the function on every worker at the same time."""
+        own = [()] * self.size if each is None else each
+        common: Any = shared
+        n_bytes = array_bytes(shared)
+        if self._put is not None and n_bytes > SMALL_BYTES:
+            common = self._put(shared)
+        found = self._results([self._start(number, (function, common, own[number])) for number in range(self.size)])
+        self.exchanged += self.size * n_bytes + array_bytes(list(own)) + array_bytes(found)
+        return found
+
+
+@contextmanager
+def open_workers(workers: Workers) -> Iterator[Executor]:
+    """Start the workers on the engine that was asked for; they end with the block."""
+    starters = {"local": _local_workers, "ray": _ray_workers, "dask": _dask_workers}
+    with one_thread_for_new_libraries(), starters[workers.engine or "local"](workers) as executor:
+        yield executor
+
+
+@contextmanager
+def _local_workers(workers: Workers) -> Iterator[Executor]:
+    context = multiprocessing.get_context("spawn")
+    size = workers.shards or 1
+    with ExitStack() as stack:
+        pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_start_actor) for _ in range(size)]
+        for pool in pools:
+            stack.callback(pool.shutdown, cancel_futures=True)
+        try:
+            pids = [pool.submit(os.getpid).result() for pool in pools]
+        except BrokenProcessPool as error:
+            raise WorkerLostError(f"one of {size} processes ended before it could work ({error})") from error
+
+        def results(calls: list[Any]) -> list[Any]:
+            found = []
+            for number, call in enumerate(calls):
+                try:
+                    found.append(call.result())
+                except BrokenProcessPool as error:
+                    raise _lost(number, size, f"process {pids[number]}") from error
+            return found
+
+        yield Remote(size, lambda number, arguments: pools[number].submit(_run, *arguments), results)
+
+
+_ACTOR: list[PartActor] = []
+
+
+def _start_actor() -> None:
+    """Begin a process of `_local_workers`: it ends with the one that started it, however that ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # noqa: S101
+
+    def end_with_parent() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    _ACTOR.append(PartActor())
+
+
+def _run(*arguments: Any) -> Any:
+    return _ACTOR[0].run(*arguments)
+
+
+@contextmanager
+def _ray_workers(workers: Workers) -> Iterator[Executor]:
+    n_cpus = workers.shards or 1
+    with ray_cluster(workers.address, n_cpus=n_cpus, object_store_bytes=OBJECT_STORE_BYTES) as ray:
+        size = workers.shards or sum(bool(node["Alive"]) for node in ray.nodes())
+        kind = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(PartActor)
+        actors = [kind.remote() for _ in range(size)]
+        names = [actor.process.remote() for actor in actors]
+        ready, _ = ray.wait(names, num_returns=size, timeout=START_S)
+        if len(ready) < size:
+            raise ConfigError(
+                f"the Ray cluster has room for {len(ready)} of {size} workers; each needs one CPU, lower shards"
+            )
+        pids = ray.get(names)
+
+        def results(calls: list[Any]) -> list[Any]:
+            found = []
+            for number, call in enumerate(calls):
+                try:
+                    found.append(ray.get(call))
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                except ray.exceptions.RayError as error:
+                    raise _lost(number, size, f"process {pids[number]} on the Ray cluster") from error
+            return found
+
+        try:
+            yield Remote(size, lambda number, arguments: actors[number].run.remote(*arguments), results, ray.put)
+        finally:
+            for actor in actors:
+                ray.kill(actor)
+
+
+@contextmanager
+def _dask_workers(workers: Workers) -> Iterator[Executor]:
+    with dask_client(workers.address, n_workers=workers.shards or 1) as client:
+        distributed: Any = import_module("distributed")
+        n_wanted = workers.shards or 1
+        try:
+            client.wait_for_workers(n_wanted if workers.shards else 1, timeout=START_S)
+        except TimeoutError as error:
+            found = len(client.nthreads())
+            raise ConfigError(
+                f"the Dask cluster has {found} of {n_wanted} workers; start more, lower shards"
+            ) from error
+        places = sorted(client.nthreads())[: workers.shards]
+        size = len(places)
+        actors = [
+            client.submit(PartActor, actor=True, workers=[place], allow_other_workers=False, pure=False).result()
+            for place in places
+        ]
+        pids = [actor.process().result() for actor in actors]
+
+        def results(calls: list[Any]) -> list[Any]:
+            found = []
+            for number, call in enumerate(calls):
+                try:
+                    found.append(call.result())
+                except (OSError, ValueError, distributed.CancelledError, distributed.KilledWorker) as error:
+                    if isinstance(error, ValueError) and "lost" not in str(error).lower():
+                        raise
+                    raise _lost(number, size, f"process {pids[number]} on the Dask cluster") from error
+            return found
+
+        yield Remote(size, lambda number, arguments: actors[number].run(*arguments), results)
+
+
+def _lost(number: int, size: int, name: str) -> WorkerLostError:
+    return WorkerLostError(f"worker {number + 1} of {size} ({name}) died; {GO_ON}")

@@ -1,0 +1,162 @@
+"""From trained vectors to what the online phase starts with: population prior, noise, the link of binary feedback."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.arrays import Float32Array, FloatArray
+from igcf.graph import sampled_products
+from igcf.training.variational.objective import curvature
+from igcf.training.variational.pairs import Pairs
+
+SMALLEST_NOISE = 1e-4
+"""Floor of the estimated noise variance; a model that fits its log perfectly is still not certain."""
+
+
+SHRINKAGE = 10.0
+"""Reactions that the mean noise counts for when an item's own noise is estimated."""
+FLOOR_SHARE = 0.25
+"""Share of the mean noise below which no item lies."""
+ROW_BLOCK = 1 << 16
+"""Number of users whose vectors are in memory in double precision at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineSettings:
+    """Settings of the online phase that follow from training."""
+
+    noise_var: float | FloatArray
+    """Noise variance, one for all items or one for each."""
+    gamma: float
+    """Number added to the diagonal of the population covariance."""
+    xi: float | None = None
+    """Point at which the logistic likelihood of binary feedback is expanded."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserSums:
+    """Sums over the users that the online phase needs; several workers can add them up."""
+
+    n_users: float
+    vectors: FloatArray
+    """Sum of the users' vectors, shape (d,)."""
+    products: FloatArray
+    """Sum of the outer products of the users' vectors, shape (d, d)."""
+    counts: FloatArray
+    """Number of reactions to each item, shape (items,)."""
+    errors: FloatArray
+    """Sum of squared errors at the reactions to each item, shape (items,)."""
+    scores: FloatArray
+    """Sum of squared predictions at the reactions to each item, shape (items,)."""
+
+    def added_up(self, total: Callable[[FloatArray], FloatArray]) -> "UserSums":
+        """Return the sums over all workers."""
+        parts = (np.array([self.n_users]), self.vectors, self.products, self.counts, self.errors, self.scores)
+        flat = total(np.concatenate([part.reshape(-1) for part in parts]))
+        ends = np.cumsum([part.size for part in parts])[:-1]
+        n_users, *sums = (new.reshape(old.shape) for new, old in zip(np.split(flat, ends), parts, strict=True))
+        return UserSums(float(n_users[0]), *sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Propagated posterior means (eq:pos_i) and, where they were asked for, variances."""
+
+    items: Float32Array
+    """Item vectors, shape (items, d)."""
+    users: UserSums
+    item_variances: Float32Array | None = None
+    user_variance: FloatArray | None = None
+    """Posterior variance, mean over the users, shape (d,)."""
+
+
+def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSums:
+    """Return the sums over `users`, whose reactions are `pairs`."""
+    d = users.shape[1]
+    vectors, products = np.zeros(d), np.zeros((d, d))
+    for start in range(0, len(users), ROW_BLOCK):
+        block = users[start : start + ROW_BLOCK].astype(np.float64)
+        vectors += block.sum(axis=0)
+        products += block.T @ block
+    scores = sampled_products(pairs.indptr, pairs.items, users, items)
+    return UserSums(
+        n_users=len(users),
+        vectors=vectors,
+        products=products,
+        counts=np.bincount(pairs.items, minlength=pairs.n_items).astype(np.float64),
+        errors=_sum_by_item(pairs, (pairs.targets - scores) ** 2),
+        scores=_sum_by_item(pairs, scores**2),
+    )
+
+
+def meta_distribution(
+    users: UserSums, *, gamma: float, user_variance: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal.
+
+    With `user_variance`, the users' mean posterior variance, that is added too: by the law of total variance the
+    spread of the posterior means alone is too small.
+    """
+    mean = users.vectors / users.n_users
+    cov = (users.products - users.n_users * np.outer(mean, mean)) / max(users.n_users - 1, 1)
+    if user_variance is not None:
+        cov += np.diag(user_variance)
+    cov += gamma * np.eye(len(mean))
+    return mean, (cov + cov.T) / 2
+
+
+def residual_variances(vectors: Vectors, *, counts_missing: bool) -> FloatArray:
+    """Return the noise variance of each item: how far reactions to it lie from the predictions, (items,).
+
+    With `counts_missing` every user without a reaction counts as a zero, and the variance is over all users; otherwise
+    it is over the item's reactions, drawn toward the mean of all items where there are few. A share of the mean is
+    added everywhere: an item that almost nobody knows fits its zeros well, but is not certain.
+    """
+    users, counts = vectors.users, vectors.users.counts
+    if counts_missing:
+        all_users = np.einsum("nd,nd->n", vectors.items @ users.products, vectors.items)
+        variances = (users.errors + all_users - users.scores) / users.n_users
+    else:
+        variances = (users.errors + SHRINKAGE * users.errors.sum() / counts.sum()) / (counts + SHRINKAGE)
+    mean = float(np.average(np.maximum(variances, 0.0), weights=counts))
+    return np.asarray(np.maximum(variances, 0.0) + max(FLOOR_SHARE * mean, SMALLEST_NOISE))
+
+
+def _sum_by_item(pairs: Pairs, values: Float32Array) -> FloatArray:
+    return np.bincount(pairs.items, weights=values, minlength=pairs.n_items).astype(np.float64)
+
+
+def root_mean_square(users: UserSums) -> float:
+    """Return the root mean square of the predictions at the reactions: the best common xi of the logistic bound."""
+    n = float(users.counts.sum())
+    return math.sqrt(float(users.scores.sum()) / n) if n else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Linear-Gaussian view of a model in reward units."""
+
+    item_vectors: Float32Array
+    item_variances: Float32Array | None
+    prior_mean: FloatArray
+    prior_cov: FloatArray
+
+
+def logits_as_rewards(linear: Linear, xi: float) -> Linear:
+    """Rewrite a model of logits x, from binary feedback, so that its predictions are rewards.
+
+    The quadratic bound of the logistic likelihood around xi makes a reaction r in {0, 1} a Gaussian observation
+    (r - 1/2) / (2 lambda) of x with variance 1 / (2 lambda), lambda = tanh(xi / 2) / (4 xi); equivalently r is one of
+    1/2 + 2 lambda x with variance 2 lambda. The constant 1/2 becomes one more coordinate that is known exactly.
+    """
+    slope = 2 * curvature(xi)
+    items = np.column_stack([slope * linear.item_vectors, np.full(len(linear.item_vectors), 0.5)]).astype(np.float32)
+    variances = linear.item_variances
+    if variances is not None:
+        variances = np.column_stack([slope**2 * variances, np.zeros(len(variances))]).astype(np.float32)
+    d = len(linear.prior_mean)
+    cov = np.zeros((d + 1, d + 1))
+    cov[:d, :d] = linear.prior_cov
+    return Linear(items, variances, np.append(linear.prior_mean, 1.0), cov)

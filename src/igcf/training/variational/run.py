@@ -1,0 +1,169 @@
+"""One call of `pretrain` for the graph model: training, choices on validation users, and the finished model."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from igcf.arrays import Float32Array, IntArray
+from igcf.config import PretrainConfig
+from igcf.data.interactions import Interactions
+from igcf.data.success import success_in
+from igcf.errors import WorkerLostError
+from igcf.model import Model, Reward
+from igcf.training.cluster.engines import open_team
+from igcf.training.cluster.team import Team
+from igcf.training.cluster.workers import Workers
+from igcf.training.progress import Watch
+from igcf.training.selection import held_out_users, interactive_precision, validation_table
+from igcf.training.variational.population import OnlineSettings, Vectors
+from igcf.training.variational.shard import Shard, Which
+from igcf.training.variational.train import Fit, fit
+from igcf.training.variational.training_data import GraphTrainingData
+from igcf.training.variational.tuning import tuned_online_settings
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRun:
+    """Settings of one training of the graph model, and where it writes its state and reports its progress."""
+
+    config: PretrainConfig
+    folder: Path | None
+    """Folder of the checkpoints; None where none are written."""
+    resume: bool
+    """Whether to continue from the checkpoints in `folder`."""
+    progress: Watch
+
+
+def fit_graph(data: Interactions, run: GraphRun, workers: Workers, *, validation: Interactions | None) -> Model:
+    """Learn the graph model; choices are made on validation users, or on the most active users held out."""
+    begun = time.perf_counter()
+    threshold = success_in(data, run.config.satisfied).threshold
+    reward = Reward.from_log(data.values, run.config.reward, threshold)
+    try:
+        with open_team(workers) as team:
+            training = _Training(run, reward, team)
+            if validation is not None:
+                trained = training.select(data, validation_table(validation, data))
+            else:
+                held_out = held_out_users(data, run.config.holdout)
+                trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
+            return trained.model(seconds=time.perf_counter() - begun)
+    except WorkerLostError as error:
+        folder = run.folder
+        advice = "give a checkpoint folder to be able to resume" if folder is None else f"resume goes on from {folder}"
+        raise WorkerLostError(f"training ended: {error}; {advice}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished training with the settings of the online phase that were chosen."""
+
+    training_data: GraphTrainingData
+    result: Fit
+    online: OnlineSettings
+    precision: float | None
+    """Successes per validation user."""
+
+    def model(self, *, seconds: float) -> Model:
+        """Build the model with item variances and the record of how it was trained."""
+        data, config, state = self.training_data.data, self.training_data.config, self.result.state
+        last = state.history[-1] if state.history else {}
+        metadata = {
+            "settings": config.as_dict(),
+            "data": {
+                "name": data.name,
+                "fingerprint": self.training_data.training_pairs.fingerprint,
+                "users": data.n_users,
+                "items": data.n_items,
+                "reactions": len(data),
+            },
+            "online": {"mean_noise_var": float(np.mean(self.online.noise_var)), "gamma": self.online.gamma},
+            "metrics": {
+                "epochs": state.best_epoch,
+                "loss": last.get("loss"),
+                "kl": last.get("kl"),
+                "validation_precision": self.precision,
+                "validation_rounds": config.validate_rounds,
+            },
+            "seconds": round(seconds, 3),
+        }
+        vectors = collect_vectors(self.result.team, "best", with_variances=True)
+        return self.training_data.online_model(vectors, self.online, metadata=metadata)
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """The trainings of one run on one team of workers."""
+
+    run: GraphRun
+    reward: Reward
+    team: Team
+
+    def train(self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None) -> Trained:
+        """Train without validation users."""
+        training_data = GraphTrainingData.from_log(data, self.run.config, self.reward)
+        result = self._fit(training_data, "final", epochs=epochs)
+        return Trained(training_data, result, online or training_data.online_settings(self._vectors("best")), None)
+
+    def select(self, data: Interactions, truth: Float32Array) -> Trained:
+        """Train, and take the parameters and the online settings that are best on the validation users."""
+        config = self.run.config
+        training_data = GraphTrainingData.from_log(data, config, self.reward)
+
+        def precision(vectors: Vectors, online: OnlineSettings) -> float:
+            return interactive_precision(training_data.online_model(vectors, online), truth, config.validate_rounds)
+
+        def score(_: Team) -> float:
+            vectors = self._vectors("now")
+            return precision(vectors, training_data.online_settings(vectors))
+
+        result = self._fit(training_data, "selection", score=score)
+        vectors = self._vectors("best")
+        online, best = training_data.online_settings(vectors), result.state.best_score
+        if config.tune:
+            online, best = tuned_online_settings(online, lambda candidate: precision(vectors, candidate), config)
+        return Trained(training_data, result, online, best)
+
+    def select_and_refit(self, data: Interactions, held_out: IntArray) -> Trained:
+        """Choose on held-out users, then train on all users for as many epochs."""
+        is_held_out = np.zeros(data.n_users, dtype=np.bool_)
+        is_held_out[held_out] = True
+        rest = data.subset(~is_held_out[data.user_idx])
+        if len(rest) == 0:
+            return self.train(data)
+        selected = self.select(rest, data.only_users(held_out).dense())
+        final = self.train(data, epochs=selected.result.state.best_epoch, online=selected.online)
+        return replace(final, precision=selected.precision)
+
+    def _vectors(self, which: Which) -> Vectors:
+        return collect_vectors(self.team, which, with_variances=self.run.config.total_variance)
+
+    def _fit(
+        self,
+        training_data: GraphTrainingData,
+        name: str,
+        *,
+        epochs: int | None = None,
+        score: Callable[[Team], float] | None = None,
+    ) -> Fit:
+        run = self.run
+        return fit(
+            training_data.training_pairs,
+            run.config,
+            team=self.team,
+            epochs=epochs,
+            score=score,
+            checkpoint=None if run.folder is None else run.folder / f"{name}.safetensors",
+            resume=run.resume,
+            progress=run.progress,
+        )
+
+
+def collect_vectors(team: Team, which: Which, *, with_variances: bool) -> Vectors:
+    """Return the propagated vectors of the current or the best parameters, from all workers."""
+    vectors = team.call(Shard.vectors, which=which, with_variances=with_variances)
+    assert isinstance(vectors, Vectors)  # noqa: S101
+    return vectors

@@ -1,0 +1,83 @@
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from igcf.config import RENAMED, ExpertsConfig
+from igcf.errors import ConfigError
+from igcf.lab.baselines import method_named
+from igcf.lab.baselines.igcf import FIT, OF_THE_PROTOCOL
+from igcf.model import Model, Term
+from igcf.online import ModelLearner
+from tests.lab.baselines.worlds import task
+
+METHOD = method_named("igcf")
+RENAMED_BACK = {new: old for old, new in RENAMED.items()}
+
+
+@cache
+def fitted() -> Model:
+    settings = METHOD.settings({"linear_dim": 3, "activity": 0.0, "logistic_dim": 3, "likelihood_temperature": 2.0})
+    model: Model = METHOD.fit(task(), settings, np.random.default_rng(0))
+    return model
+
+
+def played(**changes: object) -> Model:
+    learner = METHOD.play(fitted(), METHOD.settings(changes))
+    assert isinstance(learner, ModelLearner)
+    return learner.model
+
+
+def test_without_changes_the_model_is_played_as_it_was_learned() -> None:
+    assert played().terms == fitted().terms
+    assert len(played().channels) == len(fitted().channels) == 7  # three of the linear expert, four of the logistic
+
+
+def test_each_expert_can_stand_alone() -> None:
+    assert played(experts="linear").terms == (Term(1.0, (0,)),)
+    assert len(played(experts="linear", exposure=False).channels) == 2
+    assert {channel.link for channel in played(experts="logistic").channels} == {"logit"}
+    with pytest.raises(ConfigError, match="experts must be both, linear or logistic, got 'none'"):
+        played(experts="none")
+
+
+def test_the_average_stays_one_without_the_exposures_of_the_linear_expert() -> None:
+    assert played(exposure=False).terms == (Term(0.5, (0,)), Term(0.5, (2, 3)))
+
+
+def test_without_likelihood_temperature_every_reaction_has_its_full_weight() -> None:
+    for careful, plain in zip(played().channels, played(tempered=False).channels, strict=True):
+        np.testing.assert_allclose(plain.noise_var, careful.noise_var / 2.0)
+
+
+def test_a_model_saved_under_old_names_of_settings_is_played_alike(tmp_path: Path) -> None:
+    model = fitted()
+    chosen = {RENAMED_BACK.get(name, name): value for name, value in model.metadata["chosen"].items()}
+    Model(
+        channels=model.channels,
+        terms=model.terms,
+        item_ids=model.item_ids,
+        prior_mean=model.prior_mean,
+        prior_cov=model.prior_cov,
+        reward=model.reward,
+        metadata={**model.metadata, "chosen": chosen},
+    ).save(tmp_path / "model")
+    old = Model.load(tmp_path / "model")
+    assert "caution" in old.metadata["chosen"]
+    learner = METHOD.play(old, METHOD.settings({"tempered": False}))
+    assert isinstance(learner, ModelLearner)
+    for then, now in zip(learner.model.channels, played(tempered=False).channels, strict=True):
+        np.testing.assert_array_equal(then.noise_var, now.noise_var)
+
+
+def test_the_defaults_are_those_of_the_experts() -> None:
+    settings = METHOD.settings()
+    assert {name: settings[name] for name in FIT} == FIT
+    # the protocols count hits of new users: nobody is told a chance, and nobody has a record
+    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(objective=0.0, calibrated=False, neighbours=False)
+
+
+def test_without_meta_nothing_is_known_about_the_population() -> None:
+    assert not played(meta=False).prior_mean.any()
+    assert fitted().prior_mean.any()

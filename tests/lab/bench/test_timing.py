@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from igcf.lab.bench import memory
+from igcf.lab.bench.growth import exponent
+from igcf.lab.bench.memory import PeakMemory
+from igcf.lab.bench.tables import _steepest
+from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
+
+
+def test_jobs_take_turns_after_one_run_to_warm_up() -> None:
+    order: list[str] = []
+    jobs = {name: lambda name=name: order.append(name) for name in "ab"}
+    seconds = interleaved(jobs, repeats=2)
+    assert order == ["a", "b", "a", "b", "a", "b"]
+    assert {name: len(times) for name, times in seconds.items()} == {"a": 2, "b": 2}
+
+
+def test_processor_time_takes_the_median_of_neighbouring_ratios() -> None:
+    row = compared("g", "j", "r", np.array([2.0, 40.0, 2.0]), np.array([1.0, 20.0, 1.0]), at_most=2.0)
+    assert (row.ratio, row.ours_ms, row.reference_ms, row.is_met) == (2.0, 2000.0, 1000.0, True)
+
+
+def test_wall_time_takes_the_shortest_of_each() -> None:
+    row = compared("g", "j", "r", np.array([9.0, 3.0]), np.array([1.0, 8.0]), at_most=2.0, clock="wall")
+    assert (row.ratio, row.is_met) == (3.0, False)
+
+
+def test_a_row_without_a_target_is_neither_met_nor_missed() -> None:
+    assert Row("g", "j", "r", 1.0, 1.0, 1.0, None, "cpu", 1).as_dict()["met"] is None
+
+
+def test_the_exponent_of_a_power_law_is_its_power() -> None:
+    sizes = [10, 100, 1000]
+    assert exponent(sizes, [3.0 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+
+
+def test_threads_are_given_back() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not memory.RESET.exists(), reason="Linux tells the peak of a process's memory")
+def test_peak_memory_sees_a_large_array_that_is_gone() -> None:
+    peak = PeakMemory()
+    held = np.ones(8_000_000)
+    size = held.nbytes
+    del held
+    grown = peak.bytes()
+    assert grown is not None
+    assert 0.9 * size <= grown <= 2 * size
+
+
+def test_without_the_systems_counter_the_peak_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "RESET", tmp_path / "nowhere" / "clear_refs")
+    assert PeakMemory().bytes() is None
+    assert PeakMemory().total() is None
+
+
+def test_the_steepest_step_is_that_of_two_neighbouring_sizes() -> None:
+    points = [{"size": 10, "seconds": 1.0}, {"size": 100, "seconds": 10.0}, {"size": 1000, "seconds": 1000.0}]
+    assert _steepest(points) == pytest.approx(2.0)

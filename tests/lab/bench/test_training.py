@@ -1,0 +1,49 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from igcf.config import Feedback, PretrainConfig
+from igcf.graph import normalised_adjacency
+from igcf.lab.bench import training
+from igcf.lab.bench.worlds import STARS, random_log, random_pairs
+from igcf.training import StepStats
+from igcf.training.variational.train import fit
+from igcf.training.variational.training_data import GraphTrainingData
+
+
+@pytest.mark.parametrize(("n_users", "n_items", "n_pairs", "dim"), [(20, 13, 60, 5), (7, 1, 5, 1), (30, 40, 3, 33)])
+def test_all_sparse_products_agree(n_users: int, n_items: int, n_pairs: int, dim: int) -> None:
+    adjacency = normalised_adjacency(n_users, n_items, *random_pairs(n_users, n_items, n_pairs))
+    dense = np.random.default_rng(0).standard_normal((n_users + n_items, dim), dtype=np.float32)
+    results: list[Any] = [
+        job() for job in training.product_jobs(adjacency, training.torch_csr(adjacency), dense).values()
+    ]
+    assert len(results) == 3
+    for result in results[1:]:
+        np.testing.assert_allclose(np.asarray(result), results[0], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_step_and_its_products_run_on_the_same_world() -> None:
+    world = GraphTrainingData.from_log(random_log(30, 20, 120), PretrainConfig(dim=4), STARS)
+    training.bare_products(world)()
+    stats = training.whole_step(world)()
+    assert isinstance(stats, StepStats)
+    assert np.isfinite(stats.loss)
+
+
+@pytest.mark.parametrize("feedback", ["continuous", "binary"])
+def test_training_by_torch_alone_ends_where_the_compiled_kernels_do(feedback: Feedback) -> None:
+    """What runs on a GPU is the torch kernel; here it runs on the CPU."""
+    log = random_log(30, 20, 200)
+    config = PretrainConfig(dim=4, epochs=12, feedback=feedback)
+    compiled, by_torch = (
+        fit(GraphTrainingData.from_log(log, each, STARS).training_pairs, each)
+        for each in (config, replace(config, kernel="torch"))
+    )
+    assert compiled.state.epoch == by_torch.state.epoch == 12
+    torch.testing.assert_close(by_torch.parameters.mean, compiled.parameters.mean, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(by_torch.parameters.rho, compiled.parameters.rho, rtol=1e-3, atol=1e-4)
