@@ -8,7 +8,7 @@ from igcf.cli.pretrain import parse_settings
 from igcf.config import (
     Config,
     ExpertsConfig,
-    PretrainConfig,
+    GraphConfig,
     checked_setting,
     configured,
     field_types,
@@ -17,7 +17,7 @@ from igcf.config import (
 from igcf.errors import ConfigError
 from tests.cli.test_main import assert_one_line_error, run
 
-KINDS: tuple[type[Config], ...] = (PretrainConfig, ExpertsConfig)
+KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
 EVERY_FIELD = [(kind, name, hint) for kind in KINDS for name, hint in field_types(kind).items()]
 OTHER_VALUES: dict[str, Any] = {"layer_weights": (0.25, 0.75), "device": "cuda", "teleport": 0.25, "activity": 0.5}
 
@@ -85,8 +85,8 @@ def test_numbers_truth_values_and_words_are_not_mixed_up() -> None:
         (ExpertsConfig, "iterations", True),
         (ExpertsConfig, "iterations", 1.5),
         (ExpertsConfig, "penalty", float("nan")),
-        (PretrainConfig, "dim", "6.5"),
-        (PretrainConfig, "graph", "GCN"),
+        (GraphConfig, "dim", "6.5"),
+        (GraphConfig, "graph", "GCN"),
     ):
         with pytest.raises(ConfigError, match=f"{name} must be"):
             checked_setting(kind, name, wrong)
@@ -96,7 +96,7 @@ def test_text_in_python_settings_means_the_same_as_on_the_command_line() -> None
     assert configured(None, {"item_age_correction": "true", "linear_dim": "24"}) == ExpertsConfig(
         item_age_correction=True, linear_dim=24
     )
-    assert replace(PretrainConfig(), layers=1, layer_weights=[0.5, 0.5]).layer_weights == (0.5, 0.5)  # type: ignore[arg-type]
+    assert replace(GraphConfig(), layers=1, layer_weights=[0.5, 0.5]).layer_weights == (0.5, 0.5)  # type: ignore[arg-type]
 
 
 def test_an_error_on_the_command_line_is_one_line_with_the_option_as_it_was_written(tmp_path: Any) -> None:
@@ -119,6 +119,6 @@ def test_settings_of_models_saved_under_old_names_are_still_understood() -> None
         likelihood_temperature=2.0, activity_offset=True, prior_from_validation=False, linear_dim=24
     )
     assert configured(None, saved_settings(config.as_dict())) == config
-    assert configured(None, saved_settings(PretrainConfig(dim=8).as_dict())) == PretrainConfig(dim=8)
+    assert configured(None, saved_settings(GraphConfig(dim=8).as_dict())) == GraphConfig(dim=8)
     with pytest.raises(ConfigError, match="unknown setting 'caution'; it is now called 'likelihood_temperature'"):
         configured(None, {"method": "experts", "caution": 2.0})

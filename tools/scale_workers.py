@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import igcf.training.cluster.team as team_module
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data import DATASETS, load_dataset
 from igcf.lab.bench.worlds import STARS, random_log
 from igcf.training import Progress, pretrain
@@ -72,7 +72,7 @@ def sent_bytes() -> None:
         with open_team(Workers(shards=n)) as team:
             for change in changes:
                 size = base | change
-                config = PretrainConfig(dim=size["dim"], layers=size["layers"], epochs=3)
+                config = GraphConfig(dim=size["dim"], layers=size["layers"], epochs=3)
                 world = GraphTrainingData.from_log(
                     random_log(size["users"], size["items"], size["pairs"]), config, STARS
                 )
@@ -112,7 +112,7 @@ def memory(folder: Path | None) -> None:
 
         work_for_environment()
     else:
-        config = PretrainConfig(dim=64, epochs=2, validate_every=1)
+        config = GraphConfig(dim=64, epochs=2, validate_every=1)
         world = GraphTrainingData.from_log(random_log(200_000, 20_000, 1_000_000), config, STARS)
         world.training_pairs.all_pairs  # noqa: B018 (part of the data)
         with open_team(workers) as team:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from igcf.catalogue import Recommender as Recommender
     from igcf.catalogue import Rules as Rules
     from igcf.config import ExpertsConfig as ExpertsConfig
-    from igcf.config import PretrainConfig as PretrainConfig
+    from igcf.config import GraphConfig as GraphConfig
     from igcf.data import Interactions as Interactions
     from igcf.data import load_dataset as load_dataset
     from igcf.item import Item as Item
@@ -37,7 +37,7 @@ _HOME = {
     "Interactions": "igcf.data",
     "Item": "igcf.item",
     "Model": "igcf.model",
-    "PretrainConfig": "igcf.config",
+    "GraphConfig": "igcf.config",
     "Exposure": "igcf.catalogue",
     "Recommender": "igcf.catalogue",
     "Rules": "igcf.catalogue",

@@ -49,7 +49,7 @@ RANGES: Ranges = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainConfig:
+class GraphConfig:
     """How the variational graph model is learned from a log; the defaults were chosen on validation users."""
 
     dim: int = 64
@@ -214,7 +214,7 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
     return value
 
 
-def _check_pairs_of_settings(config: PretrainConfig) -> None:
+def _check_pairs_of_settings(config: GraphConfig) -> None:
     if config.layer_weights is not None and len(config.layer_weights) != config.layers + 1:
         raise ConfigError(
             f"layer_weights has {len(config.layer_weights)} entries, {config.layers} layers need {config.layers + 1}"
@@ -229,7 +229,7 @@ def _check_pairs_of_settings(config: PretrainConfig) -> None:
         raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
 
 
-Config: TypeAlias = PretrainConfig | ExpertsConfig
+Config: TypeAlias = GraphConfig | ExpertsConfig
 
 
 def field_types(kind: type[Config]) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def field_types(kind: type[Config]) -> dict[str, Any]:
 
 def choices(name: str) -> tuple[str, ...]:
     """Return the words that a setting of the graph model may have."""
-    return get_args(field_types(PretrainConfig)[name])
+    return get_args(field_types(GraphConfig)[name])
 
 
 def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
@@ -251,7 +251,7 @@ def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
         method = method or ("graph" if settings.keys() - field_types(ExpertsConfig).keys() else "experts")
         if method not in METHODS:
             raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-        config = PretrainConfig() if method == "graph" else ExpertsConfig()
+        config = GraphConfig() if method == "graph" else ExpertsConfig()
     known = field_types(type(config))
     unknown = sorted(settings.keys() - known.keys())
     if unknown and unknown[0] in RENAMED:

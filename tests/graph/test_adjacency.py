@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import DataError
 from igcf.graph import GraphWarning, build_propagation, normalised_adjacency
 from igcf.graph.adjacency import warn_if_degenerate
@@ -61,12 +61,12 @@ def test_unequal_columns_are_refused() -> None:
 def test_complete_graph_warns_and_names_the_way_out() -> None:
     users, items = (each.ravel() for each in np.indices((4, 3)))
     with pytest.warns(GraphWarning, match="edges=satisfied or layers=0"):
-        build_propagation(PretrainConfig(layers=2), 4, 3, users, items)
+        build_propagation(GraphConfig(layers=2), 4, 3, users, items)
 
 
 def test_complete_graph_without_layers_does_not_warn() -> None:
     users, items = (each.ravel() for each in np.indices((4, 3)))
-    build_propagation(PretrainConfig(layers=0), 4, 3, users, items)
+    build_propagation(GraphConfig(layers=0), 4, 3, users, items)
 
 
 def test_isolated_items_do_not_hide_a_complete_graph() -> None:

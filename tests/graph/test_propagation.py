@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import GraphName, PretrainConfig
+from igcf.config import GraphConfig, GraphName
 from igcf.errors import ConfigError
 from igcf.graph import Propagation, appnp_weights, build_propagation, lightgcn_weights, normalised_adjacency
 from igcf.graph import propagation as module
@@ -20,7 +20,7 @@ def toy_vectors(d: int = 5) -> Float32Array:
 
 
 def toy(graph: GraphName, layers: int) -> Propagation:
-    return build_propagation(PretrainConfig(graph=graph, layers=layers, teleport=0.2), M, N, *toy_edges())
+    return build_propagation(GraphConfig(graph=graph, layers=layers, teleport=0.2), M, N, *toy_edges())
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2, 3])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.graph import Propagation
 from igcf.training.variational.operators import CompiledOperators, Operators, TorchOperators
 from igcf.training.variational.pairs import Pairs
@@ -10,7 +10,7 @@ from tests.training.worlds import checkerboard, small_world
 
 
 def toy_operators(dtype: torch.dtype = torch.float32) -> tuple[Propagation, CompiledOperators, TorchOperators, Pairs]:
-    world = small_world(PretrainConfig(layers=3))
+    world = small_world(GraphConfig(layers=3))
     propagation = world.propagation
     compiled, by_torch = CompiledOperators(propagation), TorchOperators(propagation, dtype=dtype)
     return propagation, compiled, by_torch, world.training_pairs.all_pairs

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError, DataError
 from igcf.graph import GraphWarning
 from igcf.model import Model
@@ -73,7 +73,7 @@ def test_the_algorithm_of_the_paper_learns_the_checkerboard() -> None:
 
 def test_model_carries_ids_settings_and_metrics() -> None:
     log = checkerboard()
-    model = pretrain(log, PretrainConfig(dim=3), epochs=5, seed=7)
+    model = pretrain(log, GraphConfig(dim=3), epochs=5, seed=7)
     assert model.item_ids == log.item_ids
     assert model.item_vectors.shape == (40, 3)
     assert (model.item_variances > 0).all()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.errors import ConfigError, WorkerLostError
@@ -47,8 +47,8 @@ def team(request: pytest.FixtureRequest) -> Iterator[Team]:
         yield workers
 
 
-def world(settings: dict[str, Any]) -> tuple[PretrainConfig, TrainingPairs]:
-    log, config = checkerboard(41, 30), PretrainConfig(**{"dim": 6, "epochs": 50, "learning_rate": 0.1} | settings)
+def world(settings: dict[str, Any]) -> tuple[GraphConfig, TrainingPairs]:
+    log, config = checkerboard(41, 30), GraphConfig(**{"dim": 6, "epochs": 50, "learning_rate": 0.1} | settings)
     return config, GraphTrainingData.from_log(
         log, config, Reward.from_log(log.values, config.reward, success_in(log).threshold)
     ).training_pairs

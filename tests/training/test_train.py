@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.training import Progress
 from igcf.training.cluster.team import Team
@@ -15,11 +15,11 @@ from igcf.training.variational.shard import Shard, learning_rate, make_optimiser
 from igcf.training.variational.train import fit
 from tests.training.worlds import small_world
 
-SMALL = PretrainConfig(dim=4, epochs=8, validate_every=2)
-BATCHES = PretrainConfig(dim=4, epochs=4, missing="ignore", batch_size=7, optimiser="sgd", validate_every=1)
+SMALL = GraphConfig(dim=4, epochs=8, validate_every=2)
+BATCHES = GraphConfig(dim=4, epochs=4, missing="ignore", batch_size=7, optimiser="sgd", validate_every=1)
 
 
-def start(config: PretrainConfig) -> Parameters:
+def start(config: GraphConfig) -> Parameters:
     return initial_parameters(21, config)
 
 
@@ -94,7 +94,7 @@ class InterruptedRunError(Exception):
 
 
 @pytest.mark.parametrize("config", [SMALL, BATCHES], ids=["adam", "sgd batches"])
-def test_resumed_training_equals_uninterrupted_training(config: PretrainConfig, tmp_path: Path) -> None:
+def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp_path: Path) -> None:
     training_pairs = small_world(config).training_pairs
     path = tmp_path / "run" / "checkpoint.safetensors"
 

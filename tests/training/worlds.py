@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data import ColdStart
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
@@ -29,7 +29,7 @@ def log_of(users: Any, items: Any, values: Any, n_users: int, n_items: int) -> I
     )
 
 
-def small_world(config: PretrainConfig, n_users: int = 12, n_items: int = 9, seed: int = 0) -> GraphTrainingData:
+def small_world(config: GraphConfig, n_users: int = 12, n_items: int = 9, seed: int = 0) -> GraphTrainingData:
     return GraphTrainingData.from_log(
         (log := checkerboard(n_users, n_items, share=0.5, seed=seed)),
         config,

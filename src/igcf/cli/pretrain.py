@@ -25,7 +25,7 @@ from igcf.config import (
     RENAMED,
     Config,
     ExpertsConfig,
-    PretrainConfig,
+    GraphConfig,
     checked_setting,
     choices,
     configured,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from igcf.data.user_parts import LogFiles
     from igcf.training.cluster.workers import Engine
 
-KINDS: tuple[type[Config], ...] = (PretrainConfig, ExpertsConfig)
+KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
 FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 """Every setting, and a configuration that has it."""
 

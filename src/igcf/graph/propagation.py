@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError
 from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
 from igcf.graph.sparse_products import sparse_product
@@ -107,7 +107,7 @@ def appnp_weights(teleport: float, layers: int) -> tuple[float, ...]:
 
 
 def build_propagation(
-    config: PretrainConfig, n_users: int, n_items: int, user_idx: IntArray, item_idx: IntArray
+    config: GraphConfig, n_users: int, n_items: int, user_idx: IntArray, item_idx: IntArray
 ) -> Propagation:
     """Build the propagation that `config` names over the given edges; warn when they make it degenerate."""
     layers = 0 if config.graph == "none" else config.layers

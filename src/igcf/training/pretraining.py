@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from igcf.config import Config, ExpertsConfig, PretrainConfig, configured
+from igcf.config import Config, ExpertsConfig, GraphConfig, configured
 from igcf.data.interactions import Interactions
 from igcf.data.success import Success, success_in
 from igcf.data.user_parts import LogFiles
@@ -21,7 +21,7 @@ from igcf.training.progress import Watch, watching
 
 def pretrain(
     data: Interactions | LogFiles,
-    config: PretrainConfig | ExpertsConfig | None = None,
+    config: GraphConfig | ExpertsConfig | None = None,
     *,
     validation: Interactions | None = None,
     checkpoint: str | Path | None = None,
@@ -44,7 +44,7 @@ def pretrain(
 
     Args:
         data: The log, or the Parquet files of one, which workers read themselves.
-        config: All settings, an `ExpertsConfig` or a `PretrainConfig`; the defaults if left out.
+        config: All settings, an `ExpertsConfig` or a `GraphConfig`; the defaults if left out.
         validation: Reactions of users that are not in `data`.
         checkpoint: A folder for the state of training: of the default model after every stage, of the graph model
             whenever the validation users are scored. With workers on several machines all of them must see it.

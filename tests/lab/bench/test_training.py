@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from igcf.config import Feedback, PretrainConfig
+from igcf.config import Feedback, GraphConfig
 from igcf.graph import normalised_adjacency
 from igcf.lab.bench import training
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
@@ -28,7 +28,7 @@ def test_all_sparse_products_agree(n_users: int, n_items: int, n_pairs: int, dim
 
 @pytest.mark.slow
 def test_a_step_and_its_products_run_on_the_same_world() -> None:
-    world = GraphTrainingData.from_log(random_log(30, 20, 120), PretrainConfig(dim=4), STARS)
+    world = GraphTrainingData.from_log(random_log(30, 20, 120), GraphConfig(dim=4), STARS)
     training.bare_products(world)()
     stats = training.whole_step(world)()
     assert isinstance(stats, StepStats)
@@ -39,7 +39,7 @@ def test_a_step_and_its_products_run_on_the_same_world() -> None:
 def test_training_by_torch_alone_ends_where_the_compiled_kernels_do(feedback: Feedback) -> None:
     """What runs on a GPU is the torch kernel; here it runs on the CPU."""
     log = random_log(30, 20, 200)
-    config = PretrainConfig(dim=4, epochs=12, feedback=feedback)
+    config = GraphConfig(dim=4, epochs=12, feedback=feedback)
     compiled, by_torch = (
         fit(GraphTrainingData.from_log(log, each, STARS).training_pairs, each)
         for each in (config, replace(config, kernel="torch"))

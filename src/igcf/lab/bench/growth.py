@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.lab.bench.memory import PeakMemory
 from igcf.lab.bench.sizes import Sizes
@@ -63,7 +63,7 @@ def one_step(log: tuple[int, int, int], dim: int) -> dict[str, Any]:
     data = random_log(*log)
     gc.collect()
     peak = PeakMemory()
-    step = whole_step(GraphTrainingData.from_log(data, PretrainConfig(dim=dim), STARS))
+    step = whole_step(GraphTrainingData.from_log(data, GraphConfig(dim=dim), STARS))
     step()
     seconds = []
     for _ in range(STEPS):
@@ -99,7 +99,7 @@ def read_and_step(size: tuple[int, int, int], dim: int) -> dict[str, Any]:
         begun = time.perf_counter()
         data = Interactions.from_parquet(path)
     read = time.perf_counter()
-    step = whole_step(GraphTrainingData.from_log(data, PretrainConfig(dim=dim), STARS))
+    step = whole_step(GraphTrainingData.from_log(data, GraphConfig(dim=dim), STARS))
     built = time.perf_counter()
     step()
     first = time.perf_counter()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data import load_dataset
 from igcf.lab.bench.sizes import Sizes
 from igcf.training import Progress, pretrain
@@ -20,12 +20,12 @@ def learning_part(sizes: Sizes) -> dict[str, Any]:
     return {} if sizes.dataset is None else learning_curve(sizes.dataset)
 
 
-def learning_curve(dataset: str, config: PretrainConfig | None = None) -> dict[str, Any]:
+def learning_curve(dataset: str, config: GraphConfig | None = None) -> dict[str, Any]:
     """Train on all but the validation users of `dataset`; seconds by the wall, all threads, reading not counted.
 
     A look at the validation users is part of the time, as is everything else up to it.
     """
-    config = PretrainConfig() if config is None else config
+    config = GraphConfig() if config is None else config
     data = load_dataset(dataset)
     held_out = np.isin(data.user_idx, held_out_users(data, config.holdout))
     looks: list[dict[str, float]] = []

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.graph import csr_product, normalised_adjacency, sampled_products, sparse_product
 from igcf.graph.sparse_products import compiled
 from igcf.lab.bench.sizes import Sizes
@@ -75,7 +75,7 @@ def product_jobs(
 
 def step_row(sizes: Sizes, clock: Clock) -> Row:
     """A whole training step (sample, propagate, score, likelihood, KL, gradients, Adam) beside its products."""
-    config = PretrainConfig(dim=sizes.dim)
+    config = GraphConfig(dim=sizes.dim)
     world = GraphTrainingData.from_log(random_log(*sizes.log), config, STARS)
     seconds = interleaved(
         {"products": bare_products(world), "ours": whole_step(world)}, repeats=sizes.step_repeats, clock=clock

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from igcf.config import PretrainConfig, field_types
+from igcf.config import GraphConfig, field_types
 from igcf.errors import IgcfError, WorkerLostError
 from igcf.graph import Propagation
 from igcf.training.cluster.group import Group
@@ -41,7 +41,7 @@ class Team:
         assert self._shard is not None, "begin comes first"  # noqa: S101
         return self._shard
 
-    def begin(self, training_pairs: TrainingPairs, config: PretrainConfig) -> None:
+    def begin(self, training_pairs: TrainingPairs, config: GraphConfig) -> None:
         """Send every worker its share of a new training."""
         self._shard = None
         layout = Layout(config.dim, training_pairs.n_users, training_pairs.n_items, self.n_workers, self._coordinated)
@@ -150,7 +150,7 @@ def receive_pairs(group: Group) -> TrainingPairs:
 
 def _received_shard(group: Group, config: dict[str, Any], n_workers: int, coordinated: bool) -> Shard:
     training_pairs = receive_pairs(group)
-    settings = PretrainConfig(**{name: config[name] for name in field_types(PretrainConfig)})
+    settings = GraphConfig(**{name: config[name] for name in field_types(GraphConfig)})
     layout = Layout(settings.dim, training_pairs.n_users, training_pairs.n_items, n_workers, coordinated)
     return Shard(training_pairs, settings, layout=layout, group=group)
 

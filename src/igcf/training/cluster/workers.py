@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from igcf.config import Config, PretrainConfig
+from igcf.config import Config, GraphConfig
 from igcf.errors import ConfigError
 
 Engine = Literal["local", "ray", "dask", "torchrun"]
@@ -31,7 +31,7 @@ class Workers:
 
     def check(self, config: Config) -> None:
         """Refuse what cannot work before anything is read or started."""
-        is_graph = isinstance(config, PretrainConfig)
+        is_graph = isinstance(config, GraphConfig)
         possible = GRAPH_ENGINES if is_graph else EXPERTS_ENGINES
         if self.engine is not None and self.engine not in possible:
             model = "the graph model" if is_graph else "the default model"
@@ -40,7 +40,7 @@ class Workers:
             raise ConfigError(
                 f"an address is that of a cluster: it needs engine=ray or engine=dask, got {self.engine or 'local'}"
             )
-        if not isinstance(config, PretrainConfig):
+        if not isinstance(config, GraphConfig):
             if self.shards is not None and self.shards < 1:
                 raise ConfigError(f"shards must be at least 1, got {self.shards}")
             return

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError, ModelError
 from igcf.training.cluster.team import Team
 from igcf.training.variational.shard import ROW_BLOCK, Shard
@@ -23,9 +23,7 @@ from igcf.training.variational.shard import ROW_BLOCK, Shard
 FORMAT = "igcf-checkpoint-2"
 
 
-def write_checkpoint(
-    path: Path, team: Team, config: PretrainConfig, fingerprint: str, state: Mapping[str, Any]
-) -> None:
+def write_checkpoint(path: Path, team: Team, config: GraphConfig, fingerprint: str, state: Mapping[str, Any]) -> None:
     """Write to a temporary name, then rename: a crash leaves the previous checkpoint as it was."""
     notes = {
         "format": FORMAT,
@@ -67,7 +65,7 @@ def _write(path: Path, team: Team, dim: int, notes: dict[str, str]) -> None:
                 file.write(block.detach().cpu().contiguous().numpy().astype("<f4", copy=False).data)
 
 
-def read_checkpoint(path: Path, team: Team, config: PretrainConfig, fingerprint: str) -> dict[str, Any]:
+def read_checkpoint(path: Path, team: Team, config: GraphConfig, fingerprint: str) -> dict[str, Any]:
     """Load the saved tensors into the workers, and return the saved state."""
     try:
         with safe_open(path, framework="pt") as file:

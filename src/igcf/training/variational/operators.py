@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.graph import Propagation, csr_product, sampled_products
 from igcf.training.variational.pairs import Pairs
 
@@ -75,7 +75,7 @@ class TorchOperators:
         return (users[user_rows] * items[item_rows]).sum(dim=1)
 
 
-def make_operators(propagation: Propagation, config: PretrainConfig) -> Operators:
+def make_operators(propagation: Propagation, config: GraphConfig) -> Operators:
     """Return the operators that the settings ask for."""
     if config.kernel == "torch":
         return TorchOperators(propagation, device=config.device)

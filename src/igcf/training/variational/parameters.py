@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 
 START_STD, START_RHO = 0.1, -3.0
 
@@ -35,7 +35,7 @@ class Parameters:
         return Parameters(self.mean.detach().clone(), self.rho.detach().clone())
 
 
-def initial_parameters(n_nodes: int, config: PretrainConfig, columns: range | None = None) -> Parameters:
+def initial_parameters(n_nodes: int, config: GraphConfig, columns: range | None = None) -> Parameters:
     """Make the first parameters of some or all columns: small random means, or zeros as alg:pretrain has it.
 
     At zero means the expected gradient of the means vanishes (the loss does not change when all vectors change sign);

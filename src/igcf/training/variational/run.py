@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.errors import WorkerLostError
@@ -29,7 +29,7 @@ from igcf.training.variational.tuning import tuned_online_settings
 class GraphRun:
     """Settings of one training of the graph model, and where it writes its state and reports its progress."""
 
-    config: PretrainConfig
+    config: GraphConfig
     folder: Path | None
     """Folder of the checkpoints; None where none are written."""
     resume: bool

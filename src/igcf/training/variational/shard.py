@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.errors import TrainingDivergedError
 from igcf.threads import at_most_threads
 from igcf.training.cluster.exchange import rows_of_columns
@@ -45,7 +45,7 @@ class Shard:
     def __init__(
         self,
         training_pairs: TrainingPairs,
-        config: PretrainConfig,
+        config: GraphConfig,
         *,
         layout: Layout | None = None,
         group: Group | None = None,
@@ -201,21 +201,21 @@ class Shard:
         return tuple(self.group.total(np.array(numbers, dtype=np.float64)).tolist())
 
 
-def learning_rate(config: PretrainConfig, done: float) -> float:
+def learning_rate(config: GraphConfig, done: float) -> float:
     """Return the learning rate after the share `done` of all steps."""
     if config.schedule == "constant":
         return config.learning_rate
     return config.learning_rate * (LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * done)))
 
 
-def make_optimiser(parameters: Parameters, config: PretrainConfig) -> torch.optim.Optimizer:
+def make_optimiser(parameters: Parameters, config: GraphConfig) -> torch.optim.Optimizer:
     """Make the optimiser of the settings: plain SGD as in alg:pretrain, or Adam."""
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters.tensors(), lr=config.learning_rate)
     return torch.optim.Adam(parameters.tensors(), lr=config.learning_rate, fused=True)
 
 
-def step_threads(training_pairs: TrainingPairs, config: PretrainConfig) -> AbstractContextManager[None]:
+def step_threads(training_pairs: TrainingPairs, config: GraphConfig) -> AbstractContextManager[None]:
     """Keep torch in one thread for small tensors, where waking other threads takes longer than the work."""
     is_small = training_pairs.n_nodes * config.dim < SMALL
     return at_most_threads(1 if is_small else torch.get_num_threads(), ("torch",))

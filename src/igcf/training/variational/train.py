@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.training.cluster.team import Team
 from igcf.training.progress import Progress, Watch
 from igcf.training.variational.checkpoint import read_checkpoint, write_checkpoint
@@ -43,7 +43,7 @@ class Fit:
 
 def fit(
     training_pairs: TrainingPairs,
-    config: PretrainConfig,
+    config: GraphConfig,
     *,
     team: Team | None = None,
     epochs: int | None = None,
@@ -89,7 +89,7 @@ def fit(
     return Fit(team, state)
 
 
-def _remember(state: FitState, validation: float, team: Team, config: PretrainConfig) -> None:
+def _remember(state: FitState, validation: float, team: Team, config: GraphConfig) -> None:
     """Remember the parameters unless earlier ones were better, and count the validations without improvement."""
     has_gained = state.best_score is None or validation > state.best_score
     if state.best_score is None or validation >= state.best_score:

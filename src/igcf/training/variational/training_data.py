@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.graph import Propagation, build_propagation
 from igcf.model import Model, Reward
@@ -27,13 +27,13 @@ class GraphTrainingData:
     """A log with its rewards and its user-item graph."""
 
     data: Interactions
-    config: PretrainConfig
+    config: GraphConfig
     reward: Reward
     propagation: Propagation
     training_pairs: TrainingPairs
 
     @classmethod
-    def from_log(cls, data: Interactions, config: PretrainConfig, reward: Reward) -> "GraphTrainingData":
+    def from_log(cls, data: Interactions, config: GraphConfig, reward: Reward) -> "GraphTrainingData":
         """Compute rewards and graph of a log; users without any reaction are left out."""
         counts = np.bincount(data.user_idx, minlength=data.n_users)
         if not counts.all():

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.graph import Propagation
 from igcf.training.variational.pairs import Pairs
 
@@ -44,7 +44,7 @@ class TrainingPairs:
         """Return all pairs as one batch."""
         return self._pairs(slice(None))
 
-    def batches(self, config: PretrainConfig, epoch: int) -> Iterator[Pairs]:
+    def batches(self, config: GraphConfig, epoch: int) -> Iterator[Pairs]:
         """Yield the batches of one epoch; their order depends on the seed and the epoch only."""
         if config.batch_size is None:
             yield self.all_pairs

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from igcf.config import PretrainConfig
+from igcf.config import GraphConfig
 from igcf.training.variational.population import OnlineSettings
 
 NOISE_FACTORS = (0.25, 0.5, 2.0)
@@ -13,7 +13,7 @@ GAMMA_FACTORS = (0.1, 10.0, 100.0)
 
 
 def tuned_online_settings(
-    start: OnlineSettings, score: Callable[[OnlineSettings], float], config: PretrainConfig
+    start: OnlineSettings, score: Callable[[OnlineSettings], float], config: GraphConfig
 ) -> tuple[OnlineSettings, float]:
     """Search the noise variance first, then gamma; return the settings with the largest score, and that score."""
     best, best_score = start, score(start)
