@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from igcf.catalogue.rules import read_rules
 from igcf.cli.columns import parse_kinds
 from igcf.cli.items import read_batch
 from igcf.errors import IgcfError
 from igcf.lab.evaluate.tuned_settings import parse_changes
 from igcf.model import Model
 from igcf.online.index.files import load_lists
+from igcf.online.rules import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.sources import load_settings
 from igcf.service.store.audit_files import AuditFolder

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from igcf import lab as lab
     from igcf import model as model
     from igcf import online as online
-    from igcf.catalogue import Exposure as Exposure
-    from igcf.catalogue import Recommender as Recommender
-    from igcf.catalogue import Rules as Rules
     from igcf.config import ExpertsConfig as ExpertsConfig
     from igcf.config import GraphConfig as GraphConfig
     from igcf.data import Interactions as Interactions
     from igcf.data import load_dataset as load_dataset
     from igcf.item import Item as Item
     from igcf.model import Model as Model
+    from igcf.online import Exposure as Exposure
     from igcf.online import Greedy as Greedy
     from igcf.online import InfoUcb as InfoUcb
+    from igcf.online import Recommender as Recommender
+    from igcf.online import Rules as Rules
     from igcf.online import Session as Session
     from igcf.online import Thompson as Thompson
     from igcf.online import Ucb as Ucb
@@ -38,9 +38,9 @@ _HOME = {
     "Item": "igcf.item",
     "Model": "igcf.model",
     "GraphConfig": "igcf.config",
-    "Exposure": "igcf.catalogue",
-    "Recommender": "igcf.catalogue",
-    "Rules": "igcf.catalogue",
+    "Exposure": "igcf.online",
+    "Recommender": "igcf.online",
+    "Rules": "igcf.online",
     "Session": "igcf.online",
     "Thompson": "igcf.online",
     "Ucb": "igcf.online",

@@ -2,28 +2,36 @@
 
 from igcf.online.answers import Contribution, Explanation, Recommendation
 from igcf.online.belief import Belief
+from igcf.online.compiled import CompiledRules
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, belief_from_logged
+from igcf.online.exposure import Exposure
 from igcf.online.learning import learned, prior_belief
+from igcf.online.new_items.evidence import NewItems
+from igcf.online.new_items.recommender import Recommender
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy
-from igcf.online.recommender import Recommender
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
+from igcf.online.rules import Rules, read_rules
 from igcf.online.selection import top_k
 from igcf.online.session import Session
 
 __all__ = [
     "POLICIES",
     "Belief",
+    "CompiledRules",
     "Contribution",
     "Explanation",
+    "Exposure",
     "Greedy",
     "InfoUcb",
     "Learner",
     "LoggedBelief",
     "ModelLearner",
+    "NewItems",
     "Policy",
     "Recommendation",
     "Recommender",
+    "Rules",
     "ScoringEngine",
     "Session",
     "Shown",
@@ -33,6 +41,7 @@ __all__ = [
     "learned",
     "named_policy",
     "prior_belief",
+    "read_rules",
     "replay",
     "top_k",
 ]

@@ -29,7 +29,7 @@ class Answers:
 
 
 class SharedItems(Protocol):
-    """Items whose vectors move with what any user reacts to them, such as `igcf.catalogue.NewItems`."""
+    """Items whose vectors move with what any user reacts to them, such as `igcf.online.NewItems`."""
 
     @property
     def version(self) -> int:

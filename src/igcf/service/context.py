@@ -4,8 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from igcf.catalogue import Rules, read_rules
 from igcf.errors import StoreError
+from igcf.online import Rules, read_rules
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.items_from_log import ItemsFromLog

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from igcf.catalogue import read_rules
+from igcf.online import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.server import bound_socket, run
 from igcf.service.serving.current_model import CurrentModel

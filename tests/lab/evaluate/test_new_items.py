@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from igcf.catalogue import Exposure
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.evaluate.hidden_items import hidden_items, without_items
 from igcf.lab.evaluate.new_items import NewItemsResults, new_items, new_items_setup, new_items_tables
+from igcf.online import Exposure
 
 
 def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:

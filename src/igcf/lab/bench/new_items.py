@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from igcf.catalogue import Recommender
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Row, compared, interleaved
 from igcf.lab.bench.worlds import random_experts
 from igcf.model import Model
-from igcf.online import Session, Ucb
+from igcf.online import Recommender, Session, Ucb
 from igcf.training.content import fit_content
 
 K = 5

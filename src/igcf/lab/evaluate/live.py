@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from igcf.catalogue.new_items import NewItems
 from igcf.lab.evaluate.protocols import Setup
 from igcf.model import Model
 from igcf.online import Greedy, Learner, ModelLearner, ScoringEngine, replay
+from igcf.online.new_items.evidence import NewItems
 from igcf.online.selection import select_items
 from igcf.online.shared_items import Answers
 

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.catalogue import Exposure, NewItems
 from igcf.data import Interactions
 from igcf.data.splits import Split
 from igcf.errors import ConfigError
@@ -24,7 +23,7 @@ from igcf.lab.evaluate.protocols import Setup, cold_users, setup_for
 from igcf.model import Model
 from igcf.model.content import ContentPrior
 from igcf.model.features import Features
-from igcf.online import Greedy, ModelLearner
+from igcf.online import Exposure, Greedy, ModelLearner, NewItems
 from igcf.tables import Table
 from igcf.training import pretrain
 

@@ -75,7 +75,7 @@ RULES: dict[str, Any] = {
     },
     "additionalProperties": False,
 }  # fmt: skip
-"""Rules as JSON; `igcf.catalogue.rules` checks them, so that library, command line and service say the same."""
+"""Rules as JSON; `igcf.online.rules` checks them, so that library, command line and service say the same."""
 
 
 class Schema(BaseModel):

@@ -3,9 +3,8 @@
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from igcf.catalogue import Exposure, NewItems, Recommender
 from igcf.model import Model
-from igcf.online import Belief, Policy
+from igcf.online import Belief, Exposure, NewItems, Policy, Recommender
 from igcf.online.index import ItemLists
 
 

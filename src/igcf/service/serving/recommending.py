@@ -9,10 +9,9 @@ import anyio.to_thread
 import numpy as np
 
 from igcf.arrays import BoolArray
-from igcf.catalogue import Rules
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
-from igcf.online import Belief, Policy, Recommendation, Session, Thompson, named_policy
+from igcf.online import Belief, Policy, Recommendation, Rules, Session, Thompson, named_policy
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
 from igcf.service.http.page_responses import PolicyUsed

@@ -8,13 +8,13 @@ from threading import RLock
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
-from igcf.catalogue.exposure import Exposure
-from igcf.catalogue.posterior import ItemLearning, ItemPosterior, Told
-from igcf.catalogue.trials import Known, Trials, class_expectations
 from igcf.model import Model
 from igcf.model.adding import expected_noise
 from igcf.model.content import ItemPriors
 from igcf.online.belief import Belief
+from igcf.online.exposure import Exposure
+from igcf.online.new_items.posterior import ItemLearning, ItemPosterior, Told
+from igcf.online.new_items.trials import Known, Trials, class_expectations
 from igcf.online.shared_items import Answers
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.catalogue.exposure import Account, Exposure
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
+from igcf.online.exposure import Account, Exposure
 from igcf.online.shared_items import Answers
 
 SAMPLE = 4_096

@@ -5,12 +5,12 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from igcf.catalogue.exposure import Exposure
-from igcf.catalogue.new_items import NewItems
 from igcf.item import Item
 from igcf.model import Model
 from igcf.online import recommender as online
 from igcf.online.chance import ChanceScale
+from igcf.online.exposure import Exposure
+from igcf.online.new_items.evidence import NewItems
 from igcf.online.policies import Policy
 
 

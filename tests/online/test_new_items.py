@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from igcf.catalogue import Exposure, NewItems
-from igcf.catalogue.posterior import ItemLearning, Told, z_variance
 from igcf.errors import ModelError
 from igcf.item import Item
 from igcf.model import Channel, Model, Reward
 from igcf.model.content import ContentPrior
 from igcf.model.features import Features
-from igcf.online import Belief
+from igcf.online import Belief, Exposure, NewItems
+from igcf.online.new_items.posterior import ItemLearning, Told, z_variance
 
 SUCCESS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 EXPOSED = Reward("exposed", threshold=4.0, low=1.0, high=5.0)

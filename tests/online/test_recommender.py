@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import igcf
-from igcf.catalogue.exposure import MEMORY, Account
 from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
+from igcf.online.exposure import MEMORY, Account
 from tests.model.test_adding import genre_model
 
 COMEDY = {"id": "funny", "categories": ["comedy"]}

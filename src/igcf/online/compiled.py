@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, IntArray
-from igcf.catalogue.slates import select_slate
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
 from igcf.model.catalogue import Catalogue
@@ -17,9 +16,10 @@ from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import selection_details
+from igcf.online.slates import select_slate
 
 if TYPE_CHECKING:
-    from igcf.catalogue.rules import Rules
+    from igcf.online.rules import Rules
 
 MOST_PINNED = 64
 """Pinned items that the inner loops have room for."""

@@ -17,7 +17,7 @@ from igcf.online.policies import Policy
 from igcf.online.selection import is_separable, policy_scores, scores_at, selection_details
 
 if TYPE_CHECKING:
-    from igcf.catalogue.compiled import CompiledRules
+    from igcf.online.compiled import CompiledRules
 
 POOL = 50
 """Items that a diverse answer is chosen among, or twice its length where that is more."""

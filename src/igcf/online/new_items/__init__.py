@@ -1,0 +1,1 @@
+"""New items: evidence from all users, their posterior, and who tries them next."""
