@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from igcf.arrays import IntArray
@@ -68,7 +67,7 @@ def _counts(n: int, total: int, single: float, most: int, rng: np.random.Generat
     return rng.permutation(counts)
 
 
-def _without_repeats(users: IntArray, items: IntArray, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _without_repeats(users: IntArray, items: IntArray, rng: np.random.Generator) -> IntArray:
     """Exchange items between rows until no reader has the same book twice."""
     items = items.copy()
     for _ in range(1000):
@@ -94,10 +93,10 @@ def main(out: Path, items: Path | None, scale: float, seed: int) -> None:
     log.write_csv(out, separator=";", quote_style="always")
     if items is not None:
         table.write_csv(items, separator=";", quote_style="always")
-    single = (log["ISBN"].value_counts()["count"] == 1).mean()
+    single = (log["ISBN"].value_counts()["count"] == 1).sum() / log["ISBN"].n_unique()
     click.echo(
         f"{out}: {log.height:,} rows, {log['User-ID'].n_unique():,} users, {log['ISBN'].n_unique():,} items, "
-        f"{single:.0%} of them with one reaction, {(log['Book-Rating'] == 0).mean():.0%} of the values 0"
+        f"{single:.0%} of them with one reaction, {(log['Book-Rating'] == 0).sum() / log.height:.0%} of the values 0"
     )
 
 
