@@ -37,7 +37,7 @@ def thin_log(scale: float = 1.0, *, seed: int = 0) -> tuple[pl.DataFrame, pl.Dat
     wanted = np.where(rng.random(rows) < OWN_GROUPS, wanted, rng.integers(0, GROUPS, rows))
     users = users[np.lexsort((rng.random(rows), wanted))]
     items = items[np.lexsort((rng.random(rows), group_of_item[items]))]
-    items = _without_repeats(users, items, rng)
+    _exchange_repeats(users, items, rng)
     suits = (own[users] == group_of_item[items][:, None]).any(axis=1)
     grade = 6.5 + 1.5 * suits + rng.normal(0.0, 1.0, n_items)[items] + rng.normal(0.0, 1.5, rows)
     values = np.where(rng.random(rows) < UNRATED, 0, np.clip(np.round(grade), 1, 10)).astype(np.int64)
@@ -67,15 +67,14 @@ def _counts(n: int, total: int, single: float, most: int, rng: np.random.Generat
     return rng.permutation(counts)
 
 
-def _without_repeats(users: IntArray, items: IntArray, rng: np.random.Generator) -> IntArray:
-    """Exchange items between rows until no reader has the same book twice."""
-    items = items.copy()
+def _exchange_repeats(users: IntArray, items: IntArray, rng: np.random.Generator) -> None:
+    """Exchange items between rows, in place, until no reader has the same book twice."""
     for _ in range(1000):
         pair = users * (items.max() + 1) + items
         order = np.argsort(pair, kind="stable")
         repeats = order[1:][pair[order][1:] == pair[order][:-1]]
         if not len(repeats):
-            return items
+            return
         others = rng.choice(len(items), len(repeats), replace=False)
         for row, other in zip(repeats.tolist(), others.tolist(), strict=True):
             items[row], items[other] = items[other], items[row]
