@@ -9,7 +9,7 @@ from pathlib import Path
 
 from igcf.data import load_dataset
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback
+from igcf.service.models.requests import Feedback
 from igcf.service.serving.reacting import react
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.importing import import_interactions

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from igcf.errors import ConfigError
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, RecommendAsk
+from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
@@ -47,7 +47,9 @@ def fill(context: ServiceContext, users: int, reactions: int, answers: int) -> t
     between = _used(database)
     size = 0
     for n in range(answers):
-        size += len(recommend(context, f"{n % users:032x}", RecommendAsk(k=5)).model_dump_json(exclude_unset=True))
+        size += len(
+            recommend(context, f"{n % users:032x}", RecommendationRequest(k=5)).model_dump_json(exclude_unset=True)
+        )
     context.audit.flush()
     ended = _used(database)
     return _cost(begun, between, users * reactions), _cost(between, ended, answers), size // answers

@@ -13,7 +13,7 @@ import click
 
 from igcf.lab.bench.memory import PeakMemory
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, RecommendAsk
+from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
@@ -40,7 +40,7 @@ def audit(answers: int) -> None:
         for number in range(answers):  # everybody reacts before being asked again: no two answers are alike
             user = f"{number % 500:032x}"
             react(context, user, Feedback(item=str(number * 7 % 3706), value=float(number % 5 + 1)))
-            given = recommend(context, user, RecommendAsk(k=5))
+            given = recommend(context, user, RecommendationRequest(k=5))
             lines.append(_line(given.model_dump(), time.time() - 2 * HOUR_S))
             if number % 5_000 == 0:
                 context.audit.flush()
@@ -93,14 +93,14 @@ def request(rounds: int, stores: tuple[str, ...]) -> None:
         users = [f"user-{number}" for number in range(20)]
         for user in users:
             react(context, user, Feedback(item="1", value=4.0))
-            recommend(context, user, RecommendAsk(k=5))
+            recommend(context, user, RecommendationRequest(k=5))
         found = []
         for ask in (False, True):
             cpu = time.process_time()
             for number in range(rounds):
                 user = users[number % len(users)]
                 if ask:
-                    recommend(context, user, RecommendAsk(k=5))
+                    recommend(context, user, RecommendationRequest(k=5))
                 else:
                     react(context, user, Feedback(item=str(number), value=4.0))
             found.append(1e6 * (time.process_time() - cpu) / rounds)

@@ -13,7 +13,7 @@ from igcf.data import synthetic_catalogue
 from igcf.data.frames import read_parquet
 from igcf.model import Model
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, RecommendAsk
+from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
@@ -39,7 +39,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings = ServiceSettings(store="one.db", audit="audit")
     context = ServiceContext.open(tmp_path / "model", settings)
     for number in range(20):
-        answer = recommend(context, f"user-{number}", RecommendAsk(k=2))
+        answer = recommend(context, f"user-{number}", RecommendationRequest(k=2))
         said = Feedback(item=answer.items[0].item, value=5.0, recommendation_id=answer.recommendation_id)
         react(context, f"user-{number}", said)
     context.close()

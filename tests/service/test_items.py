@@ -15,7 +15,7 @@ from igcf.errors import UnknownItemError
 from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.requests import RecommendAsk
+from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import SAVE_EVERY
@@ -393,14 +393,14 @@ def test_a_server_that_does_not_know_an_item_yet_saves_no_belief_without_a_react
 
     tell(*(f"i{number % 20}" for number in range(SAVE_EVERY - 1)))
     if meets == "when it follows the user":
-        recommend(two, "ann", RecommendAsk(k=1))
+        recommend(two, "ann", RecommendationRequest(k=1))
     first.post("/v1/items", json={"items": [{"id": "funny", "categories": ["comedy"]}]})
     tell("funny")
-    assert recommend(two, "ann", RecommendAsk(k=1)).revision == SAVE_EVERY  # without the reaction to "funny"
+    assert recommend(two, "ann", RecommendationRequest(k=1)).revision == SAVE_EVERY  # without the reaction to "funny"
     two.users.save()
     assert two.store.user("ann").saved is None
     two.items.look()
-    recommend(two, "ann", RecommendAsk(k=1))
+    recommend(two, "ann", RecommendationRequest(k=1))
     two.users.save()
     saved = two.store.user("ann").saved
     assert saved is not None

@@ -13,7 +13,7 @@ import numpy as np
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, UnknownEventError
-from igcf.service.http.requests import Feedback, UserFeedback
+from igcf.service.models.requests import Feedback, UserFeedback
 from igcf.service.serving import reacting
 from igcf.service.settings import ServiceSettings
 from tools.torture.check import SCORE_TOLERANCE, TOLERANCE

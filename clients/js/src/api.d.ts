@@ -13,6 +13,25 @@ export interface BatchReceipt {
   failed: number;
   results: Array<BatchEntry>;
 }
+export interface BatchRequest {
+  k?: number;
+  exclude?: Array<string>;
+  candidates?: Array<string> | null;
+  reserve?: number;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
+  users: Array<string>;
+}
+export interface BatchResponse {
+  results: Array<BatchResult>;
+}
+export interface BatchResult {
+  user: string;
+  answer?: RecommendationResponse | null;
+  error?: string | null;
+  message?: string | null;
+}
 export interface BeliefSummary {
   mean: Array<number>;
   std: Array<number>;
@@ -114,6 +133,10 @@ export interface ContributionPart {
   amount: number;
   title: string | null;
 }
+export interface DeletionResponse {
+  user: string;
+  deleted: number;
+}
 export interface DriftingUser {
   user: string;
   drift: number;
@@ -123,7 +146,7 @@ export interface Ellipse {
   mean: Array<number>;
   cov: Array<Array<number>>;
 }
-export interface Explained {
+export interface ExplanationResponse {
   user: string;
   item: string;
   model: string;
@@ -161,10 +184,6 @@ export interface FeedbackReceipt {
   revision: number;
   duplicate: boolean;
   event_id: string;
-}
-export interface Forgotten {
-  user: string;
-  deleted: number;
 }
 export interface Generation {
   generation: number;
@@ -209,9 +228,6 @@ export interface LikedItem {
   likes: number;
   reactions: number;
 }
-export interface LoadModel {
-  folder: string;
-}
 export interface LoadPoint {
   time: number;
   requests: number;
@@ -226,34 +242,15 @@ export interface LoggedReaction {
   time?: number | null;
   event_id?: string | null;
 }
-export interface ManyAsk {
-  k?: number;
-  exclude?: Array<string>;
-  candidates?: Array<string> | null;
-  reserve?: number;
-  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
-  nu?: number | null;
-  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
-  users: Array<string>;
-}
-export interface ManyEntry {
-  user: string;
-  answer?: Recommended | null;
-  error?: string | null;
-  message?: string | null;
-}
-export interface ManyRecommended {
-  results: Array<ManyEntry>;
-}
-export interface MergeAsk {
-  from: string;
-}
 export interface MergeReceipt {
   user: string;
   revision: number;
   moved: number;
   known: number;
   duplicate: boolean;
+}
+export interface MergeRequest {
+  from: string;
 }
 export interface ModelInfo {
   model: string;
@@ -273,6 +270,9 @@ export interface ModelLoaded {
   model: string;
   items: number;
   generation: number;
+}
+export interface ModelRequest {
+  folder: string;
 }
 export interface NewItemState {
   reactions: number;
@@ -314,7 +314,7 @@ export interface Ready {
   model: string;
   problems: Array<string>;
 }
-export interface RecommendAsk {
+export interface RecommendationRequest {
   k?: number;
   exclude?: Array<string>;
   candidates?: Array<string> | null;
@@ -323,7 +323,7 @@ export interface RecommendAsk {
   nu?: number | null;
   rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
 }
-export interface Recommended {
+export interface RecommendationResponse {
   user: string;
   model: string;
   revision: number;
@@ -349,9 +349,6 @@ export interface RecommendedItem {
   title: string | null;
   categories: Array<string>;
   new?: boolean;
-}
-export interface Retracted {
-  revision: number;
 }
 export interface RewardInfo {
   kind: string;
@@ -449,6 +446,9 @@ export interface TasteTold {
   sentence: string;
   confidence: "none" | "first impression" | "fairly sure" | "sure";
   categories: Array<CategoryTold>;
+}
+export interface UndoResponse {
+  revision: number;
 }
 export interface UserFeedback {
   item: string;

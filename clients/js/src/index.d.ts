@@ -51,7 +51,7 @@ export class RefusedError extends Error {
 
 export class Client {
   constructor(url: string | URL, options?: ClientOptions);
-  recommend(user: string, options?: Partial<Api.RecommendAsk>): Promise<Api.Recommended>;
+  recommend(user: string, options?: Partial<Api.RecommendationRequest>): Promise<Api.RecommendationResponse>;
   feedback(user: string, item: string, value?: number | null, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
   /** Report a reaction without waiting; returns its event id. */
   queue(user: string, item: string, value?: number | null, options?: ReactionOptions): string;
@@ -61,12 +61,12 @@ export class Client {
   /** Report what a user did elsewhere, out of a log. */
   history(user: string, reactions: Api.LoggedReaction[]): Promise<Api.HistoryReceipt>;
   merge(user: string, visitor: string): Promise<Api.MergeReceipt>;
-  recommendMany(users: string[], options?: Partial<Omit<Api.ManyAsk, "users">>): Promise<Api.ManyRecommended>;
+  recommendMany(users: string[], options?: Partial<Omit<Api.BatchRequest, "users">>): Promise<Api.BatchResponse>;
   /** Take a reaction back, also one that waits here. */
-  undo(user: string, eventId: string): Promise<Api.Retracted>;
-  explain(user: string, item: string, options?: { limit?: number }): Promise<Api.Explained>;
+  undo(user: string, eventId: string): Promise<Api.UndoResponse>;
+  explain(user: string, item: string, options?: { limit?: number }): Promise<Api.ExplanationResponse>;
   user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
-  forget(user: string): Promise<Api.Forgotten>;
+  forget(user: string): Promise<Api.DeletionResponse>;
   items(page?: Api.GetItemsQuery): Promise<Api.CataloguePage>;
   item(item: string): Promise<Api.CatalogueItem>;
   /** The items that the same people like. */

@@ -62,7 +62,7 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
     """Refuse a log with users whom no request could name: nobody could ask for them, or delete them."""
     from pydantic import TypeAdapter, ValidationError
 
-    from igcf.service.http.requests import PathId
+    from igcf.service.models.requests import PathId
 
     check = TypeAdapter(PathId).validate_python
     for user_id in user_ids:

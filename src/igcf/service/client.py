@@ -15,8 +15,8 @@ from igcf.errors import IgcfError
 from igcf.service import client_calls as calls
 from igcf.service.client_calls import Answer
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
-from igcf.service.http import item_responses, model_responses, responses
-from igcf.service.http.requests import PolicyName
+from igcf.service.models import item_responses, model_responses, responses
+from igcf.service.models.requests import PolicyName
 
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)
@@ -66,7 +66,7 @@ class Client:
         policy: PolicyName | None = None,
         nu: float | None = None,
         rules: dict[str, Any] | None = None,
-    ) -> responses.Recommended:
+    ) -> responses.RecommendationResponse:
         """The `k` best items that this user has not reacted to."""
         options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
         return self.send(calls.recommend_call(user, k, options))
@@ -97,7 +97,7 @@ class Client:
         """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
         return self.send(calls.batch_call(reactions))
 
-    def undo(self, user: str, event_id: str) -> responses.Retracted:
+    def undo(self, user: str, event_id: str) -> responses.UndoResponse:
         """Take a reaction back."""
         return self.send(calls.undo_call(user, event_id))
 
@@ -105,11 +105,11 @@ class Client:
         """History, as many of the latest reactions as `limit` says, and belief."""
         return self.send(calls.user_call(user, cov=cov, limit=limit))
 
-    def forget(self, user: str) -> responses.Forgotten:
+    def forget(self, user: str) -> responses.DeletionResponse:
         """Delete everything about a user."""
         return self.send(calls.forget_call(user))
 
-    def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.Explained:
+    def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.ExplanationResponse:
         """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
         return self.send(calls.explain_call(user, item, limit=limit))
 
@@ -127,7 +127,7 @@ class Client:
 
     def recommend_many(
         self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
-    ) -> responses.ManyRecommended:
+    ) -> responses.BatchResponse:
         """The `k` best items for each of at most 1,000 users."""
         return self.send(calls.many_call(users, k, {"rules": rules}))
 
@@ -191,7 +191,7 @@ class AsyncClient:
         policy: PolicyName | None = None,
         nu: float | None = None,
         rules: dict[str, Any] | None = None,
-    ) -> responses.Recommended:
+    ) -> responses.RecommendationResponse:
         """The `k` best items that this user has not reacted to."""
         options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
         return await self.send(calls.recommend_call(user, k, options))
@@ -222,7 +222,7 @@ class AsyncClient:
         """Report many reactions."""
         return await self.send(calls.batch_call(reactions))
 
-    async def undo(self, user: str, event_id: str) -> responses.Retracted:
+    async def undo(self, user: str, event_id: str) -> responses.UndoResponse:
         """Take a reaction back."""
         return await self.send(calls.undo_call(user, event_id))
 
@@ -230,11 +230,11 @@ class AsyncClient:
         """History, as many of the latest reactions as `limit` says, and belief."""
         return await self.send(calls.user_call(user, cov=cov, limit=limit))
 
-    async def forget(self, user: str) -> responses.Forgotten:
+    async def forget(self, user: str) -> responses.DeletionResponse:
         """Delete everything about a user."""
         return await self.send(calls.forget_call(user))
 
-    async def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.Explained:
+    async def explain(self, user: str, item: str, *, limit: int | None = None) -> responses.ExplanationResponse:
         """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
         return await self.send(calls.explain_call(user, item, limit=limit))
 
@@ -252,7 +252,7 @@ class AsyncClient:
 
     async def recommend_many(
         self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
-    ) -> responses.ManyRecommended:
+    ) -> responses.BatchResponse:
         """The `k` best items for each of at most 1,000 users."""
         return await self.send(calls.many_call(users, k, {"rules": rules}))
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from igcf.service.errors import RequestError
-from igcf.service.http import item_responses, model_responses, responses
+from igcf.service.models import item_responses, model_responses, responses
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -25,10 +25,10 @@ class Call(Generic[Answer]):
     params: dict[str, Any] | None = None
 
 
-def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.Recommended]:
+def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.RecommendationResponse]:
     """Ask for `k` items; options left at None are not sent."""
     body = {"k": k} | {name: value for name, value in options.items() if value is not None}
-    return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.Recommended, body)
+    return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.RecommendationResponse, body)
 
 
 def feedback_call(
@@ -52,9 +52,9 @@ def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[respons
     )
 
 
-def undo_call(user: str, event_id: str) -> Call[responses.Retracted]:
+def undo_call(user: str, event_id: str) -> Call[responses.UndoResponse]:
     """Take a reaction back."""
-    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.Retracted)
+    return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.UndoResponse)
 
 
 def user_call(user: str, *, cov: bool = False, limit: int | None = None) -> Call[responses.UserState]:
@@ -62,15 +62,15 @@ def user_call(user: str, *, cov: bool = False, limit: int | None = None) -> Call
     return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov} | _limited(limit))
 
 
-def forget_call(user: str) -> Call[responses.Forgotten]:
+def forget_call(user: str) -> Call[responses.DeletionResponse]:
     """Delete a user."""
-    return Call("DELETE", f"/v1/users/{_part(user)}", responses.Forgotten)
+    return Call("DELETE", f"/v1/users/{_part(user)}", responses.DeletionResponse)
 
 
-def explain_call(user: str, item: str, *, limit: int | None = None) -> Call[responses.Explained]:
+def explain_call(user: str, item: str, *, limit: int | None = None) -> Call[responses.ExplanationResponse]:
     """Ask why."""
     path = f"/v1/users/{_part(user)}/explanations/{_part(item)}"
-    return Call("GET", path, responses.Explained, params=_limited(limit))
+    return Call("GET", path, responses.ExplanationResponse, params=_limited(limit))
 
 
 def _limited(limit: int | None) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def load_model_call(folder: str) -> Call[model_responses.ModelLoaded]:
     return Call("POST", "/v1/model", model_responses.ModelLoaded, {"folder": folder})
 
 
-def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.ManyRecommended]:
+def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.BatchResponse]:
     """Ask for `k` items for each of many users."""
     body = {"users": list(users), "k": k} | {name: value for name, value in options.items() if value is not None}
-    return Call("POST", "/v1/recommendations", responses.ManyRecommended, body)
+    return Call("POST", "/v1/recommendations", responses.BatchResponse, body)
 
 
 def merge_call(user: str, visitor: str) -> Call[responses.MergeReceipt]:

@@ -8,11 +8,11 @@ from igcf.errors import StoreError
 from igcf.online import Rules, read_rules
 from igcf.service.metrics import Metrics
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.group_commit import GroupCommit
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.load import LoadHistory
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.together import ReactionsTogether
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.spread_lines import SpreadAudit, SpreadReactions, SpreadVersions
@@ -44,7 +44,7 @@ class ServiceContext:
     """What changed in the catalogue since the model was trained."""
     items_from_log: ItemsFromLog
     """What all users told of new items."""
-    reactions: ReactionsTogether | SpreadReactions
+    reactions: GroupCommit | SpreadReactions
 
     @classmethod
     def open(
@@ -90,7 +90,7 @@ class ServiceContext:
             items_from_log=ItemsFromLog(store),
             items=LiveItems(ItemStore(store.common.database), current, users.keep_only, goes_on=is_spread),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
-            reactions=SpreadReactions(store, wait_s) if isinstance(store, Spread) else ReactionsTogether(wait_s),
+            reactions=SpreadReactions(store, wait_s) if isinstance(store, Spread) else GroupCommit(wait_s),
         )
 
     def observe(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from igcf.errors import StoreError
-from igcf.service.serving.together import Reaction, ReactionsTogether, StoreAll
+from igcf.service.serving.group_commit import GroupCommit, Reaction, StoreAll
 from igcf.service.store.audit import Answer, AuditLog
 from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.records import Receipt, Version
@@ -33,7 +33,7 @@ class SpreadReactions:
 
     def __init__(self, store: Spread, wait_s: float) -> None:
         self._store = store
-        self._lines = {part: ReactionsTogether(wait_s) for part in store.parts}
+        self._lines = {part: GroupCommit(wait_s) for part in store.parts}
 
     async def store(self, reaction: Reaction, store_all: StoreAll) -> Receipt:
         """Have a reaction stored."""

@@ -15,7 +15,7 @@ from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError
 from igcf.service.http.application import create_app
-from igcf.service.http.requests import RecommendAsk
+from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.reading import user_state
 from igcf.service.serving.recommending import recommend
 from tests.service.conftest import OpenService, small_model
@@ -167,13 +167,13 @@ def test_twelve_skips_leave_the_belief_as_it_was_on_every_server(open_service: O
     for context in (one, two, open_service()):
         np.testing.assert_array_equal(in_memory(context, "ann").belief.mean, before.mean)
         np.testing.assert_array_equal(in_memory(context, "ann").belief.cov, before.cov)
-        shown = {item.item for item in recommend(context, "ann", RecommendAsk(k=100)).items}
+        shown = {item.item for item in recommend(context, "ann", RecommendationRequest(k=100)).items}
         assert shown.isdisjoint(gone)
     assert [each["evidence"] for each in client.get("/v1/users/ann").json()["history"]] == ["shown"] + ["skip"] * 12
 
 
 def best(context: ServiceContext) -> str:
-    return recommend(context, "ann", RecommendAsk(k=1)).items[0].item
+    return recommend(context, "ann", RecommendationRequest(k=1)).items[0].item
 
 
 def test_a_skipped_item_comes_back_after_some_rounds_when_taken_back_or_when_nothing_else_is_left(
@@ -190,11 +190,11 @@ def test_a_skipped_item_comes_back_after_some_rounds_when_taken_back_or_when_not
     skip(client, first, "s2")
     for number in range(2):
         skip(client, f"item-{150 + number}")
-        assert first not in {item.item for item in recommend(context, "ann", RecommendAsk(k=100)).items}
+        assert first not in {item.item for item in recommend(context, "ann", RecommendationRequest(k=100)).items}
     skip(client, "item-152")
     assert best(context) == first
     skip(client, first, "s3")
-    only = RecommendAsk(k=2, candidates=[first, second])
+    only = RecommendationRequest(k=2, candidates=[first, second])
     assert {item.item for item in recommend(context, "ann", only).items} == {first, second}
     other = open_service(skip_hours=1e-9)
     assert best(other) == first

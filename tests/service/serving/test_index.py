@@ -8,7 +8,7 @@ import pytest
 
 from igcf.item import Item
 from igcf.online.index import IndexedEngine, choice, lists
-from igcf.service.http.requests import RecommendAsk
+from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
@@ -70,7 +70,9 @@ def test_a_user_in_memory_counts_as_the_belief_alone(folder: Path) -> None:
 def test_answers_come_from_the_index(open_service: OpenService, folder: Path, policy: str) -> None:
     context = open_service(folder, index="faiss")
     exclude = [f"item-{number}" for number in range(0, 200, 2)]
-    answer = recommend(context, "alice", RecommendAsk.model_validate({"k": 5, "policy": policy, "exclude": exclude}))
+    answer = recommend(
+        context, "alice", RecommendationRequest.model_validate({"k": 5, "policy": policy, "exclude": exclude})
+    )
     assert len({item.item for item in answer.items}) == 5
     assert not {item.item for item in answer.items} & set(exclude)
     assert all(item.propensity is not None and 0 < item.propensity <= 1 for item in answer.items)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, History, RecommendAsk
+from igcf.service.models.requests import Feedback, History, RecommendationRequest
 from igcf.service.serving.learning import load_user
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.reacting import add_history, forget, react, retract
@@ -26,7 +26,7 @@ def tell(context: ServiceContext, item: str, value: float | None = 5.0) -> None:
 
 
 def shown(context: ServiceContext) -> tuple[int, list[tuple[str, float]]]:
-    answer = recommend(context, "ann", RecommendAsk(k=5))
+    answer = recommend(context, "ann", RecommendationRequest(k=5))
     return answer.revision, [(item.item, item.mean) for item in answer.items]
 
 

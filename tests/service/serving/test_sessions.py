@@ -13,8 +13,8 @@ from igcf.online import Belief, Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.errors import STORE_AWAY
 from igcf.service.http.application import create_app
-from igcf.service.http.requests import Feedback, RecommendAsk
-from igcf.service.http.responses import Explained, Recommended
+from igcf.service.models.requests import Feedback, RecommendationRequest
+from igcf.service.models.responses import ExplanationResponse, RecommendationResponse
 from igcf.service.serving.model_swap import follow, load_and_announce
 from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
 from igcf.service.serving.reading import beliefs, explanation, user_state
@@ -32,8 +32,8 @@ def tell(context: ServiceContext, user: str, item: str, value: float | None = 5.
     react(context, user, Feedback(item=item, value=value, event_id=event_id))
 
 
-def ask(context: ServiceContext, user: str, **wishes: Any) -> Recommended:
-    return recommend(context, user, RecommendAsk(**wishes))
+def ask(context: ServiceContext, user: str, **wishes: Any) -> RecommendationResponse:
+    return recommend(context, user, RecommendationRequest(**wishes))
 
 
 def shown(context: ServiceContext, user: str) -> list[tuple[str, float]]:
@@ -45,7 +45,7 @@ def belief_of(context: ServiceContext, user: str) -> Belief:
     return Belief(np.array(found.mean), np.array(found.cov))
 
 
-def explained(context: ServiceContext, user: str, item: str) -> Explained:
+def explained(context: ServiceContext, user: str, item: str) -> ExplanationResponse:
     return explanation(context.users, context.current_model.served, user, item)
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
-from igcf.service.http.requests import Feedback, RecommendAsk
+from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.serving.many import merge
 from igcf.service.serving.reacting import forget, react
 from igcf.service.serving.recommending import recommend
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path)
 
 
 def answered(context: ServiceContext, user: str) -> str:
-    return recommend(context, user, RecommendAsk(k=2)).recommendation_id
+    return recommend(context, user, RecommendationRequest(k=2)).recommendation_id
 
 
 def test_servers_with_a_folder_write_every_answer_there_and_none_to_the_store(
@@ -296,7 +296,7 @@ def test_what_was_shown_is_compared_with_the_reactions_to_it(
     open_service: OpenService, tmp_path: Path, is_in_files: bool
 ) -> None:
     context = open_service(**({"audit": str(tmp_path / "audit")} if is_in_files else {}))
-    answer = recommend(context, "ann", RecommendAsk(k=4, policy="greedy"))
+    answer = recommend(context, "ann", RecommendationRequest(k=4, policy="greedy"))
     for item, value in zip(answer.items, (5.0, 2.0, 4.0), strict=False):
         event = Feedback(item=item.item, value=value, recommendation_id=answer.recommendation_id)
         react(context, "ann", event)

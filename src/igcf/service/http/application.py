@@ -18,15 +18,15 @@ from igcf.service.errors import problem, status_of
 from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import NO_ROUTE, Guard, MethodNotAllowedError, RouteTable, headers_of
 from igcf.service.http.item_routes import item_routes
-from igcf.service.http.lanes import Lanes, in_lane
 from igcf.service.http.many_routes import many_routes
-from igcf.service.http.mistakes import mistake
-from igcf.service.http.model_responses import Ready
 from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.routes import admin_routes, user_routes
 from igcf.service.http.serialising import json_response
+from igcf.service.lanes import Lanes, in_lane
+from igcf.service.models.mistakes import mistake
+from igcf.service.models.model_responses import Ready
 from igcf.service.serving.model_swap import Follower
 from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.statistics import readiness

@@ -17,8 +17,8 @@ from igcf.errors import IgcfError
 from igcf.item_parsing import nearest
 from igcf.service.errors import OverloadedError, RequestError, problem, status_of
 from igcf.service.http.authentication import KeyFile, Role
-from igcf.service.http.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.http.logs import request_id
+from igcf.service.lanes import ALWAYS_OPEN, Lanes, lane_of_request
 from igcf.service.metrics import Metrics
 from igcf.service.random_ids import new_id
 from igcf.service.settings import ServiceSettings

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 
 from igcf.service.context import ServiceContext
-from igcf.service.http import item_responses, model_responses, requests
 from igcf.service.http.paths import ItemPath, problems
 from igcf.service.http.serialising import as_json
+from igcf.service.models import item_responses, model_responses, requests
 from igcf.service.serving import catalogue
 from igcf.service.serving.model_info import model_info
 

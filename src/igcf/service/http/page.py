@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from igcf.service.context import ServiceContext
-from igcf.service.http.lanes import in_lane
+from igcf.service.lanes import in_lane
 from igcf.service.serving.pictures import Picture, Pictures
 
 WEB = Path(__file__).parents[1] / "web"

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Path
 
-from igcf.service.http import requests, responses
+from igcf.service.models import requests, responses
 
 User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
 EventId = Annotated[requests.PathId, Path()]

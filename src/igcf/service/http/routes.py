@@ -6,12 +6,12 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
-from igcf.service.http import model_responses, requests, responses
-from igcf.service.http.dashboard_responses import Stats
 from igcf.service.http.direct import DirectRoute
-from igcf.service.http.lanes import in_lane
 from igcf.service.http.paths import EventId, ItemPath, User, problems
 from igcf.service.http.serialising import as_json, json_response
+from igcf.service.lanes import in_lane
+from igcf.service.models import model_responses, requests, responses
+from igcf.service.models.dashboard_responses import Stats
 from igcf.service.serving import reacting, reading
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend_quickly
@@ -26,8 +26,8 @@ def user_routes(context: ServiceContext) -> APIRouter:
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
     @as_json
     async def post_recommendations(
-        user: User, ask: Annotated[requests.RecommendAsk, Body(default_factory=requests.RecommendAsk)]
-    ) -> responses.Recommended:
+        user: User, ask: Annotated[requests.RecommendationRequest, Body(default_factory=requests.RecommendationRequest)]
+    ) -> responses.RecommendationResponse:
         """The `k` best items that this user has not reacted to; an unknown user is a new one."""
         return await recommend_quickly(context, user, ask)
 
@@ -51,9 +51,9 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
     @as_json
-    def delete_feedback(user: User, event_id: EventId) -> responses.Retracted:
+    def delete_feedback(user: User, event_id: EventId) -> responses.UndoResponse:
         """Take one reaction back: the belief is what it would be without it; asked again, the answer is the same."""
-        return responses.Retracted(revision=reacting.retract(context, user, event_id))
+        return responses.UndoResponse(revision=reacting.retract(context, user, event_id))
 
     @router.get("/users/{user}", responses=problems())
     @as_json
@@ -67,9 +67,9 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
     @router.delete("/users/{user}", responses=problems())
     @as_json
-    def delete_user(user: User) -> responses.Forgotten:
+    def delete_user(user: User) -> responses.DeletionResponse:
         """Forget a user completely."""
-        return responses.Forgotten(user=user, deleted=reacting.forget(context, user))
+        return responses.DeletionResponse(user=user, deleted=reacting.forget(context, user))
 
     @router.get("/users/{user}/beliefs", responses=problems())
     @as_json
@@ -90,7 +90,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
         limit: Annotated[
             int, Query(ge=0, le=10_000, description="How many reactions, largest first.")
         ] = reading.LISTED,
-    ) -> responses.Explained:
+    ) -> responses.ExplanationResponse:
         """Where the expected reward of an item comes from: the population plus each past reaction."""
         return reading.explanation(users, current_model.served, user, item, limit=limit)
 
@@ -103,7 +103,7 @@ def admin_routes(context: ServiceContext) -> APIRouter:
 
     @router.post("/model", responses=problems(403))
     @as_json
-    def post_model(ask: requests.LoadModel) -> model_responses.ModelLoaded:
+    def post_model(ask: requests.ModelRequest) -> model_responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder)
 

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from igcf.service.http.guard import headers_of
-from igcf.service.http.lanes import in_lane
+from igcf.service.lanes import in_lane
 
 P = ParamSpec("P")
 Model = TypeVar("Model", bound=BaseModel)

@@ -11,7 +11,7 @@ from igcf.errors import ConfigError, RuleError
 from igcf.item import Item
 from igcf.item_parsing import nearest, parse_fields, parse_items
 from igcf.service.context import ServiceContext
-from igcf.service.http.item_responses import (
+from igcf.service.models.item_responses import (
     CatalogueItem,
     CataloguePage,
     ItemChanged,
@@ -21,7 +21,7 @@ from igcf.service.http.item_responses import (
     NewItemState,
     SimilarItems,
 )
-from igcf.service.http.requests import ItemBatch
+from igcf.service.models.requests import ItemBatch
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.trending import trends
 

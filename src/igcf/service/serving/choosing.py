@@ -8,8 +8,8 @@ from igcf.errors import NoItemsLeftError
 from igcf.online import Policy, Session
 from igcf.online.evidence import LoggedBelief
 from igcf.service.context import ServiceContext
-from igcf.service.http.page_responses import Choice, Choices, Outcome, StartingItem, StartingItems
-from igcf.service.http.requests import PolicyName
+from igcf.service.models.page_responses import Choice, Choices, Outcome, StartingItem, StartingItems
+from igcf.service.models.requests import PolicyName
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.starting import starting_rows

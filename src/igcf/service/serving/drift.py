@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from igcf.arrays import BoolArray, FloatArray
 from igcf.online import Recommender
 from igcf.online.answers import Reaction
-from igcf.service.http.dashboard_responses import DriftingUser
+from igcf.service.models.dashboard_responses import DriftingUser
 from igcf.service.serving.learning import usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import in_force

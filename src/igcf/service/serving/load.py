@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from igcf.service.http.dashboard_responses import LoadPoint
 from igcf.service.metrics import Metrics
+from igcf.service.models.dashboard_responses import LoadPoint
 
 STEP_S = 30.0
 STEPS = 60

@@ -3,19 +3,19 @@
 from igcf.errors import ConfigError, IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import problem
-from igcf.service.http.requests import ManyAsk, RecommendAsk
-from igcf.service.http.responses import ManyEntry, ManyRecommended, MergeReceipt
+from igcf.service.models.requests import BatchRequest, RecommendationRequest
+from igcf.service.models.responses import BatchResponse, BatchResult, MergeReceipt
 from igcf.service.serving.recommending import answer_rules, check_limits, recommend, resolve_policy
 from igcf.service.store.merging import merge_users
 from igcf.service.store.merging_across import merge_across
 
 
-def recommend_to_many(context: ServiceContext, ask: ManyAsk) -> ManyRecommended:
+def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
     """Answer `POST /v1/recommendations`; what fails for one user is told in their place."""
     if len(set(ask.users)) < len(ask.users):
         twice = next(user for user in ask.users if ask.users.count(user) > 1)
         raise ConfigError(f"user {twice!r} is named twice; expected each user once")
-    own = RecommendAsk.model_validate(ask.model_dump(exclude={"users"}, exclude_unset=True))
+    own = RecommendationRequest.model_validate(ask.model_dump(exclude={"users"}, exclude_unset=True))
     check_limits(context.settings, own)
     if context.items.is_stale:
         context.items.refresh()
@@ -28,11 +28,11 @@ def recommend_to_many(context: ServiceContext, ask: ManyAsk) -> ManyRecommended:
     results = []
     for user in ask.users:
         try:
-            results.append(ManyEntry(user=user, answer=recommend(context, user, own, versions.get(user))))
+            results.append(BatchResult(user=user, answer=recommend(context, user, own, versions.get(user))))
         except IgcfError as error:
             told = problem(error)
-            results.append(ManyEntry(user=user, error=told["error"], message=told["message"]))
-    return ManyRecommended(results=results)
+            results.append(BatchResult(user=user, error=told["error"], message=told["message"]))
+    return BatchResponse(results=results)
 
 
 def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:

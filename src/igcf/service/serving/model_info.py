@@ -1,6 +1,6 @@
 """Answers about the model in service."""
 
-from igcf.service.http.model_responses import ModelInfo, RewardInfo
+from igcf.service.models.model_responses import ModelInfo, RewardInfo
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.settings import ServiceSettings

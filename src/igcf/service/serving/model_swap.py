@@ -7,7 +7,7 @@ from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError
 from igcf.service.context import ServiceContext
-from igcf.service.http.model_responses import ModelLoaded
+from igcf.service.models.model_responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.spread import refuse_if_changed

@@ -8,11 +8,11 @@ from functools import partial
 from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
-from igcf.service.http.requests import Feedback, History, LoggedReaction, UserFeedback
-from igcf.service.http.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
+from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
+from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
 from igcf.service.random_ids import new_id
+from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.together import Joining, Outcome, Reaction, received
 from igcf.service.store.importing import logged_event_id
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt
 

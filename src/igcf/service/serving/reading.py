@@ -8,14 +8,14 @@ import numpy as np
 from igcf.arrays import BoolArray, IntArray
 from igcf.online.answers import Contribution, Reaction
 from igcf.online.chance import Chances
-from igcf.service.http.page_responses import CategoryTold, TasteTold
-from igcf.service.http.responses import (
+from igcf.service.models.page_responses import CategoryTold, TasteTold
+from igcf.service.models.responses import (
     Beliefs,
     BeliefSummary,
     BelievedItem,
     ContributionPart,
     Ellipse,
-    Explained,
+    ExplanationResponse,
     PastReaction,
     PopularItem,
     UserState,
@@ -145,7 +145,7 @@ def _taste_told(taste: Taste) -> TasteTold:
 
 def explanation(
     users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
-) -> Explained:
+) -> ExplanationResponse:
     """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
     served.model.item_row(item_id)
     with users.open(served, user_id) as user:
@@ -156,7 +156,7 @@ def explanation(
     ]
     largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place][0].amount))
     listed, others = sorted(largest[:limit]), largest[limit:]
-    return Explained(
+    return ExplanationResponse(
         user=user_id,
         item=item_id,
         model=served.model_id,

@@ -14,9 +14,9 @@ from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Rules, Session, Thompson, named_policy
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
-from igcf.service.http.page_responses import PolicyUsed
-from igcf.service.http.requests import PolicyName, RecommendAsk
-from igcf.service.http.responses import Reason, Recommended, RecommendedItem
+from igcf.service.models.page_responses import PolicyUsed
+from igcf.service.models.requests import PolicyName, RecommendationRequest
+from igcf.service.models.responses import Reason, RecommendationResponse, RecommendedItem
 from igcf.service.random_ids import new_id
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
@@ -34,7 +34,9 @@ LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "prop
 """Fields of an item that the audit log keeps."""
 
 
-async def recommend_quickly(context: ServiceContext, user_id: str, ask: RecommendAsk) -> Recommended:
+async def recommend_quickly(
+    context: ServiceContext, user_id: str, ask: RecommendationRequest
+) -> RecommendationResponse:
     """Answer without a thread when that is a matter of microseconds, which is most of the time.
 
     That is so when the user is in memory and nothing is sampled; handing the work to a thread and back would take
@@ -52,7 +54,9 @@ async def recommend_quickly(context: ServiceContext, user_id: str, ask: Recommen
     return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
 
 
-def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version: Version | None = None) -> Recommended:
+def recommend(
+    context: ServiceContext, user_id: str, ask: RecommendationRequest, version: Version | None = None
+) -> RecommendationResponse:
     """Choose the items that a user is shown, and log them.
 
     `ask.reserve` asks for up to so many items that would come next. They are neither logged nor counted as shown: a
@@ -78,7 +82,7 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
         elif isinstance(policy, Thompson):
             available = session.available(k, exclude, ask.candidates, rules)
             propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
-    answer = Recommended(
+    answer = RecommendationResponse(
         user=user_id,
         model=served.model_id,
         revision=revision,
@@ -94,7 +98,7 @@ def recommend(context: ServiceContext, user_id: str, ask: RecommendAsk, version:
     return answer
 
 
-def answer_rules(server: Rules | None, ask: RecommendAsk) -> AnswerRules | None:
+def answer_rules(server: Rules | None, ask: RecommendationRequest) -> AnswerRules | None:
     """Find the rules of an answer: those of the request and those of the server."""
     if not ask.rules:
         return None if server is None else Rules().within(server)
@@ -122,7 +126,7 @@ def pick_items(session: Session, most: int, k: int, wanted: Wanted) -> list[Reco
         return session.recommend(k, *wanted)
 
 
-def excluded(user: OpenUser, ask: RecommendAsk, rules: AnswerRules | None = None) -> Sequence[str]:
+def excluded(user: OpenUser, ask: RecommendationRequest, rules: AnswerRules | None = None) -> Sequence[str]:
     """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
 
     Where too little is left without the skipped items, those skipped longest ago may be shown again.
@@ -134,7 +138,7 @@ def excluded(user: OpenUser, ask: RecommendAsk, rules: AnswerRules | None = None
     return [*ask.exclude, *aside[max(0, len(aside) - (left - ask.k)) :]]
 
 
-def check_limits(settings: ServiceSettings, ask: RecommendAsk) -> None:
+def check_limits(settings: ServiceSettings, ask: RecommendationRequest) -> None:
     """Refuse what this server allows less of than the document of the API does."""
     longest = max(len(ask.exclude), len(ask.candidates or ()))
     for name, size, most in (("k", ask.k, settings.max_k), ("list", longest, settings.max_list)):
@@ -193,7 +197,7 @@ def _item(
     return told
 
 
-def _logged(answer: Recommended) -> Answer:
+def _logged(answer: RecommendationResponse) -> Answer:
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from igcf.service.http.dashboard_responses import CatalogueChange, Generation, Series, SeriesPoint
+from igcf.service.models.dashboard_responses import CatalogueChange, Generation, Series, SeriesPoint
 from igcf.service.serving.catalogue import new_item_state
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.spread import AnyStore

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
-from igcf.service.http.dashboard_responses import (
+from igcf.service.models.dashboard_responses import (
     CatalogueChange,
     FeedbackMix,
     Generation,

@@ -75,23 +75,23 @@ export const api = {
   item: (id) => call("GET", `/v1/items/${encodeURIComponent(id)}`),
   /** @type {(item: object) => Promise<Api.ItemsStored>} */
   addItem: (item) => call("POST", "/v1/items", { items: [item] }),
-  /** @type {(id: string, ask: Api.RecommendAsk) => Promise<Api.Recommended>} */
+  /** @type {(id: string, ask: Api.RecommendationRequest) => Promise<Api.RecommendationResponse>} */
   recommend: (id, ask) => call("POST", `${user(id)}/recommendations`, ask),
   /** @type {(id: string, reaction: Api.Feedback) => Promise<Api.FeedbackReceipt>} */
   react: (id, reaction) => call("POST", `${user(id)}/feedback`, reaction),
-  /** @type {(id: string, event: string) => Promise<Api.Retracted>} */
+  /** @type {(id: string, event: string) => Promise<Api.UndoResponse>} */
   retract: (id, event) => call("DELETE", `${user(id)}/feedback/${encodeURIComponent(event)}`),
   /** @type {(id: string) => Promise<Api.UserState>} */
   user: (id) => call("GET", user(id)),
   /** @type {(id: string, top: number, popular: number) => Promise<Api.Beliefs>} */
   beliefs: (id, top, popular) => call("GET", `${user(id)}/beliefs?top=${top}&popular=${popular}`),
-  /** @type {(id: string, item: string) => Promise<Api.Explained>} */
+  /** @type {(id: string, item: string) => Promise<Api.ExplanationResponse>} */
   explain: (id, item) => call("GET", `${user(id)}/explanations/${encodeURIComponent(item)}`),
   /** @type {(id: string, ask: ChoicesAsk) => Promise<Api.Choices>} */
   choices: (id, ask) => call("GET", `${user(id)}/choices?${query(ask)}`),
   /** @type {(k: number) => Promise<Api.StartingItems>} */
   start: (k) => call("GET", `/v1/start?k=${k}`),
-  /** @type {(id: string) => Promise<Api.Forgotten>} */
+  /** @type {(id: string) => Promise<Api.DeletionResponse>} */
   forget: (id) => call("DELETE", user(id)),
   /** @type {() => Promise<Api.Stats>} */
   stats: () => call("GET", "/v1/stats"),

@@ -42,7 +42,7 @@ export class Visit extends EventTarget {
   ahead = null; // the card that comes next after each outcome of the one on the stage
   /** @type {Api.Beliefs | null} */
   beliefs = null;
-  /** @type {Api.Explained | null} */
+  /** @type {Api.ExplanationResponse | null} */
   why = null;
   /** @type {string | null} */
   asked = null;
@@ -396,11 +396,11 @@ export class Visit extends EventTarget {
     const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and not yet told to the server
     const busy = [...(this.card && !foreseen ? [this.card] : []), ...this.slate].map((card) => card.item);
     const unsent = this.outbox.waiting(this.user).flatMap((letter) => letter.item ?? []);
-    /** @type {Api.RecommendAsk & { k: number }} */
+    /** @type {Api.RecommendationRequest & { k: number }} */
     const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
     if (policy) ask.policy = policy;
     if (nu !== undefined && (policy ?? "ucb") === "ucb") ask.nu = nu;
-    /** @type {Api.Recommended | null} */
+    /** @type {Api.RecommendationResponse | null} */
     let answer = null;
     while (ask.k) {
       try {
@@ -428,7 +428,7 @@ export class Visit extends EventTarget {
   /**
    * Of an answer that a newer question overtook, only trials of new items are shown: the server counts each as made, and makes few.
    * @param {string} user
-   * @param {Api.Recommended | null} answer
+   * @param {Api.RecommendationResponse | null} answer
    */
   #keepTrials(user, answer) {
     if (!answer || user !== this.user || answer.model !== this.model?.model) return;

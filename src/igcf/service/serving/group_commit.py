@@ -11,7 +11,7 @@ from typing import Protocol
 
 from igcf.errors import IgcfError, StoreError
 from igcf.service.errors import OverloadedError
-from igcf.service.http.lanes import in_lane
+from igcf.service.lanes import in_lane
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import NewEvent, Receipt
 
@@ -56,7 +56,7 @@ class Place:
 Telling = tuple["asyncio.Future[Receipt | None]", Outcome | BaseException | None]
 
 
-class ReactionsTogether:
+class GroupCommit:
     """A line of reactions, and the thread that stores all that have arrived when its turn to write has come.
 
     While some are being committed, further ones line up for the next commit; none waits for more to come. A reaction is

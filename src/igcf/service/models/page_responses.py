@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.http.requests import PolicyName
+from igcf.service.models.requests import PolicyName
 
 CHANCE = "Probability that the user is satisfied, if they react to the item."
 LOW = "Lower end of the chance's 80 % interval."

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.requests import Feedback
+from igcf.service.models.requests import Feedback
+from igcf.service.serving.group_commit import Reaction
 from igcf.service.serving.reacting import checked_event, store_together
-from igcf.service.serving.together import Reaction
 from igcf.service.store import NewEvent, Store
 from igcf.service.store.database import StoreEvents
 from igcf.service.store.records import Receipt

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.http.item_responses import NewItemState
-from igcf.service.http.model_responses import ModelInfo
+from igcf.service.models.item_responses import NewItemState
+from igcf.service.models.model_responses import ModelInfo
 
 
 class RouteTraffic(BaseModel):

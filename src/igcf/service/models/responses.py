@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from igcf.service.evidence import EvidenceKind
-from igcf.service.http.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
+from igcf.service.models.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
 
 Reason = Literal["please", "learn", "rule"]
 
@@ -40,7 +40,7 @@ class RecommendedItem(BaseModel):
     )
 
 
-class Recommended(BaseModel):
+class RecommendationResponse(BaseModel):
     """An answer; all of it comes from one model and one revision."""
 
     user: str
@@ -109,13 +109,13 @@ class BatchReceipt(BaseModel):
     results: list[BatchEntry]
 
 
-class Retracted(BaseModel):
+class UndoResponse(BaseModel):
     """The revision after a reaction was taken back."""
 
     revision: int
 
 
-class Forgotten(BaseModel):
+class DeletionResponse(BaseModel):
     """How many rows of the log were deleted."""
 
     user: str
@@ -216,7 +216,7 @@ class ContributionPart(BaseModel):
     title: str | None
 
 
-class Explained(BaseModel):
+class ExplanationResponse(BaseModel):
     """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
     user: str
@@ -245,16 +245,16 @@ class MergeReceipt(BaseModel):
     duplicate: bool = Field(description="The visitor had been merged before and nothing was left to move.")
 
 
-class ManyEntry(BaseModel):
+class BatchResult(BaseModel):
     """The answer for one of many users, or an error."""
 
     user: str
-    answer: Recommended | None = None
+    answer: RecommendationResponse | None = None
     error: str | None = None
     message: str | None = None
 
 
-class ManyRecommended(BaseModel):
+class BatchResponse(BaseModel):
     """One entry per user, in the order of the request."""
 
-    results: list[ManyEntry]
+    results: list[BatchResult]

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from igcf.service.errors import RequestError
-from igcf.service.http.mistakes import mistake
+from igcf.service.models.mistakes import mistake
 from igcf.service.settings import ServiceSettings
 
 LONGEST_ID = 256
@@ -84,7 +84,7 @@ class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RecommendAsk(Schema):
+class RecommendationRequest(Schema):
     """What to recommend."""
 
     k: WholeNumber = Field(default=5, ge=1, le=LIMITS.max_k, description="How many items.")
@@ -184,13 +184,13 @@ class FeedbackBatch(Schema):
     feedback: FeedbackList
 
 
-class ManyAsk(RecommendAsk):
+class BatchRequest(RecommendationRequest):
     """What to recommend to many users."""
 
     users: list[PathId] = Field(min_length=1, max_length=1_000, description="At most 1,000 users, each once.")
 
 
-class MergeAsk(Schema):
+class MergeRequest(Schema):
     """Whose reactions become those of the user."""
 
     visitor: PathId = Field(alias="from", description="The anonymous visitor; nothing is left under this name.")
@@ -225,7 +225,7 @@ class ItemBatch(Schema):
     )
 
 
-class LoadModel(Schema):
+class ModelRequest(Schema):
     """Which model to serve next."""
 
     folder: str = Field(

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.http.page_responses import PolicyUsed
+from igcf.service.models.page_responses import PolicyUsed
 
 
 class RewardInfo(BaseModel):
