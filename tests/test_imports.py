@@ -40,7 +40,7 @@ def test_pretrain_is_the_function_whichever_way_it_is_imported() -> None:
     assert result.stdout.split() == ["True", "True"]
 
 
-BLOCKED = ("torch", "numba", "joblib", "matplotlib", "ray", "dask", "distributed", "fastapi", "sqlalchemy", "pydantic")
+BLOCKED = ("torch", "numba", "joblib", "matplotlib", "ray", "fastapi", "sqlalchemy", "pydantic")
 
 
 def test_the_default_model_trains_and_recommends_with_the_packages_of_a_plain_installation() -> None:

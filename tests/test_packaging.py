@@ -32,7 +32,7 @@ def test_the_oldest_dependencies_that_are_promised_are_those_that_were_tried() -
 
 def test_the_default_installation_has_none_of_the_large_packages() -> None:
     names = " ".join(PROJECT["dependencies"])
-    assert not [name for name in ("torch", "numba", "ray", "dask", "faiss", "matplotlib") if name in names]
+    assert not [name for name in ("torch", "numba", "ray", "faiss", "matplotlib") if name in names]
 
 
 def test_all_files_name_the_same_version() -> None:

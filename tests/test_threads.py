@@ -42,14 +42,14 @@ if {missing!r}:
     sys.modules[{missing!r}] = None
 import torch
 from igcf.graph.sparse_products import compiled
-from igcf.training.cluster.rendezvous import worker_threads
+from igcf.threads import at_most_threads
 compiled()
 import_numba = {missing!r} != "numba"
 if import_numba:
     import numba
 torch.set_num_threads(2)
 try:
-    with worker_threads(1):
+    with at_most_threads(1, ("numba", "torch")):
         assert torch.get_num_threads() == 1
         assert not import_numba or numba.get_num_threads() == 1
         raise ValueError

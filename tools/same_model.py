@@ -3,7 +3,7 @@
     python -m tools.same_model blocks --dataset ml-1m --block 500
     python -m tools.same_model training-log --dataset ml-1m --out log.parquet
     igcf pretrain --dataset log.parquet --satisfied 4 --out alone/                          # and so on, then
-    python -m tools.same_model folders --dataset ml-1m alone/ ray/ dask/
+    python -m tools.same_model folders --dataset ml-1m alone/ ray/
 
 Nothing is chosen here: the settings are the same, the test users are those of the protocol `cold-start`.
 """

@@ -15,7 +15,7 @@ import urllib.request
 import venv
 from pathlib import Path
 
-UNWANTED = ("torch", "numba", "ray", "dask", "matplotlib")
+UNWANTED = ("torch", "numba", "ray", "matplotlib")
 
 
 def smoke(python: str, folder: Path, *, serve: bool = True, dataset: str = "synthetic") -> dict[str, float]:

@@ -9,10 +9,9 @@ import torch
 from igcf.config import GraphConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.training import Progress
-from igcf.training.cluster.team import Team
 from igcf.training.variational.parameters import Parameters, initial_parameters
-from igcf.training.variational.shard import Shard, learning_rate, make_optimiser
 from igcf.training.variational.train import fit
+from igcf.training.variational.trainer import Trainer, learning_rate, make_optimiser
 from tests.training.worlds import small_world
 
 SMALL = GraphConfig(dim=4, epochs=8, validate_every=2)
@@ -25,11 +24,11 @@ def start(config: GraphConfig) -> Parameters:
 
 def test_step_ignores_gradients_left_from_before() -> None:
     training_pairs = small_world(SMALL).training_pairs
-    clean, dirty = (Shard(training_pairs, replace(SMALL, optimiser="sgd")) for _ in range(2))
+    clean, dirty = (Trainer(training_pairs, replace(SMALL, optimiser="sgd")) for _ in range(2))
     for tensor in dirty.parameters.tensors():
         tensor.grad = torch.full_like(tensor, 1e3)
-    for shard in (clean, dirty):
-        shard.step(training_pairs.all_pairs, 0, size=training_pairs.n_pairs)
+    for trainer in (clean, dirty):
+        trainer.step(training_pairs.all_pairs, 0)
     torch.testing.assert_close(clean.parameters.tensors(), dirty.parameters.tensors())
 
 
@@ -53,8 +52,8 @@ def test_training_lowers_the_loss(settings: dict[str, Any]) -> None:
 def test_batches_carry_their_share_of_the_kl() -> None:
     """Per pair, a batch and the whole log have the same KL term: KL / |S|."""
     training_pairs = small_world(BATCHES).training_pairs
-    shard = Shard(training_pairs, BATCHES)
-    kls = [shard.elbo_terms(batch, 0, size=len(batch))[1].item() for batch in training_pairs.batches(BATCHES, 0)]
+    trainer = Trainer(training_pairs, BATCHES)
+    kls = [trainer.elbo_terms(batch, 0)[1].item() for batch in training_pairs.batches(BATCHES, 0)]
     assert len(kls) > 3
     assert kls == [kls[0]] * len(kls)
 
@@ -98,8 +97,8 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
     training_pairs = small_world(config).training_pairs
     path = tmp_path / "run" / "checkpoint.safetensors"
 
-    def score(team: Team) -> float:
-        return team.shard.parameters.mean[0, 0].item()
+    def score(trainer: Trainer) -> float:
+        return trainer.parameters.mean[0, 0].item()
 
     def crash(progress: Progress) -> None:
         if progress.epoch == 3:
@@ -164,8 +163,8 @@ def test_training_stops_when_the_score_no_longer_grows_and_keeps_the_best() -> N
     scores = iter([1.0, 3.0, 2.0, 2.5, 2.9, 9.0])
     looks: list[Parameters] = []
 
-    def score(team: Team) -> float:
-        looks.append(team.shard.parameters.copied())
+    def score(trainer: Trainer) -> float:
+        looks.append(trainer.parameters.copied())
         return next(scores)
 
     result = fit(small_world(config).training_pairs, config, score=score)

@@ -26,7 +26,7 @@ PACKAGES = {
     "service": ("fastapi", "uvicorn", "sqlalchemy", "prometheus-client"),
     "postgresql": ("psycopg",),
     "index": ("faiss-cpu",),
-    "scale": ("ray", "dask"),
+    "scale": ("ray",),
 }
 
 

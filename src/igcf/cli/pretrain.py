@@ -1,6 +1,5 @@
 """`igcf pretrain`: from an interaction log to a model folder."""
 
-import os
 import shutil
 import time
 from pathlib import Path
@@ -69,8 +68,8 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 )
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint, or from OUT.state.")
 @click.option("--shards", type=int, help="Share the log among this many workers.")
-@click.option("--engine", type=click.Choice(("local", "ray", "dask", "torchrun")), help="What runs the workers.")
-@click.option("--address", help="Of a running Ray or Dask cluster; without, one is started on this machine.")
+@click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
+@click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
 @click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def pretrain(
@@ -109,10 +108,6 @@ def pretrain(
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
     """
-    if engine == "torchrun" and os.environ.get("RANK", "0") != "0":  # takes orders, reads and writes nothing
-        from igcf.training.cluster.rendezvous import work_for_environment
-
-        return work_for_environment()
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     refuse_two_logs(dataset, from_store)
@@ -121,8 +116,6 @@ def pretrain(
         for name, value in settings.items()
         if value is not None
     } | parse_settings(others)
-    if engine == "torchrun":
-        chosen.setdefault("method", "graph")
     config = configured(None, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
     are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)

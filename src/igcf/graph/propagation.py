@@ -52,13 +52,12 @@ class Propagation:
         return result
 
     def variances(
-        self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator, first_column: int = 0
+        self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator
     ) -> Float32Array:
         """Compute Var(e_i) = sum_j g_ij^2 s_j^2, shape (nodes, d), for independent nodes with variances s^2.
 
         Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose
-        relative error is at most sqrt(2 / N_PROBES). The signs of a column depend on its number only, which counts
-        from `first_column`.
+        relative error is at most sqrt(2 / N_PROBES).
         """
         if self.n_layers == 0:
             return np.float32(self.weights[0] ** 2) * variances
@@ -66,11 +65,8 @@ class Propagation:
             return self._exact_variances(variances)
         probe = np.sqrt(variances)
         total = np.zeros_like(variances)
-        of_column = rng.spawn(first_column + variances.shape[1])[first_column:]
-        turned = np.empty(variances.shape, dtype=np.bool_)
         for _ in range(N_PROBES):
-            for column, own in enumerate(of_column):
-                turned[:, column] = own.integers(0, 2, self.n_nodes, dtype=np.bool_)
+            turned = rng.integers(0, 2, variances.shape, dtype=np.bool_)
             np.negative(probe, out=probe, where=turned)  # random signs times random signs are random signs
             total += self.apply(probe) ** 2
         total /= N_PROBES

@@ -47,16 +47,15 @@ def pretrain(
         config: All settings, an `ExpertsConfig` or a `GraphConfig`; the defaults if left out.
         validation: Reactions of users that are not in `data`.
         checkpoint: A folder for the state of training: of the default model after every stage, of the graph model
-            whenever the validation users are scored. With workers on several machines all of them must see it.
+            whenever the validation users are scored. Workers on several machines must all see it.
         resume: Continue from the checkpoints in that folder, to the same result as without interruption. One that
             does not exist is refused; one that holds no checkpoint yet is begun in.
         progress: True shows on standard error how far training is, False shows nothing; a function is called with a
             `Progress` after every step instead.
-        shards: Over how many workers the users of the log, or the graph model's columns, are split; the result does
-            not depend on it.
-        engine: What runs them: processes of this machine (`local`), actors of a `ray` or `dask` cluster; for the graph
-            model `local`, `ray` or the processes of `torchrun`.
-        address: Address of a running Ray or Dask cluster; without it, one is started on this machine.
+        shards: Over how many workers the users of the log are split (default model only); the result does not depend
+            on it.
+        engine: What runs them: processes of this machine (`local`), or actors of a `ray` cluster.
+        address: Address of a running Ray cluster; without it, one is started on this machine.
         **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
 
     Example:
@@ -67,8 +66,6 @@ def pretrain(
         20
     """
     workers = Workers(shards, engine, address)
-    if config is None and engine == "torchrun":
-        settings = {"method": "graph"} | settings
     config = configured(config, settings)
     if isinstance(data, Interactions) and len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
@@ -92,7 +89,7 @@ def pretrain(
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
         graph_run = GraphRun(config, folder, resume, watch)
-        return _told(fit_graph(data, graph_run, workers, validation=validation), data, success)
+        return _told(fit_graph(data, graph_run, validation=validation), data, success)
 
 
 def can_resume(folder: Path | None, config: Config) -> bool:

@@ -15,7 +15,6 @@ from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
 from igcf.lab.evaluate import Engine, Execution, Results, evaluate
 from igcf.lab.evaluate.run import Step
-from igcf.training.cluster.dask_cluster import dask_client
 from tests.lab.evaluate.worlds import log, setup
 
 METHODS = ("random", "pop", "icf-ucb")
@@ -31,7 +30,7 @@ def expected() -> list[dict[str, Any]]:
     return figures(evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY))
 
 
-TITLES = {"ray": "ray::_job_on_worker", "dask": "multiprocessing.spawn", "local": "popen_loky_posix"}
+TITLES = {"ray": "ray::_job_on_worker", "local": "popen_loky_posix"}
 
 
 def worker(engine: str) -> int | None:
@@ -85,11 +84,10 @@ def run_with_a_kill(engine: str, folder: Path) -> tuple[Results, list[Step], lis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_a_cluster_gives_the_numbers_of_one_process_also_when_a_worker_is_killed(
-    engine: str, tmp_path: Path, expected: list[dict[str, Any]]
+    tmp_path: Path, expected: list[dict[str, Any]]
 ) -> None:
-    found, steps, killed = run_with_a_kill(engine, tmp_path)
+    found, steps, killed = run_with_a_kill("ray", tmp_path)
     assert len(killed) == 1
     assert figures(found) == expected
     assert sorted(step.what for step in steps) == ["finished"] * 6 + ["started"] * 6
@@ -115,26 +113,18 @@ def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     assert figures(resumed) == expected
 
 
-@pytest.mark.slow
-def test_a_dask_cluster_of_ones_own_starts_beside_another_one() -> None:
-    with dask_client(None, n_workers=1) as first, dask_client(None, n_workers=1) as second:  # a warning would raise
-        assert first.submit(abs, -1).result() == second.submit(abs, 1).result()
-
-
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_without_the_extra_the_error_says_what_to_install(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, {"ray": "ray", "dask": "distributed"}[engine], None)
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
     result = CliRunner().invoke(
-        cli, ["evaluate", "--dataset", "synthetic", "--users", "5", "--methods", "pop", "--fresh", "--engine", engine]
+        cli, ["evaluate", "--dataset", "synthetic", "--users", "5", "--methods", "pop", "--fresh", "--engine", "ray"]
     )
     assert result.exit_code == 2
     (line,) = result.stderr.strip().splitlines()
     assert "pip install igcf[scale]" in line
 
 
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_a_cluster_that_does_not_answer_is_one_line(engine: str) -> None:
-    place = Execution(Engine(engine, address="127.0.0.1:1"))  # type: ignore[arg-type]
+def test_a_cluster_that_does_not_answer_is_one_line() -> None:
+    place = Execution(Engine("ray", address="127.0.0.1:1"))
     with pytest.raises(ConfigError, match=r"cluster answers at 127.0.0.1:1: .*; check --address"):
         evaluate(log(), setup(), ("pop",), execution=place)
 
@@ -142,7 +132,7 @@ def test_a_cluster_that_does_not_answer_is_one_line(engine: str) -> None:
 def test_an_engine_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
         Engine(processes=0)
-    with pytest.raises(ConfigError, match="unknown engine 'slurm'; known: local, ray, dask"):
+    with pytest.raises(ConfigError, match="unknown engine 'slurm'; known: local, ray"):
         Engine("slurm")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="an address needs --engine ray or --engine dask"):
+    with pytest.raises(ConfigError, match="an address needs --engine ray"):
         Engine(address="somewhere:1")

@@ -14,7 +14,7 @@ from igcf.graph.sparse_products import compiled
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Clock, Row, compared, interleaved, one_thread
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
-from igcf.training.variational.shard import Shard, step_threads
+from igcf.training.variational.trainer import Trainer, step_threads
 from igcf.training.variational.training_data import GraphTrainingData
 
 STEP_LIMIT = 1.5
@@ -93,11 +93,11 @@ def step_row(sizes: Sizes, clock: Clock) -> Row:
 
 def whole_step(world: GraphTrainingData) -> Callable[[], object]:
     """A step on all pairs; the parameters go on from call to call."""
-    shard, pairs = Shard(world.training_pairs, world.config), world.training_pairs.all_pairs
+    trainer, pairs = Trainer(world.training_pairs, world.config), world.training_pairs.all_pairs
 
     def step() -> object:
-        with step_threads(world.training_pairs, world.config):  # as `Shard.epoch` does it
-            return shard.step(pairs, 0, size=len(pairs))
+        with step_threads(world.training_pairs, world.config):  # as `Trainer.epoch` does it
+            return trainer.step(pairs, 0)
 
     return step
 

@@ -1,11 +1,10 @@
-"""Where jobs run: in this machine's processes, or as tasks of a Ray or Dask cluster. All give the same numbers."""
+"""Where jobs run: in this machine's processes, or as tasks of a Ray cluster. Both give the same numbers."""
 
 import socket
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Literal
@@ -15,13 +14,10 @@ from igcf.errors import ConfigError, IgcfError
 from igcf.lab.baselines import method_named
 from igcf.lab.evaluate.jobs import Job, Outcome, code_version, run_job
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
-from igcf.training.cluster.dask_cluster import dask_client
 from igcf.training.cluster.ray_cluster import ray_cluster
 
 TRIES = 4
 """Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
-WORKERS_S = 60.0
-"""Seconds that a cluster may take to have its first worker."""
 GO_ON = "what was finished is kept; the same command goes on from there"
 
 Finished = Iterator[tuple[str, list[Outcome]]]
@@ -30,9 +26,9 @@ Finished = Iterator[tuple[str, list[Outcome]]]
 
 @dataclass(frozen=True)
 class Engine:
-    """Choice of what runs jobs: processes of this machine, Ray or Dask."""
+    """Choice of what runs jobs: processes of this machine, or Ray."""
 
-    name: Literal["local", "ray", "dask"] = "local"
+    name: Literal["local", "ray"] = "local"
     processes: int = 1
     """Number of jobs at a time; a cluster at an address has a number of its own."""
     address: str | None = None
@@ -45,7 +41,7 @@ class Engine:
         if self.name not in RUNNERS:
             raise ConfigError(f"unknown engine {self.name!r}; known: {', '.join(RUNNERS)}")
         if self.address is not None and self.name == "local":
-            raise ConfigError("an address needs --engine ray or --engine dask")
+            raise ConfigError("an address needs --engine ray")
 
 
 def finished_jobs(
@@ -126,49 +122,6 @@ def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started:
             yield name, outcomes
 
 
-def on_dask(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
-    """Run jobs as Dask tasks, one thread each."""
-    with dask_client(engine.address, n_workers=engine.processes) as client:
-        distributed: Any = import_module("distributed")
-        try:
-            client.wait_for_workers(1, timeout=WORKERS_S)
-        except TimeoutError as error:
-            raise IgcfError(f"the Dask cluster had no worker for {WORKERS_S:.0f} s; start some") from error
-        shared = client.scatter(data, hash=False, timeout=WORKERS_S)
-        completed = distributed.as_completed()
-        running: dict[Any, str] = {}
-        tries = dict.fromkeys(jobs, 0)
-        waiting = iter(jobs.items())
-
-        def submit(name: str) -> None:
-            tries[name] += 1
-            future = client.submit(_job_on_worker, shared, jobs[name], code_version(), pure=False)
-            running[future] = name
-            completed.add(future)
-
-        def fill() -> None:
-            places = max(1, sum(client.nthreads().values()))  # clusters grow and shrink
-            for name, job in islice(waiting, max(0, places - len(running))):
-                started(job)
-                submit(name)
-
-        fill()
-        for future in completed:
-            name = running.pop(future)
-            try:
-                outcomes = future.result()
-            except (distributed.CancelledError, distributed.KilledWorker) as error:
-                # The log lay on a worker that was lost, and everything that waited for it was dropped.
-                if tries[name] == TRIES:
-                    raise IgcfError(f"{name} lost its worker {TRIES} times; {GO_ON}") from error
-                if shared.status != "finished":
-                    shared = client.scatter(data, hash=False, timeout=WORKERS_S)
-                submit(name)
-                continue
-            yield name, outcomes
-            fill()
-
-
 def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
     if code_version() != version:
         raise IgcfError(
@@ -194,7 +147,6 @@ def one_thread() -> Iterator[None]:
 RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {
     "local": on_this_machine,
     "ray": on_ray,
-    "dask": on_dask,
 }
 LOCAL = Engine()
 """Engine that runs jobs in this process."""

@@ -1,1 +1,1 @@
-"""Training on several workers: the columns of all vectors are split over them (docs/scale.md)."""
+"""Training of the default model on several workers, each of which holds some of the users (docs/scale.md)."""

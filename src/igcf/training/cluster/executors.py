@@ -1,4 +1,4 @@
-"""Workers that hold parts of a log: processes of this machine, actors of a Ray cluster, or actors of a Dask cluster.
+"""Workers that hold parts of a log: processes of this machine or actors of a Ray cluster.
 
 All run the same functions (`igcf.training.experts.executor`), each worker in one thread, and give the same results.
 """
@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from multiprocessing.connection import wait
 from typing import Any
 
 from igcf.errors import ConfigError, ModelError, WorkerLostError
 from igcf.graph.sparse_products import compiled
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
-from igcf.training.cluster.dask_cluster import dask_client
 from igcf.training.cluster.ray_cluster import ray_cluster
 from igcf.training.cluster.workers import Workers
 from igcf.training.experts.executor import Executor, array_bytes
@@ -87,8 +85,8 @@ class Remote:
 @contextmanager
 def open_workers(workers: Workers) -> Iterator[Executor]:
     """Start the workers on the engine that was asked for; they end with the block."""
-    starters = {"local": _local_workers, "ray": _ray_workers, "dask": _dask_workers}
-    with one_thread_for_new_libraries(), starters[workers.engine or "local"](workers) as executor:
+    start = _ray_workers if workers.engine == "ray" else _local_workers
+    with one_thread_for_new_libraries(), start(workers) as executor:
         yield executor
 
 
@@ -168,40 +166,6 @@ def _ray_workers(workers: Workers) -> Iterator[Executor]:
         finally:
             for actor in actors:
                 ray.kill(actor)
-
-
-@contextmanager
-def _dask_workers(workers: Workers) -> Iterator[Executor]:
-    with dask_client(workers.address, n_workers=workers.shards or 1) as client:
-        distributed: Any = import_module("distributed")
-        n_wanted = workers.shards or 1
-        try:
-            client.wait_for_workers(n_wanted if workers.shards else 1, timeout=START_S)
-        except TimeoutError as error:
-            found = len(client.nthreads())
-            raise ConfigError(
-                f"the Dask cluster has {found} of {n_wanted} workers; start more, lower shards"
-            ) from error
-        places = sorted(client.nthreads())[: workers.shards]
-        size = len(places)
-        actors = [
-            client.submit(PartActor, actor=True, workers=[place], allow_other_workers=False, pure=False).result()
-            for place in places
-        ]
-        pids = [actor.process().result() for actor in actors]
-
-        def results(calls: list[Any]) -> list[Any]:
-            found = []
-            for number, call in enumerate(calls):
-                try:
-                    found.append(call.result())
-                except (OSError, ValueError, distributed.CancelledError, distributed.KilledWorker) as error:
-                    if isinstance(error, ValueError) and "lost" not in str(error).lower():
-                        raise
-                    raise _lost(number, size, f"process {pids[number]} on the Dask cluster") from error
-            return found
-
-        yield Remote(size, lambda number, arguments: actors[number].run(*arguments), results)
 
 
 def _lost(number: int, size: int, name: str) -> WorkerLostError:

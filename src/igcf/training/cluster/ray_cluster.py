@@ -1,4 +1,4 @@
-"""Connects to a Ray cluster, or starts one on this machine; nothing here needs torch."""
+"""Connects to a Ray cluster, or starts one on this machine."""
 
 import os
 import socket
@@ -41,32 +41,32 @@ def ray_cluster(address: str | None, *, n_cpus: int, object_store_bytes: int) ->
             "_node_ip_address": "127.0.0.1",
         }
     elif address != "auto":
-        check_reachable("Ray", address, DEFAULT_PORT)
+        _check_reachable(address)
     try:
         ray.init(address=address or "local", **options)
     except (OSError, RuntimeError, ValueError) as error:
         if address is None:
             raise ConfigError(f"cannot start a Ray cluster here: {_first_line(error)}") from error
-        raise no_cluster("Ray", address, error) from error
+        raise _no_cluster(address, error) from error
     try:
         yield ray
     finally:
         ray.shutdown()
 
 
-def check_reachable(name: str, address: str, default_port: int) -> None:
-    """Connect to a cluster's port and close again, or raise: the clusters' own clients try for minutes."""
+def _check_reachable(address: str) -> None:
+    """Connect to a cluster's port and close again, or raise: Ray's own client tries for minutes."""
     host, _, port = address.rsplit("/", 1)[-1].partition(":")
     try:
-        socket.create_connection((host, int(port or default_port)), timeout=CONNECT_SECONDS).close()
+        socket.create_connection((host, int(port or DEFAULT_PORT)), timeout=CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise no_cluster(name, address, error) from error
+        raise _no_cluster(address, error) from error
 
 
-def no_cluster(name: str, address: str, error: Exception) -> ConfigError:
-    """Make the error that says that no cluster answers at an address, and why."""
-    check = "--address and RAY_AUTH_TOKEN" if name == "Ray" else "--address"
-    return ConfigError(f"no {name} cluster answers at {address}: {_first_line(error)}; check {check}")
+def _no_cluster(address: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"no Ray cluster answers at {address}: {_first_line(error)}; check --address and RAY_AUTH_TOKEN"
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Map over the partitions of a log: a function is called on every worker, each of which holds some of the users.
 
 The process that calls adds up what comes back. One process is the same code with one worker (`InProcess`); those of
-`igcf.training.cluster.executors` are processes of this machine or actors of a Ray or Dask cluster.
+`igcf.training.cluster.executors` are processes of this machine or actors of a Ray cluster.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,6 @@ Every function returns a sum over pairs, not a mean.
 """
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -37,30 +36,20 @@ def observed_bernoulli(scores: Tensor, targets: Tensor) -> Tensor:
     return softplus((1 - 2 * targets) * scores).sum()
 
 
-def full_bernoulli_bound(
-    U: Tensor,
-    V: Tensor,
-    scores: Tensor,
-    targets: Tensor,
-    *,
-    missing_weight: float,
-    total: Callable[[float, float], tuple[float, ...]] = lambda *numbers: numbers,
-) -> Tensor:
+def full_bernoulli_bound(U: Tensor, V: Tensor, scores: Tensor, targets: Tensor, *, missing_weight: float) -> Tensor:
     """Bound the negative log likelihood over all users x items from above; a pair without a reaction is a failure.
 
     For a failure, -log sigmoid(-x) <= -log sigmoid(xi) + (x + xi) / 2 + lambda(xi) (x^2 - xi^2) with
     lambda(xi) = tanh(xi / 2) / (4 xi), and the sums of x and x^2 over all pairs need no visit to a pair. One xi is
-    shared by all unobserved pairs; its best value is the root mean square of their scores. Where U holds only some of
-    the users, `total` adds up the squares and the number of pairs over all of them.
+    shared by all unobserved pairs; its best value is the root mean square of their scores.
     """
     n_unobserved = len(U) * len(V) - len(scores)
     observed = observed_bernoulli(scores, targets)
     first = U.sum(dim=0) @ V.sum(dim=0) - scores.sum()
     second = ((U.T @ U) * (V.T @ V)).sum() - _squares(scores)
-    squares, number = total(second.item(), n_unobserved)
-    if number <= 0:
+    if n_unobserved <= 0:
         return observed
-    xi = math.sqrt(max(squares / number, 0.0))
+    xi = math.sqrt(max(second.item() / n_unobserved, 0.0))
     bound = first / 2 + curvature(xi) * second + n_unobserved * (log1p_exp(-xi) + xi / 2 - curvature(xi) * xi**2)
     return observed + missing_weight * bound
 

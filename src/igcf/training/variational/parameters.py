@@ -16,7 +16,7 @@ START_STD, START_RHO = 0.1, -3.0
 
 @dataclass(eq=False)
 class Parameters:
-    """Means and rho of all nodes, users first, (nodes, columns); the standard deviation is softplus(rho)."""
+    """Means and rho of all nodes, users first, (nodes, d); the standard deviation is softplus(rho)."""
 
     mean: Tensor
     rho: Tensor
@@ -35,30 +35,23 @@ class Parameters:
         return Parameters(self.mean.detach().clone(), self.rho.detach().clone())
 
 
-def initial_parameters(n_nodes: int, config: GraphConfig, columns: range | None = None) -> Parameters:
-    """Make the first parameters of some or all columns: small random means, or zeros as alg:pretrain has it.
+def initial_parameters(n_nodes: int, config: GraphConfig) -> Parameters:
+    """Make the first parameters: small random means, or zeros as alg:pretrain has it.
 
     At zero means the expected gradient of the means vanishes (the loss does not change when all vectors change sign);
     only the sampling noise then leaves the saddle.
     """
-    columns = range(config.dim) if columns is None else columns
-    mean = torch.zeros(n_nodes, len(columns), device=config.device)
+    mean = torch.zeros(n_nodes, config.dim, device=config.device)
     rho = torch.zeros_like(mean)
     if config.start == "random":
-        noise = column_noise(n_nodes, columns, seed=(config.seed, 0), device=config.device)
+        noise = standard_normal(n_nodes, config.dim, seed=(config.seed, 0), device=config.device)
         mean.add_(noise, alpha=START_STD * math.sqrt(8 / config.dim))
         rho.fill_(START_RHO)
     return Parameters(mean.requires_grad_(), rho.requires_grad_())
 
 
-def column_noise(n_rows: int, columns: range, *, seed: Sequence[int], device: str = "cpu") -> Tensor:
-    """Draw standard normal numbers of shape (rows, columns); each column depends on the seed and its own number only.
-
-    The draws therefore do not depend on how many workers share the columns, and no worker draws another's.
-    """
-    seeds = np.random.SeedSequence([number % 2**64 for number in seed]).generate_state(columns.stop)
-    generator = torch.Generator(device=device)
-    noise = torch.empty(len(columns), n_rows, device=device)
-    for row, column in zip(noise, columns, strict=True):
-        row.normal_(generator=generator.manual_seed(int(seeds[column])))
-    return noise.T.contiguous()
+def standard_normal(n_rows: int, dim: int, *, seed: Sequence[int], device: str = "cpu") -> Tensor:
+    """Draw standard normal numbers of shape (rows, dim), which depend on the seed only."""
+    state = np.random.SeedSequence([number % 2**64 for number in seed]).generate_state(1, np.uint64)[0]
+    generator = torch.Generator(device=device).manual_seed(int(state))
+    return torch.randn(n_rows, dim, generator=generator, device=device)

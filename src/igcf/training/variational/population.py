@@ -1,7 +1,6 @@
 """From trained vectors to what the online phase starts with: population prior, noise, the link of binary feedback."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +36,7 @@ class OnlineSettings:
 
 @dataclass(frozen=True, eq=False)
 class UserSums:
-    """Sums over the users that the online phase needs; several workers can add them up."""
+    """Sums over the users that the online phase needs."""
 
     n_users: float
     vectors: FloatArray
@@ -50,14 +49,6 @@ class UserSums:
     """Sum of squared errors at the reactions to each item, shape (items,)."""
     scores: FloatArray
     """Sum of squared predictions at the reactions to each item, shape (items,)."""
-
-    def added_up(self, total: Callable[[FloatArray], FloatArray]) -> "UserSums":
-        """Return the sums over all workers."""
-        parts = (np.array([self.n_users]), self.vectors, self.products, self.counts, self.errors, self.scores)
-        flat = total(np.concatenate([part.reshape(-1) for part in parts]))
-        ends = np.cumsum([part.size for part in parts])[:-1]
-        n_users, *sums = (new.reshape(old.shape) for new, old in zip(np.split(flat, ends), parts, strict=True))
-        return UserSums(float(n_users[0]), *sums)
 
 
 @dataclass(frozen=True, eq=False)

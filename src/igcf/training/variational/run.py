@@ -11,16 +11,12 @@ from igcf.arrays import Float32Array, IntArray
 from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
-from igcf.errors import WorkerLostError
 from igcf.model import Model, Reward
-from igcf.training.cluster.engines import open_team
-from igcf.training.cluster.team import Team
-from igcf.training.cluster.workers import Workers
 from igcf.training.progress import Watch
 from igcf.training.selection import held_out_users, interactive_precision, validation_table
 from igcf.training.variational.population import OnlineSettings, Vectors
-from igcf.training.variational.shard import Shard, Which
 from igcf.training.variational.train import Fit, fit
+from igcf.training.variational.trainer import Trainer
 from igcf.training.variational.training_data import GraphTrainingData
 from igcf.training.variational.tuning import tuned_online_settings
 
@@ -37,24 +33,18 @@ class GraphRun:
     progress: Watch
 
 
-def fit_graph(data: Interactions, run: GraphRun, workers: Workers, *, validation: Interactions | None) -> Model:
+def fit_graph(data: Interactions, run: GraphRun, *, validation: Interactions | None) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out."""
     begun = time.perf_counter()
     threshold = success_in(data, run.config.satisfied).threshold
     reward = Reward.from_log(data.values, run.config.reward, threshold)
-    try:
-        with open_team(workers) as team:
-            training = _Training(run, reward, team)
-            if validation is not None:
-                trained = training.select(data, validation_table(validation, data))
-            else:
-                held_out = held_out_users(data, run.config.holdout)
-                trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
-            return trained.model(seconds=time.perf_counter() - begun)
-    except WorkerLostError as error:
-        folder = run.folder
-        advice = "give a checkpoint folder to be able to resume" if folder is None else f"resume goes on from {folder}"
-        raise WorkerLostError(f"training ended: {error}; {advice}") from error
+    training = _Training(run, reward)
+    if validation is not None:
+        trained = training.select(data, validation_table(validation, data))
+    else:
+        held_out = held_out_users(data, run.config.holdout)
+        trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
+    return trained.model(seconds=time.perf_counter() - begun)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +80,23 @@ class Trained:
             },
             "seconds": round(seconds, 3),
         }
-        vectors = collect_vectors(self.result.team, "best", with_variances=True)
+        vectors = self.result.trainer.vectors("best", with_variances=True)
         return self.training_data.online_model(vectors, self.online, metadata=metadata)
 
 
 @dataclass(frozen=True, eq=False)
 class _Training:
-    """The trainings of one run on one team of workers."""
+    """The trainings of one run."""
 
     run: GraphRun
     reward: Reward
-    team: Team
 
     def train(self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None) -> Trained:
         """Train without validation users."""
         training_data = GraphTrainingData.from_log(data, self.run.config, self.reward)
         result = self._fit(training_data, "final", epochs=epochs)
-        return Trained(training_data, result, online or training_data.online_settings(self._vectors("best")), None)
+        online = online or training_data.online_settings(self._best_vectors(result))
+        return Trained(training_data, result, online, None)
 
     def select(self, data: Interactions, truth: Float32Array) -> Trained:
         """Train, and take the parameters and the online settings that are best on the validation users."""
@@ -116,12 +106,12 @@ class _Training:
         def precision(vectors: Vectors, online: OnlineSettings) -> float:
             return interactive_precision(training_data.online_model(vectors, online), truth, config.validate_rounds)
 
-        def score(_: Team) -> float:
-            vectors = self._vectors("now")
+        def score(trainer: Trainer) -> float:
+            vectors = trainer.vectors("now", with_variances=config.total_variance)
             return precision(vectors, training_data.online_settings(vectors))
 
         result = self._fit(training_data, "selection", score=score)
-        vectors = self._vectors("best")
+        vectors = self._best_vectors(result)
         online, best = training_data.online_settings(vectors), result.state.best_score
         if config.tune:
             online, best = tuned_online_settings(online, lambda candidate: precision(vectors, candidate), config)
@@ -138,8 +128,8 @@ class _Training:
         final = self.train(data, epochs=selected.result.state.best_epoch, online=selected.online)
         return replace(final, precision=selected.precision)
 
-    def _vectors(self, which: Which) -> Vectors:
-        return collect_vectors(self.team, which, with_variances=self.run.config.total_variance)
+    def _best_vectors(self, result: Fit) -> Vectors:
+        return result.trainer.vectors("best", with_variances=self.run.config.total_variance)
 
     def _fit(
         self,
@@ -147,23 +137,15 @@ class _Training:
         name: str,
         *,
         epochs: int | None = None,
-        score: Callable[[Team], float] | None = None,
+        score: Callable[[Trainer], float] | None = None,
     ) -> Fit:
         run = self.run
         return fit(
             training_data.training_pairs,
             run.config,
-            team=self.team,
             epochs=epochs,
             score=score,
             checkpoint=None if run.folder is None else run.folder / f"{name}.safetensors",
             resume=run.resume,
             progress=run.progress,
         )
-
-
-def collect_vectors(team: Team, which: Which, *, with_variances: bool) -> Vectors:
-    """Return the propagated vectors of the current or the best parameters, from all workers."""
-    vectors = team.call(Shard.vectors, which=which, with_variances=with_variances)
-    assert isinstance(vectors, Vectors)  # noqa: S101
-    return vectors

@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from igcf.config import GraphConfig
-from igcf.training.cluster.team import Team
 from igcf.training.progress import Progress, Watch
 from igcf.training.variational.checkpoint import read_checkpoint, write_checkpoint
 from igcf.training.variational.parameters import Parameters
-from igcf.training.variational.shard import Shard
+from igcf.training.variational.trainer import Trainer
 from igcf.training.variational.training_pairs import TrainingPairs
 
 
@@ -30,70 +29,67 @@ class FitState:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A finished training: the team that holds the best parameters, and the history of the run."""
+    """A finished training: the trainer with the best parameters, and the history of the run."""
 
-    team: Team
+    trainer: Trainer
     state: FitState
 
     @property
     def parameters(self) -> Parameters:
-        """Parameters that were best on the validation users, or the last ones without any; this worker's columns."""
-        return self.team.shard.best
+        """Parameters that were best on the validation users, or the last ones without any."""
+        return self.trainer.best
 
 
 def fit(
     training_pairs: TrainingPairs,
     config: GraphConfig,
     *,
-    team: Team | None = None,
     epochs: int | None = None,
-    score: Callable[[Team], float] | None = None,
+    score: Callable[[Trainer], float] | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: Watch | None = None,
 ) -> Fit:
     """Train for `epochs` of the schedule of `config` (all of them unless given), or until `score` stops growing.
 
-    The random numbers of a step depend on the seed, the column and the number of the step only: a run that was
-    interrupted and resumed ends with the same parameters as one that was not, and the number of workers in `team`
-    does not matter.
+    The random numbers of a step depend on the seed and the number of the step only: a run that was interrupted and
+    resumed ends with the same parameters as one that was not.
     """
     begun = time.perf_counter()
     last_epoch = config.epochs if epochs is None else min(epochs, config.epochs)
     steps_per_epoch = 1 if config.batch_size is None else -(-training_pairs.n_pairs // config.batch_size)
-    team = team or Team()
-    team.begin(training_pairs, config)
+    trainer = Trainer(training_pairs, config)
     state = FitState()
     if resume and checkpoint is not None and checkpoint.exists():
-        state = FitState(**read_checkpoint(checkpoint, team, config, training_pairs.fingerprint))
+        state = FitState(**read_checkpoint(checkpoint, trainer))
     before = state.seconds
     while state.epoch < last_epoch and not state.finished:
-        mean = team.call(Shard.epoch, number=state.epoch, first_step=state.steps)
+        mean = trainer.epoch(state.epoch, state.steps)
         state.steps += steps_per_epoch
         state.epoch += 1
         is_last = state.epoch == last_epoch
         validation = None
         if score is not None and (state.epoch % config.validate_every == 0 or is_last):
-            validation = score(team)
-            _remember(state, validation, team, config)
+            validation = score(trainer)
+            _remember(state, validation, trainer)
         elif score is None and is_last:
-            team.call(Shard.remember)
+            trainer.remember()
             state.best_epoch = state.epoch
         state.seconds = before + time.perf_counter() - begun
         state.history.append({"epoch": state.epoch, "validation": validation, **asdict(mean)})
         state.finished = state.finished or is_last
         if checkpoint is not None and (state.finished or state.epoch % config.validate_every == 0):
-            write_checkpoint(checkpoint, team, config, training_pairs.fingerprint, asdict(state))
+            write_checkpoint(checkpoint, trainer, asdict(state))
         if progress is not None:
             progress(Progress(state.epoch, last_epoch, mean, validation, state.best_score, state.seconds))
-    return Fit(team, state)
+    return Fit(trainer, state)
 
 
-def _remember(state: FitState, validation: float, team: Team, config: GraphConfig) -> None:
+def _remember(state: FitState, validation: float, trainer: Trainer) -> None:
     """Remember the parameters unless earlier ones were better, and count the validations without improvement."""
     has_gained = state.best_score is None or validation > state.best_score
     if state.best_score is None or validation >= state.best_score:
         state.best_score, state.best_epoch = validation, state.epoch
-        team.call(Shard.remember)
+        trainer.remember()
     state.looks_without_gain = 0 if has_gained else state.looks_without_gain + 1
-    state.finished = state.looks_without_gain >= config.patience
+    state.finished = state.looks_without_gain >= trainer.config.patience

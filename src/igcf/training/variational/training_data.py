@@ -52,8 +52,6 @@ class GraphTrainingData:
             targets=reward.of(data.values).astype(np.float32),
             propagation=propagation,
             fingerprint=data.fingerprint(),
-            users=range(data.n_users),
-            n_pairs=len(data),
         )
         return cls(data, config, reward, propagation, training_pairs)
 
