@@ -51,9 +51,7 @@ class Propagation:
             result = sparse_product(self.adjacency, result, plus=vectors, scale=weight)
         return result
 
-    def variances(
-        self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator
-    ) -> Float32Array:
+    def variances(self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator) -> Float32Array:
         """Compute Var(e_i) = sum_j g_ij^2 s_j^2, shape (nodes, d), for independent nodes with variances s^2.
 
         Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose

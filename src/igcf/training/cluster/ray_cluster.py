@@ -64,9 +64,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"no Ray cluster answers at {address}: {_first_line(error)}; check --address and RAY_AUTH_TOKEN"
-    )
+    return ConfigError(f"no Ray cluster answers at {address}: {_first_line(error)}; check --address and RAY_AUTH_TOKEN")
 
 
 def _first_line(error: Exception) -> str:

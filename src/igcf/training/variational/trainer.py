@@ -68,9 +68,7 @@ class Trainer:
     def elbo_terms(self, batch: Pairs, step: int) -> tuple[Tensor, Tensor]:
         """Compute the negative log likelihood of `batch` under one sample and the KL, both per pair."""
         config, training_pairs, parameters = self.config, self.training_pairs, self.parameters
-        noise = standard_normal(
-            training_pairs.n_nodes, config.dim, seed=(config.seed, step + 1), device=config.device
-        )
+        noise = standard_normal(training_pairs.n_nodes, config.dim, seed=(config.seed, step + 1), device=config.device)
         sample, kl = sample_and_kl(parameters.mean, parameters.rho, noise, config.prior_std)
         nodes = self.operators.propagate(sample)
         U, V = torch.split(nodes, [training_pairs.n_users, training_pairs.n_items])
