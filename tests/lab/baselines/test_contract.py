@@ -1,5 +1,6 @@
 """What every method must do, on a small world with a known answer."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, method_named
 from igcf.online import Learner, replay
-from tests.lab.baselines.worlds import N_ITEMS, complete_truth, task
+from tests.lab.baselines.worlds import N_ITEMS, checkerboard, complete_truth, task
 
 QUICK: dict[str, dict[str, Any]] = {
     "mf": {"dim": 3, "penalty": 1.0, "reward": "satisfied"},
@@ -117,6 +118,15 @@ def test_the_paper_s_model_can_be_learned_by_adam_in_one_batch_and_count_how_unc
         for each in (False, True)
     )
     assert not np.array_equal(plain, uncertain)
+
+
+@pytest.mark.parametrize("name", ["igcf-paper", "igcf-graph"])
+def test_a_complete_graph_is_refused_and_is_not_what_a_fully_observed_log_gets(name: str) -> None:
+    method, full = method_named(name), replace(task(), train=checkerboard(60, seed=1, share=1.0), reward="satisfied")
+    with pytest.raises(ConfigError, match="the graph is degenerate: 100% of all user-item pairs are edges"):
+        method.fit(full, method.settings({**QUICK[name], "edges": "observed"}), np.random.default_rng(0))
+    model = method.fit(full, method.settings(QUICK[name]), np.random.default_rng(0))
+    assert model.metadata["settings"]["edges"] == "satisfied"
 
 
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:

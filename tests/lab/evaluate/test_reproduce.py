@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,16 @@ def test_the_best_of_several_seeds_stands_beside_their_mean() -> None:
     assert entry["best"] == max(by_seed)
     assert entry["ours"] == pytest.approx(sum(by_seed) / 3)
     table = side_by_side_tables(results)[0]
-    assert table.header[:4] == ("method", "precision@10", "best of 3", "paper")
+    assert table.header[:3] == ("method", "precision@10", "best of 3")
     assert " ± " in table.rows[0][1]
+
+
+def test_the_columns_of_the_paper_are_there_only_where_it_prints_something() -> None:
+    known = evaluate(log(), replace(setup(), dataset="ml-1m"), ("random",))
+    assert side_by_side_tables(known)[0].header[:4] == ("method", "precision@10", "paper", "+/-")
+    unknown = side_by_side_tables(evaluate(log(), setup(), ("random",)))[0]
+    assert "paper" not in unknown.header
+    assert unknown.title.endswith("the paper prints nothing for this data set")
 
 
 def test_what_the_paper_gains_after_the_drift_is_a_difference_of_its_numbers() -> None:

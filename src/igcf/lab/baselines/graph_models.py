@@ -1,10 +1,14 @@
 """`igcf-paper`, the paper's graph model as written, and `igcf-graph`, the same model with the zero-aware objective."""
 
+import warnings
+from typing import Any
+
 import numpy as np
 
 from igcf.data.interactions import Interactions
 from igcf.data.splits import has_all_times
-from igcf.errors import TrainingDivergedError
+from igcf.errors import ConfigError, TrainingDivergedError
+from igcf.graph import GraphWarning
 from igcf.lab.baselines.logged_models import LoggedModelLearner
 from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Model
@@ -16,7 +20,7 @@ GRAPH_DEFAULTS = {
     "dim": 64,
     "graph": "lightgcn",
     "layers": 2,
-    "edges": "observed",
+    "edges": None,
     "missing": "zero",
     "meta": True,
     "nu": 0.0,
@@ -45,14 +49,13 @@ PAPER_DEFAULTS = {
 
 def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Learn from all pairs, missing ones as zeros; noise and gamma are chosen on the validation users."""
-    chosen = {name: settings[name] for name in GRAPH_FIT}
-    return pretrain(
+    chosen = {name: settings[name] for name in GRAPH_FIT} | {"edges": edges_of(task, settings)}
+    return _pretrained(
         task.train,
         validation=task.whole_validation(),
         method="graph",
         satisfied=task.satisfied,
         seed=int(rng.integers(2**31)),
-        progress=False,
         **chosen,
     )
 
@@ -60,8 +63,7 @@ def fit_igcf_graph(task: Task, settings: Settings, rng: np.random.Generator) -> 
 def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Learn as the paper does: observed pairs, squared error, LightGCN; by default plain SGD, batches in order of time.
 
-    Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last. Where every pair is
-    observed, as there, the edges are the satisfied pairs: a complete graph says nothing.
+    Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last.
     A rate at which training diverges (K = 0 and 1 at the paper's best rate for K = 3) gives way to the next smaller one
     of the paper's grid.
     """
@@ -78,7 +80,7 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
 
 def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int) -> Model:
     is_timed = has_all_times(task.train)
-    return pretrain(
+    return _pretrained(
         in_time(task.train) if is_timed else task.train,
         missing="ignore",
         reward=task.reward_of(settings["reward"]).kind,
@@ -86,7 +88,7 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
         graph="lightgcn",
         dim=settings["dim"],
         layers=settings["layers"],
-        edges=settings["edges"] or ("satisfied" if task.reward == "satisfied" else "observed"),
+        edges=edges_of(task, settings),
         optimiser=settings["optimiser"],
         learning_rate=learning_rate,
         schedule="constant",
@@ -100,8 +102,22 @@ def _fit_at_rate(task: Task, settings: Settings, learning_rate: float, seed: int
         tune=False,
         holdout=0.0,
         seed=seed,
-        progress=False,
     )
+
+
+def edges_of(task: Task, settings: Settings) -> str:
+    """Return which pairs are edges: as set, or else the observed ones; the satisfied ones where all are observed."""
+    return settings["edges"] or ("satisfied" if task.reward == "satisfied" else "observed")
+
+
+def _pretrained(log: Interactions, **settings: Any) -> Model:
+    """Train the graph model; a graph that cannot tell users apart is an error in an experiment."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraphWarning)
+        try:
+            return pretrain(log, progress=False, **settings)
+        except GraphWarning as warning:
+            raise ConfigError(f"the graph is degenerate: {warning}") from warning
 
 
 def play_igcf_graph(model: Model, settings: Settings) -> LoggedModelLearner:

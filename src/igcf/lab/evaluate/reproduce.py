@@ -72,6 +72,7 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
 def side_by_side_tables(results: Results) -> list[Table]:
     """Build one table per kind of metric: ours, the best seed of several, the paper's, and the difference."""
     entries = side_by_side(results)
+    is_printed = any(each["paper"] is not None for each in entries)
     n_seeds = len({row.outcome.seed for row in results.rows})
     tables = []
     for kind in ("precision", "after_drift", "recall", "ndcg"):
@@ -94,16 +95,16 @@ def side_by_side_tables(results: Results) -> list[Table]:
                     cells += [f"{each['ours']:.{digits}f} ± {each['std']:.{digits}f}", f"{each['best']:.{digits}f}"]
                 else:
                     cells.append(f"{each['ours']:.{digits}f}")
-                cells += [
-                    "" if each["paper"] is None else f"{each['paper']:.{digits}f}",
-                    "" if each["paper"] is None else f"{each['difference']:+.{digits}f}",
-                ]
+                if is_printed:
+                    paper, difference = each["paper"], each["difference"]
+                    cells += ["", ""] if paper is None else [f"{paper:.{digits}f}", f"{difference:+.{digits}f}"]
             rows.append((method, *cells))
         setup = results.setup
-        group = ("paper", "+/-") if n_seeds == 1 else (f"best of {n_seeds}", "paper", "+/-")
+        group = (() if n_seeds == 1 else (f"best of {n_seeds}",)) + (("paper", "+/-") if is_printed else ())
         tables.append(
             Table(
-                title=f"{setup.dataset}, {setup.protocol}, {kind}: ours, the paper's, difference",
+                title=f"{setup.dataset}, {setup.protocol}, {kind}: "
+                + ("ours, the paper's, difference" if is_printed else "the paper prints nothing for this data set"),
                 header=("method", *(part for metric in metrics for part in (metric, *group))),
                 rows=tuple(rows),
             )
