@@ -17,8 +17,6 @@ from igcf.online.index.files import load_lists
 from igcf.online.rules import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.sources import load_settings
-from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.placement import record_from
 from igcf.service.store.transfer import import_store
 
 
@@ -54,12 +52,6 @@ def _table(path: Path) -> Any:
     return load_settings({}, file=path)
 
 
-def _variable(path: Path) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IGCF_STORE", path.read_text())
-        return load_settings({})
-
-
 def _export(path: Path) -> Any:
     shutil.copy(path, path.parent / "manifest.json")
     return import_store(None, path.parent)  # type: ignore[arg-type]  # it is not reached
@@ -70,11 +62,7 @@ def _value_of_kind(path: Path) -> Any:
     return parse_kinds(str(path))
 
 
-def _record(path: Path) -> Any:
-    return record_from(path.read_text(), "store.db")
-
-
-READERS = [read_rules, read_batch, _index, _model, _table, _variable, _export, _value_of_kind, _record]
+READERS = [read_rules, read_batch, _index, _model, _table, _export, _value_of_kind]
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -108,11 +96,3 @@ def test_nesting_that_is_just_not_too_deep_to_be_read_is_told_in_one_sentence(tm
             read_batch(tmp_path / "items.json")
         with pytest.raises(IgcfError):
             Model.load(tmp_path)
-
-
-def test_a_line_of_an_audit_journal_that_is_too_deep_to_be_read_goes_with_the_user_it_names(tmp_path: Path) -> None:
-    folder = tmp_path / "hour=2026-01-01T00Z"
-    folder.mkdir()
-    (folder / "other-1.jsonl").write_text('{"user_id":"ann","items":' + "[" * 100_000 + "\n")
-    AuditFolder(tmp_path).delete_user("ann")
-    assert (folder / "other-1.jsonl").read_text() == ""

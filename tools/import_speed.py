@@ -33,7 +33,7 @@ def main(dataset: str, folder: Path, store: str) -> None:
         after = _single(context, "after")
     finally:
         context.close()
-    single, is_postgres = (before + after) / 2, context.store.common.database.is_postgres
+    single, is_postgres = (before + after) / 2, context.store.database.is_postgres
     sys.stdout.write(
         f"{'PostgreSQL' if is_postgres else 'SQLite'}: {done.stored:,} reactions imported, "
         f"{imported:,.0f} a second; repeated ({again.stored} stored) {repeated:,.0f} a second; "

@@ -33,7 +33,7 @@ class Cost:
 
 def fill(context: ServiceContext, users: int, reactions: int, answers: int) -> tuple[Cost, Cost, int]:
     """Let users react and their beliefs follow, then ask; the costs of both, and the bytes of an answer."""
-    model, database = context.current_model.served.model, context.store.common.database
+    model, database = context.current_model.served.model, context.store.database
     begun = _used(database)
     for n in range(reactions):  # users in turn, as in life: no two reactions of one user in a row
         for user in range(users):
@@ -118,7 +118,7 @@ def main(store: str, model: Path | None, audit: str | None, users: int, reaction
             reaction, answer, answer_bytes = fill(context, users, reactions, answers)
             click.echo("| table | rows | bytes per row | after VACUUM FULL |\n|---|--:|--:|--:|")
             for table in TABLES:
-                rows, before, after = table_sizes(context.store.common.database, table)
+                rows, before, after = table_sizes(context.store.database, table)
                 click.echo(f"| {table} | {rows:,} | {before:,.0f} | {after:,.0f} |")
             click.echo("\n| one | write-ahead log, bytes | PostgreSQL, CPU ms |\n|---|--:|--:|")
             for name, cost in (("reaction", reaction), ("answer", answer)):

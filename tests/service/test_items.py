@@ -306,7 +306,7 @@ def test_answers_to_a_visitor_that_are_not_written_yet_become_the_users_or_are_g
     two.audit._writing.release()
     two.audit.flush()
     query = sa.select(recommendations.c.recommendation_id, recommendations.c.user_id)
-    rows = one.store.common.database.read(lambda connection: connection.execute(query).all())
+    rows = one.store.database.read(lambda connection: connection.execute(query).all())
     assert [tuple(row) for row in rows] == [(mine, "alice")]
 
 

@@ -210,10 +210,10 @@ def test_a_clock_set_back_neither_loses_answers_nor_brings_deleted_ones_back(ope
     two.audit.add(answer("before", time.time() - 1))
     one.store.forget("ann")
     two.audit.flush()
-    assert written(one.store.common) == set()
+    assert written(one.store) == set()
     two.audit.add(answer("after, by a clock that was set back", time.time() - 3600))
     two.audit.flush()
-    assert written(one.store.common) == {"after, by a clock that was set back"}
+    assert written(one.store) == {"after, by a clock that was set back"}
 
 
 def test_a_clock_set_ahead_does_not_bring_answers_to_deleted_users_back(
@@ -229,8 +229,8 @@ def test_a_clock_set_ahead_does_not_bring_answers_to_deleted_users_back(
     monkeypatch.setattr(time, "time", lambda: now() + 3600)
     one.audit.flush()
     two.audit.flush()
-    assert written(one.store.common) == set()
-    assert one.store.common.deletions()  # other servers hear of it, though an hour seems to have passed
+    assert written(one.store) == set()
+    assert one.store.deletions()  # other servers hear of it, though an hour seems to have passed
 
 
 def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody(
@@ -239,7 +239,7 @@ def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody
     """The connection breaks between the commit and its answer; more answers have come by the next attempt."""
     context = open_service()
     context.audit.close()  # no thread but this one writes
-    write, losses = context.store.common.database.write, [True]
+    write, losses = context.store.database.write, [True]
 
     def write_and_lose(work: Callable[[sa.Connection], Any]) -> Any:
         done = write(work)
@@ -248,12 +248,12 @@ def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody
             raise StoreError("the answer to the commit is lost")
         return done
 
-    monkeypatch.setattr(context.store.common.database, "write", write_and_lose)
+    monkeypatch.setattr(context.store.database, "write", write_and_lose)
     context.audit.add(answer("one", time.time()))
     with pytest.raises(StoreError):
         context.audit.flush()
     context.audit.add(answer("two", time.time()))
     context.audit.flush()
-    assert written(context.store.common) == {"one", "two"}
-    counted = context.store.common.database.read(lambda c: c.exec_driver_sql("SELECT times FROM shown").scalar_one())
+    assert written(context.store) == {"one", "two"}
+    counted = context.store.database.read(lambda c: c.exec_driver_sql("SELECT times FROM shown").scalar_one())
     assert (counted, context.audit.waiting) == (2, 0)

@@ -16,7 +16,6 @@ from tools.torture.disturbances import clock_jumps, lost_answers, out_of_memory,
 from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked
 from tools.torture.ledger import Ledger, Reaction
-from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
 from tools.torture.power import can_mount, power_cuts
@@ -121,20 +120,6 @@ def test_nothing_is_lost_when_servers_are_killed(here: Place, launcher: Launcher
 
 def test_nothing_is_lost_when_servers_on_postgresql_are_killed(on_postgres: Place, launcher: Launcher) -> None:
     assert nothing_is_wrong(kill_forked(on_postgres, launcher, turns=1)) >= 1
-
-
-def test_a_moving_of_users_that_is_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    files = [str(tmp_path / f"{name}.db") for name in "abc"]
-    assert nothing_is_wrong(kill_moves(files, "SQLite", random.Random(1), kills=2)) > 3
-
-
-def test_a_moving_between_two_postgresql_servers_that_is_killed_loses_and_doubles_nothing(cluster: Cluster) -> None:
-    other = Cluster()
-    try:
-        urls = [cluster.new_store(), other.new_store(), cluster.new_store()]
-        assert nothing_is_wrong(kill_moves(urls, "PostgreSQL", random.Random(1), kills=2)) > 3
-    finally:
-        other.close()
 
 
 @needs_compiler

@@ -43,7 +43,7 @@ def interleavings(seed: int, n: int = PER_STORE) -> Iterator[Trial]:
             contexts = [ServiceContext.open(model, settings) for _ in range(2)]
             for context in contexts:
                 stack.callback(context.close)
-                stack.enter_context(turns.watch(context.store.common.database))
+                stack.enter_context(turns.watch(context.store.database))
             for number in range(n):
                 if number % PER_USER == 0:
                     user, serial = f"u{number}", SerialUser()

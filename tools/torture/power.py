@@ -117,7 +117,7 @@ def _disturb(path: Path, told: Path, rng: random.Random) -> None:
         what = rng.choice(["PASSIVE", "FULL", "RESTART", "TRUNCATE", "backup", "open and close"])
         if what == "backup":
             with suppress(StoreError):
-                backup_store([str(path)], copy)
+                backup_store(str(path), copy)
             copy.unlink(missing_ok=True)
         elif what == "open and close":
             Store(str(path)).close()

@@ -11,7 +11,6 @@ from tools.torture.cuts import cut_connections
 from tools.torture.disturbances import clock_jumps, lost_answers, out_of_memory, stop_in_swap, stop_served_in_swap
 from tools.torture.interleaving import interleavings
 from tools.torture.kills import kill_forked, kill_served
-from tools.torture.moves import kill_moves
 from tools.torture.operations import OPERATIONS
 from tools.torture.places import Place, place
 from tools.torture.power import can_mount, power_cuts
@@ -26,7 +25,7 @@ class Tools:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="igcf-torture-tools-"))
         self._launcher: Launcher | None = None
-        self._clusters: list[Cluster] = []
+        self._cluster: Cluster | None = None
 
     @property
     def launcher(self) -> Launcher:
@@ -37,20 +36,15 @@ class Tools:
     @property
     def cluster(self) -> Cluster:
         """A PostgreSQL of our own, which may be stopped."""
-        return self.clusters(1)[0]
-
-    def clusters(self, n: int) -> list[Cluster]:
-        """Several of them."""
-        while len(self._clusters) < n:
-            self._clusters.append(Cluster())
-        return self._clusters[:n]
+        self._cluster = self._cluster or Cluster()
+        return self._cluster
 
     def close(self) -> None:
         """End what was started."""
         if self._launcher is not None:
             self._launcher.close()
-        for cluster in self._clusters:
-            cluster.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
 
 Round = Callable[[Tools, int], Iterator[Trial]]
@@ -113,17 +107,6 @@ def _clock_jumps(_: Tools, seed: int) -> Iterator[Trial]:
         yield from clock_jumps(here)
 
 
-def _kill_moving(tools: Tools, seed: int) -> Iterator[Trial]:
-    """Move users between SQLite files for even seeds, between two PostgreSQL servers for odd ones."""
-    rng = random.Random(seed)
-    if seed % 2:
-        one, two = tools.clusters(2)
-        yield from kill_moves([one.new_store(), two.new_store(), one.new_store()], "PostgreSQL", rng)
-        return
-    with tempfile.TemporaryDirectory(prefix="igcf-torture-") as folder:
-        yield from kill_moves([f"{folder}/{name}.db" for name in "abc"], "SQLite", rng)
-
-
 def _power_cut(_: Tools, seed: int) -> Iterator[Trial]:
     yield from power_cuts(random.Random(seed))
 
@@ -143,7 +126,6 @@ SCENARIOS = {
     "kill-postgres": Scenario(_kill_postgres, 180),
     "serve-sqlite": Scenario(_serve_sqlite, 100),
     "serve-postgres": Scenario(_serve_postgres, 40),
-    "kill-moving": Scenario(_kill_moving, 200),
     "power-cut": Scenario(_power_cut, 200, can_mount),
     "every-write": Scenario(_every_write, 700),
     "random-writes": Scenario(_random_writes, 100),

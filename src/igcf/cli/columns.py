@@ -34,9 +34,7 @@ ITEMS = click.option(
 )
 FROM_STORE = click.option(
     "--from-store",
-    multiple=True,
-    help="Take the reactions in a service's store instead (its URL; all, where there are several databases; and the "
-    "folder of its audit).",
+    help="Take the reactions in a service's store instead: a SQLite file or a URL.",
 )
 SATISFIED = click.option(
     "--satisfied", type=float, help="A reaction of at least this value is a success [default: chosen from the values]."
@@ -108,26 +106,26 @@ def _lines(content: str) -> Iterator[tuple[str, str]]:
             yield kind, value
 
 
-def refuse_two_logs(dataset: str | None, from_store: tuple[str, ...]) -> None:
+def refuse_two_logs(dataset: str | None, from_store: str | None) -> None:
     """Refuse where the log is named twice, or not at all."""
-    if (dataset is None) == (not from_store):
+    if (dataset is None) == (from_store is None):
         raise ConfigError("name the log with --dataset or --from-store, one of them")
 
 
 def read_log(
     dataset: str | None,
-    from_store: tuple[str, ...],
+    from_store: str | None,
     data_dir: str | None,
     log_format: LogFormat,
     items: Path | None = None,
 ) -> "Interactions":
     """Read the log that the options name, with the titles and categories of a file."""
     refuse_two_logs(dataset, from_store)
-    if from_store:
-        check_stores(from_store)
+    if from_store is not None:
+        check_store_option(from_store)
         from igcf.service.store import read_store
 
-        log = read_store(*from_store)
+        log = read_store(from_store)
         note(log.sentence)
         return log.interactions() if items is None else log.interactions().with_items(items)
     from igcf.data import load_dataset
@@ -141,14 +139,13 @@ def read_log(
         raise DataError(f"{error}; `igcf data validate` with the same options lists every defect") from error
 
 
-def check_stores(from_store: tuple[str, ...]) -> None:
-    """Refuse stores without the packages that read them, and passwords on the command line."""
+def check_store_option(from_store: str) -> None:
+    """Refuse a store without the packages that read it, and a password on the command line."""
     try:
         from igcf.service.sources import refuse_password
     except ImportError as error:
         raise DataError(f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'") from error
-    for place in from_store:
-        refuse_password("--from-store", place)
+    refuse_password("--from-store", from_store)
 
 
 def told(data: "Interactions", success: "Success") -> list[str]:

@@ -101,7 +101,7 @@ NEED_LOGGED = ("item-knn", "ease", "als")
 @common_options
 def evaluate(  # noqa: PLR0913  (one parameter per option)
     dataset: str | None,
-    from_store: tuple[str, ...],
+    from_store: str | None,
     protocol: str,
     methods: str | None,
     rounds: int | None,

@@ -9,7 +9,7 @@ import click
 
 from igcf.cli.columns import LogFormat, column_options
 from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_urls
+from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import DataError
 from igcf.progress import show_progress
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def import_log(
     log: str,
-    store: tuple[str, ...],
+    store: str | None,
     config: Path | None,
     model: Path,
     data_dir: str | None,
@@ -46,16 +46,14 @@ def import_log(
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    urls = store_urls(store, config)
-    done, unknown = import_into(urls, model, log, data_dir, log_format)
+    url = store_url(store, config)
+    done, unknown = import_into(url, model, log, data_dir, log_format)
     seconds = time.perf_counter() - started
     if as_json:
         from igcf.service.sources import database_name
 
         figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
-        emit_json(
-            {"store": ", ".join(map(database_name, urls)), **figures, "unknown_items": unknown, "seconds": seconds}
-        )
+        emit_json({"store": database_name(url), **figures, "unknown_items": unknown, "seconds": seconds})
 
 
 def _refuse_users(user_ids: Sequence[str]) -> None:
@@ -77,13 +75,13 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
 
 
 def import_into(
-    urls: Sequence[str], model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
+    url: str, model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
     from igcf.data import load_dataset
     from igcf.model.files import load_model, model_id
     from igcf.service.store.importing import import_interactions
-    from igcf.service.store.spread import open_store
+    from igcf.service.store.store import Store
 
     items = set(load_model(model).item_ids)
     columns, separator = (None, None) if log_format is None else log_format
@@ -91,7 +89,7 @@ def import_into(
     if data.layout is not None:
         note(data.layout.sentence)
     _refuse_users(data.user_ids)
-    opened = open_store(urls)
+    opened = Store(url)
     try:
         started = time.perf_counter()
         with show_progress() as report:
@@ -99,7 +97,7 @@ def import_into(
                 opened, data, model_id(model), lambda count: report("reactions stored", count, len(data))
             )
         seconds = time.perf_counter() - started
-        name = ", ".join(part.database.name for part in opened.parts)
+        name = opened.database.name
     finally:
         opened.close()
     unknown = sum(item_id not in items for item_id in data.item_ids)

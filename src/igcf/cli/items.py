@@ -1,7 +1,7 @@
 """`igcf items`: the catalogue of a store, which its servers follow within a second."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.output import console, emit_json
-from igcf.cli.service_options import CONFIG, STORE, store_urls
+from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.item import Item
 from igcf.item_parsing import parse_fields, parse_items
@@ -47,14 +47,14 @@ def items() -> None:
 @CONFIG
 @JSON
 def add(
-    file: Path, event_id: str | None, model: Path | None, store: tuple[str, ...], config: Path | None, as_json: bool
+    file: Path, event_id: str | None, model: Path | None, store: str | None, config: Path | None, as_json: bool
 ) -> None:
     """Add the items of FILE, or describe known ones anew: all of them or none.
 
     FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
     """
     batch = read_batch(file)
-    with opened(store_urls(store, config), model) as (stored, is_known):
+    with opened(store_url(store, config), model) as (stored, is_known):
         receipt = stored.put(batch, event_id, is_known=is_known)
     if as_json:
         emit_json(vars(receipt))
@@ -73,7 +73,7 @@ def add(
 @CONFIG
 @JSON
 def update(
-    item: str, changes: tuple[str, ...], model: Path | None, store: tuple[str, ...], config: Path | None, as_json: bool
+    item: str, changes: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool
 ) -> None:
     """Change fields of ITEM: title=..., categories='["A", "B"]', numbers='{"year": 1999}', hidden=true, text=null."""
     fields: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def update(
             raise ConfigError(f"{change!r} is no change; expected FIELD=VALUE, for instance hidden=true")
         fields[name] = _value(value)
     parsed = parse_fields(fields, f"item {item!r}")
-    with opened(store_urls(store, config), model) as (stored, is_known):
+    with opened(store_url(store, config), model) as (stored, is_known):
         revision = stored.patch(item, parsed, is_known=is_known)
     if as_json:
         emit_json({"item": item, "revision": revision})
@@ -96,11 +96,9 @@ def update(
 @STORE
 @CONFIG
 @JSON
-def retire(
-    ids: tuple[str, ...], model: Path | None, store: tuple[str, ...], config: Path | None, as_json: bool
-) -> None:
+def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool) -> None:
     """Retire items: they are in no answer any more. One that does not exist stops all."""
-    with opened(store_urls(store, config), model) as (stored, is_known):
+    with opened(store_url(store, config), model) as (stored, is_known):
         revision, n_retired = stored.retire(ids, is_known=is_known)
     if as_json:
         emit_json({"retired": n_retired, "revision": revision})
@@ -111,9 +109,9 @@ def retire(
 @STORE
 @CONFIG
 @JSON
-def list_items(store: tuple[str, ...], config: Path | None, as_json: bool) -> None:
+def list_items(store: str | None, config: Path | None, as_json: bool) -> None:
     """List what was added, changed and retired since the model was trained."""
-    with opened(store_urls(store, config), None) as (stored, _):
+    with opened(store_url(store, config), None) as (stored, _):
         found = stored.changes()
     if as_json:
         emit_json(
@@ -132,17 +130,17 @@ def list_items(store: tuple[str, ...], config: Path | None, as_json: bool) -> No
 
 
 @contextmanager
-def opened(urls: Sequence[str], model: Path | None) -> "Iterator[tuple[ItemStore, Callable[[str], bool]]]":
+def opened(url: str, model: Path | None) -> "Iterator[tuple[ItemStore, Callable[[str], bool]]]":
     """Open the items of a store that exists, and tell which items the model has."""
     from igcf.service.store.items import ItemStore
     from igcf.service.store.maintenance import open_existing
 
-    store = open_existing(urls)
+    store = open_existing(url)
     try:
         announced = store.generation()[1]
         folder = model or (Path(announced) if announced else None)
         known = _item_ids(folder, must_exist=model is not None) if folder is not None else frozenset[str]()
-        yield ItemStore(store.common.database), known.__contains__
+        yield ItemStore(store.database), known.__contains__
     finally:
         store.close()
 

@@ -12,7 +12,7 @@ from igcf.cli.columns import (
     ITEMS,
     SATISFIED,
     LogFormat,
-    check_stores,
+    check_store_option,
     column_options,
     read_log,
     refuse_two_logs,
@@ -74,7 +74,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def pretrain(
     dataset: str | None,
-    from_store: tuple[str, ...],
+    from_store: str | None,
     out: Path,
     data_dir: str | None,
     log_format: LogFormat,
@@ -125,7 +125,11 @@ def pretrain(
     data: Interactions | LogFiles | None = None
     if are_workers_asked_for:
         assert state is not None  # noqa: S101
-        data = store_files(from_store, state, items) if from_store else parquet_files(dataset, log_format, items)
+        data = (
+            store_files(from_store, state, items)
+            if from_store is not None
+            else parquet_files(dataset, log_format, items)
+        )
     if data is None:
         data = announced(read_log(dataset, from_store, data_dir, log_format), items, chosen.get("satisfied"))
 
@@ -194,12 +198,12 @@ def parquet_files(dataset: str | None, log_format: LogFormat, items: Path | None
     return LogFiles(path, log_format.columns, items) if is_parquet else None
 
 
-def store_files(from_store: tuple[str, ...], state: Path, items: Path | None) -> "LogFiles":
+def store_files(from_store: str, state: Path, items: Path | None) -> "LogFiles":
     """Write the reactions of a store to files of the state folder, or find those of the training that is resumed."""
     from igcf.data.items import read_items
     from igcf.data.user_parts import LogFiles
 
-    check_stores(from_store)
+    check_store_option(from_store)
     from igcf.service.store.export import write_reactions, written_reactions
 
     folder = state / "reactions"
@@ -208,7 +212,7 @@ def store_files(from_store: tuple[str, ...], state: Path, items: Path | None) ->
     else:
         shutil.rmtree(folder, ignore_errors=True)
         table = None if items is None else read_items(items)
-        found = write_reactions(folder, *from_store, described=() if table is None else table.items())
+        found = write_reactions(folder, from_store, described=() if table is None else table.items())
     note(found.sentence)
     return LogFiles(found.log, items=found.items)
 

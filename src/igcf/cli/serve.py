@@ -68,7 +68,7 @@ def serve(
     settings = loaded.settings
     folder = _folder(settings.model, demo=demo)
     if demo and loaded.origins["store"] == "default":
-        settings = settings.changed(store=(str(folder.parent / "demo.db"),))
+        settings = settings.changed(store=str(folder.parent / "demo.db"))
     if log is not None:
         from igcf.cli.import_log import import_into
 

@@ -13,8 +13,6 @@ try:
 except ImportError as error:
     raise ConfigError(f"this needs the service's packages ({error}); pip install 'igcf[service]'") from error
 
-REPEATED = ("store",)
-"""Options that may be repeated and are named after the whole."""
 FLAGS = {"model": "DIR", "cors_origins": "--cors-origin", "allowed_hosts": "--allowed-host"}
 """Options that may be repeated are named after one of their values."""
 CONFIG = click.option(
@@ -22,9 +20,7 @@ CONFIG = click.option(
 )
 STORE = click.option(
     "--store",
-    multiple=True,
-    help="SQLite file or postgresql://USER@HOST/DB, one for each database [default: IGCF_STORE, the file of --config, "
-    "or igcf.db].",
+    help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db].",
 )
 
 
@@ -41,17 +37,15 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
-def store_settings(
-    store: tuple[str, ...], config: Path | None, model: str | None = None, audit: str | None = None
-) -> ServiceSettings:
+def store_settings(store: str | None, config: Path | None, model: str | None = None) -> ServiceSettings:
     """Find the settings that a command about a store needs: by options, the environment or a file, as a server does."""
     from igcf.service.sources import load_settings
 
-    return load_settings(given({"store": store, "model": model, "audit": audit}), file=config).settings
+    return load_settings(given({"store": store, "model": model}), file=config).settings
 
 
-def store_urls(store: tuple[str, ...], config: Path | None) -> tuple[str, ...]:
-    """Find the databases of the store that a command is about."""
+def store_url(store: str | None, config: Path | None) -> str:
+    """Find the store that a command is about."""
     return store_settings(store, config).store
 
 
@@ -61,7 +55,7 @@ def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[An
     kind = click.Choice(get_args(annotation)) if is_choice else kinds.pop() if kinds else str
     shown = "" if default in (None, ()) else f" [default: {default}]"
     flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
-    if name in FLAGS or name in REPEATED:  # each of them a list
+    if name in FLAGS:  # each of them a list
         shown = f" [default: {default[0]}]" if default else ""
         return click.option(flag, name, multiple=True, help=f"{text.rstrip('.')}; may be repeated{shown}.")
     return click.option(flag, name, type=kind, help=f"{text.rstrip('.')}{shown}.", metavar=None)

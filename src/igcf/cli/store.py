@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from igcf.cli.output import console, emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, given, store_settings, store_urls
-from igcf.errors import ConfigError, ModelError
+from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
+from igcf.errors import ModelError
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
     from igcf.service.serving.served_model import ServedModel
     from igcf.service.settings import ServiceSettings
     from igcf.service.store.invariants import Problem
-    from igcf.service.store.spread import AnyStore
+    from igcf.service.store.store import Store
 
 PROGRESS_S = 2.0
 """A command that takes longer says how far it is."""
@@ -33,8 +33,7 @@ def store() -> None:
       igcf store check --store postgresql://igcf@db/igcf --model model/
       igcf store export folder/ --store igcf.db
       igcf store import folder/ --store postgresql://igcf@db/igcf
-      igcf store audit --store igcf.db --audit audit/
-      igcf store rebalance --store one.db --store two.db
+      igcf store audit --store igcf.db
     """
 
 
@@ -42,12 +41,12 @@ def store() -> None:
 @STORE
 @CONFIG
 @click.argument("out", type=click.Path(path_type=Path))
-def backup(store: tuple[str, ...], config: Path | None, out: Path) -> None:
+def backup(store: str | None, config: Path | None, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
     from igcf.service.store.maintenance import backup_store
 
     with show_progress(every=PROGRESS_S) as report:
-        backup_store(store_urls(store, config), out, report)
+        backup_store(store_url(store, config), out, report)
     console.print(f"Copied the store to {out}")
 
 
@@ -55,12 +54,12 @@ def backup(store: tuple[str, ...], config: Path | None, out: Path) -> None:
 @STORE
 @CONFIG
 @click.argument("copy", type=click.Path(path_type=Path))
-def restore(store: tuple[str, ...], config: Path | None, copy: Path) -> None:
+def restore(store: str | None, config: Path | None, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
     from igcf.service.store.maintenance import restore_store
 
     with show_progress(every=PROGRESS_S) as report:
-        restore_store(copy, store_urls(store, config), report)
+        restore_store(copy, store_url(store, config), report)
     console.print(f"Restored the store from {copy}")
 
 
@@ -68,29 +67,25 @@ def restore(store: tuple[str, ...], config: Path | None, copy: Path) -> None:
 @STORE
 @CONFIG
 @click.option("--model", help="Folder of the model whose beliefs are checked [default: the one that is announced].")
-@click.option("--audit", help="Folder of the audit [default: IGCF_AUDIT or the file of --config].")
 @click.option("--rebuild", is_flag=True, help="Bring users and beliefs that are wrong in line with the log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-def check(
-    store: tuple[str, ...], config: Path | None, model: str | None, audit: str | None, rebuild: bool, as_json: bool
-) -> None:
+def check(store: str | None, config: Path | None, model: str | None, rebuild: bool, as_json: bool) -> None:
     """Check that everything in a store fits together; exit code 1 where something does not.
 
     It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, the
-    audit and its counts, also in a folder; and at every saved belief, which must equal one computed from the log to
+    audit and its counts; and at every saved belief, which must equal one computed from the log to
     1e-8.
     """
     from igcf.service.serving.belief_check import rebuild_users
     from igcf.service.store.maintenance import open_existing
 
-    settings = store_settings(store, config, model, audit)
+    settings = store_settings(store, config, model)
     opened = open_existing(settings.store)
     try:
         found, is_complete = _found(opened, settings)
         mended = {each.user_id for each in found if each.user_id is not None} if rebuild else set()
-        for part in opened.parts:
-            if mine := {user_id for user_id in mended if opened.place(user_id) is part}:
-                rebuild_users(part.database, mine)
+        if mended:
+            rebuild_users(opened.database, mended)
     finally:
         opened.close()
     left = [each for each in found if each.user_id is None or each.user_id not in mended]
@@ -112,12 +107,12 @@ def check(
 @STORE
 @CONFIG
 @click.argument("out", type=click.Path(path_type=Path))
-def export_command(store: tuple[str, ...], config: Path | None, out: Path) -> None:
+def export_command(store: str | None, config: Path | None, out: Path) -> None:
     """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
     from igcf.service.store.maintenance import open_existing
     from igcf.service.store.transfer import export_store
 
-    with _opened(open_existing(store_urls(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+    with _opened(open_existing(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
         found = export_store(opened, out, report)
     console.print(f"Exported {sum(each['rows'] for each in found.values()):,} rows to {out}", highlight=False)
 
@@ -126,76 +121,39 @@ def export_command(store: tuple[str, ...], config: Path | None, out: Path) -> No
 @STORE
 @CONFIG
 @click.argument("folder", type=click.Path(path_type=Path))
-def import_command(store: tuple[str, ...], config: Path | None, folder: Path) -> None:
+def import_command(store: str | None, config: Path | None, folder: Path) -> None:
     """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
 
-    Repeated, it finds everything there and changes nothing. Of several databases each is filled whole; where this was
-    interrupted, servers refuse to start until it is repeated. (`igcf import` is for logs.)
+    Repeated, it finds everything there and changes nothing. (`igcf import` is for logs.)
     """
-    from igcf.service.store.spread import open_store
+    from igcf.service.store.store import Store
     from igcf.service.store.transfer import import_store
 
-    urls = store_urls(store, config)
-    with _opened(open_store(urls, is_import=True)) as opened, show_progress(every=PROGRESS_S) as report:
+    with _opened(Store(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
         is_new = import_store(opened, folder, report)
     console.print(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
-
-
-@store.command("rebalance")
-@STORE
-@CONFIG
-@click.option("--remove", multiple=True, help="A database that is taken out, with its users; may be repeated.")
-def rebalance_command(store: tuple[str, ...], config: Path | None, remove: tuple[str, ...]) -> None:
-    """Move users so that they are spread over all databases named by --store, and over no other.
-
-    Stop the servers first. Run it after adding a database, or to take one out. What was interrupted is ended by the
-    same command again: nobody is lost, nothing counts twice, and servers refuse to start until it has ended.
-
-    \b
-    Examples:
-      igcf store rebalance --store postgresql://igcf@one/igcf --store postgresql://igcf@two/igcf
-      igcf store rebalance --store one.db --remove two.db
-    """
-    from igcf.service.sources import load_settings, refuse_password
-    from igcf.service.store.moving import rebalance
-
-    for each in remove:
-        refuse_password("--remove", each)
-    loaded = load_settings(given({"store": store}), file=config)
-    if loaded.origins["store"] == "default":
-        raise ConfigError("name the databases that users are to be spread over, one --store for each")
-    leave = load_settings({"store": remove}, file=config).settings.store if remove else ()  # with the same password
-    with show_progress(every=PROGRESS_S) as report:
-        moved = rebalance(loaded.settings.store, leave, report)
-    where = "in one database" if moved.databases == 1 else f"spread over {moved.databases} databases"
-    console.print(f"Moved {moved.users:,} users; all are {where}", highlight=False)
 
 
 @store.command("audit")
 @STORE
 @CONFIG
-@click.option("--audit", help="Folder of the audit [default: IGCF_AUDIT or the file of --config; else in the store].")
 @click.option("--model", help="Folder of the model that says what satisfies [default: the one that is announced].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-def audit_command(
-    store: tuple[str, ...], config: Path | None, audit: str | None, model: str | None, as_json: bool
-) -> None:
+def audit_command(store: str | None, config: Path | None, model: str | None, as_json: bool) -> None:
     """Compare what was shown with the reactions to it: by model, policy and reason.
 
     "expected" is the mean chance that was told for the items with a reaction; beside "satisfied" it says whether
     chances come true. Reactions count where they name the answer (recommendation_id).
     """
     from igcf.service.store.answers import shown_items, summary
-    from igcf.service.store.audit_files import AuditFolder
     from igcf.service.store.maintenance import open_existing
 
-    settings = store_settings(store, config, model, audit)
-    folder = None if settings.audit is None else AuditFolder.existing(settings.audit)
+    settings = store_settings(store, config, model)
     with _opened(open_existing(settings.store)) as opened:
         served = _served(opened, settings)
         if served is None:
             raise ModelError("no model is announced, or it is not on this machine; name one with --model")
-        found = summary(shown_items(opened, folder), served.model.reward.threshold)
+        found = summary(shown_items(opened), served.model.reward.threshold)
     rows = found.to_dicts()
     if as_json:
         emit_json({"audit": rows})
@@ -208,34 +166,29 @@ def audit_command(
 
 
 @contextmanager
-def _opened(store: "AnyStore") -> "Iterator[AnyStore]":
+def _opened(store: "Store") -> "Iterator[Store]":
     try:
         yield store
     finally:
         store.close()
 
 
-def _found(opened: "AnyStore", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
+def _found(opened: "Store", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
     """Look for problems; returns them, and whether beliefs were looked at."""
     from igcf.service.serving.belief_check import belief_problems
-    from igcf.service.store.audit_files import AuditFolder
-    from igcf.service.store.maintenance import audit_problems, part_problems
+    from igcf.service.store.invariants import problems
     from igcf.service.store.snapshots import snapshot
 
     served = _served(opened, settings)
     found: list[Problem] = []
-    with show_progress(every=PROGRESS_S) as report:
-        for part in opened.parts:
-            found += part_problems(opened, part, report)
-            if served is not None:
-                with snapshot(part.database) as connection:
-                    found += belief_problems(connection, served, report)
-        if settings.audit is not None:
-            found += audit_problems(AuditFolder.existing(settings.audit))
+    with show_progress(every=PROGRESS_S) as report, snapshot(opened.database) as connection:
+        found += problems(connection, report)
+        if served is not None:
+            found += belief_problems(connection, served, report)
     return found, served is not None
 
 
-def _served(opened: "AnyStore", settings: "ServiceSettings") -> "ServedModel | None":
+def _served(opened: "Store", settings: "ServiceSettings") -> "ServedModel | None":
     """Load the model that was named, or else the one that is announced, where it is on this machine."""
     from igcf.service.serving.served_model import ServedModel
 

@@ -15,12 +15,9 @@ from igcf.service.serving.load import LoadHistory
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
-from igcf.service.spread_lines import SpreadAudit, SpreadReactions, SpreadVersions
 from igcf.service.store.audit import AuditLog
-from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import StoreEvents
 from igcf.service.store.items import ItemStore
-from igcf.service.store.spread import AnyStore, Spread, open_store
 from igcf.service.store.store import Store
 from igcf.service.store.versions import VersionReader
 
@@ -30,21 +27,21 @@ class ServiceContext:
     """The settings, the store, the model in service, the users in memory, the audit log and the counters."""
 
     settings: ServiceSettings
-    store: AnyStore
+    store: Store
     current_model: CurrentModel
     users: UsersInMemory
-    audit: AuditLog | SpreadAudit
+    audit: AuditLog
     metrics: Metrics
     load: LoadHistory
     """What the counters said in the last half hour."""
-    versions: VersionReader | SpreadVersions
+    versions: VersionReader
     rules: Rules | None
     """Rules that every answer keeps to."""
     items: LiveItems
     """What changed in the catalogue since the model was trained."""
     items_from_log: ItemsFromLog
     """What all users told of new items."""
-    reactions: GroupCommit | SpreadReactions
+    reactions: GroupCommit
 
     @classmethod
     def open(
@@ -60,44 +57,37 @@ class ServiceContext:
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models_root is None:
             settings = settings.changed(models_root=str(Path(served.folder).parent))
-        store = open_store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
-        for part in store.living:
-            if part.database.checkpointer is not None:
-                part.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
+        store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
+        if store.database.checkpointer is not None:
+            store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics()
-        for part in store.parts:
-            part.database.events = StoreEvents(
-                metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc
-            )
-        folder = None if settings.audit is None else AuditFolder(settings.audit)
-
-        def audit_of(part: Store) -> AuditLog:
-            days, wait_s = settings.audit_days, settings.store_wait_s
-            return AuditLog(part, size=settings.audit_queue, wait_s=wait_s, days=days, folder=folder)
-
-        is_spread, wait_s = isinstance(store, Spread), settings.store_wait_s
+        store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
             settings=settings,
             store=store,
             current_model=current,
             users=users,
-            audit=SpreadAudit(store, audit_of, folder) if isinstance(store, Spread) else audit_of(store),
+            audit=AuditLog(
+                store,
+                size=settings.audit_queue,
+                wait_s=settings.store_wait_s,
+                days=settings.audit_days,
+            ),
             metrics=metrics,
             load=LoadHistory(metrics),
-            versions=SpreadVersions(store) if isinstance(store, Spread) else VersionReader(store),
+            versions=VersionReader(store),
             items_from_log=ItemsFromLog(store),
-            items=LiveItems(ItemStore(store.common.database), current, users.keep_only, goes_on=is_spread),
+            items=LiveItems(ItemStore(store.database), current, users.keep_only),
             rules=None if settings.rules is None else read_rules(Path(settings.rules)),
-            reactions=SpreadReactions(store, wait_s) if isinstance(store, Spread) else GroupCommit(wait_s),
+            reactions=GroupCommit(settings.store_wait_s),
         )
 
     def observe(self) -> None:
         """Set the gauges that tell of this moment."""
-        checkpointers = [part.database.checkpointer for part in self.store.parts]
-        self.metrics.erasure_pending.set(any(each is not None and each.is_pending for each in checkpointers))
-        self.metrics.databases_away.set(len(self.store.parts) - len(self.store.living))
+        checkpointer = self.store.database.checkpointer
+        self.metrics.erasure_pending.set(checkpointer is not None and checkpointer.is_pending)
         self.metrics.audit_waiting.set(self.audit.waiting)
         self.metrics.generation.set(self.current_model.generation)
 

@@ -56,12 +56,6 @@ class Metrics:
             multiprocess_mode="livesum",
             **own,
         )
-        self.databases_away = Gauge(
-            "igcf_databases_away",
-            "Databases, of several, that do not answer; their users are refused.",
-            multiprocess_mode="livemax",
-            **own,
-        )
         self.generation = Gauge(
             "igcf_model_generation",
             "Number of the announced model in service, the oldest of all workers.",

@@ -17,17 +17,6 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _one_or_several(value: Any) -> Any:
-    """Read one store, or several: a list, or a text that is one in JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value) if value.lstrip().startswith("[") else (value,)
-    except RecursionError as error:
-        raise ValueError("endless nesting") from error
-
-
-Stores = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_one_or_several)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 IndexChoice = Literal["auto", "exact", "faiss"]
@@ -47,9 +36,8 @@ class ServiceSettings(BaseSettings):
 
     model: str | None = None
     """Folder of the model to serve where the store has announced none."""
-    store: Stores = ("igcf.db",)
-    """A SQLite file or postgresql://USER@HOST/DB (its password in the environment or in a file); users are spread over
-    several."""
+    store: str = "igcf.db"
+    """A SQLite file or postgresql://USER@HOST/DB (its password in the environment or in a file)."""
     store_password_file: str | None = None
     """File with the password of the PostgreSQL store."""
     host: str = "127.0.0.1"
@@ -100,8 +88,6 @@ class ServiceSettings(BaseSettings):
     """Users whose scores are kept in memory, per process."""
     hot_megabytes: int = 256
     """Memory for those users; whichever of the two limits is met first counts."""
-    audit: str | None = None
-    """Folder for the audit log, as Parquet files per hour, shared by all servers of the store; unset: in the store."""
     audit_queue: int = 10_000
     """Answers that may wait to be written to the audit log, per process."""
     audit_days: float | None = None
@@ -150,8 +136,6 @@ class ServiceSettings(BaseSettings):
         """Refuse what cannot work, naming the setting, what was found and what was expected."""
         from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
 
-        if not self.store:
-            raise ConfigError("store: expected a SQLite file or postgresql://USER@HOST/DB, got an empty list")
         self._refuse_empty_names()
         nu = 0.0 if self.nu is None else self.nu
         named_policy("ucb" if self.policy is None else self.policy, nu=nu)
@@ -184,10 +168,8 @@ class ServiceSettings(BaseSettings):
 
     def _refuse_empty_names(self) -> None:
         """Refuse an empty text, as a variable of a script that is not set leaves it: it would name the folder here."""
-        if not all(self.store):
+        if not self.store:
             raise ConfigError("store: expected a name, got an empty text")
-        if self.audit == "":
-            raise ConfigError("audit: expected a name, got an empty text")
 
     def changed(self, **values: Any) -> "ServiceSettings":
         """Make settings that differ in some values."""

@@ -3,7 +3,7 @@
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -42,8 +42,7 @@ class LoadedSettings:
 
     def described(self) -> dict[str, dict[str, Any]]:
         """Values and origins by name, passwords masked."""
-        names = [database_name(store) for store in self.settings.store]
-        values = self.settings.model_dump() | {"store": names[0] if len(names) == 1 else names}
+        values = self.settings.model_dump() | {"store": database_name(self.settings.store)}
         return {name: {"value": value, "from": self.origins[name]} for name, value in values.items()}
 
     def toml(self) -> str:
@@ -51,7 +50,7 @@ class LoadedSettings:
         lines = ["# Settings in force, and where each comes from; a file of this form is read by --config."]
         for name, each in self.described().items():
             value = each["value"]
-            is_unset = value is None or (name in SECRETS and _listed(value) != self.settings.store)
+            is_unset = value is None or (name in SECRETS and value != self.settings.store)
             text = f"# {name} = {'(unset)' if value is None else value}" if is_unset else f"{name} = {_toml(value)}"
             lines.append(f"{text}  # {each['from']}")
         return "\n".join(lines) + "\n"
@@ -71,8 +70,8 @@ def load_settings(
         file = Path(os.environ[FILE_VARIABLE])
     called = dict(flags or {})
     options = dict(options)
-    for store in _listed(options.get("store", ())):
-        refuse_password("--store", store)
+    if "store" in options:
+        refuse_password("--store", options["store"])
     environment = EnvSettingsSource(ServiceSettings)()
     places: list[tuple[Mapping[str, Any], Callable[[str], str]]] = [
         (options, lambda name: called.get(name, f"--{name.replace('_', '-')}")),
@@ -90,13 +89,8 @@ def load_settings(
         named = next((name for name in values if str(error).startswith((f"{name} ", f"{name}:", f"{name}."))), None)
         raise ConfigError(f"{error} (from {origins[named]})" if named else str(error)) from error
     if settings.store_password_file is not None:
-        file = Path(settings.store_password_file)
-        settings = settings.changed(store=tuple(_with_password(store, file) for store in settings.store))
+        settings = settings.changed(store=_with_password(settings.store, Path(settings.store_password_file)))
     return LoadedSettings(settings, origins, tuple(_misspelt()))
-
-
-def _listed(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def refuse_password(option: str, store: str) -> None:

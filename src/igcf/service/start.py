@@ -11,8 +11,7 @@ from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.spread import open_store
+from igcf.service.store.store import Store
 from igcf.service.store.urls import database_url, is_missing_file, printed_url
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -45,15 +44,13 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
     )
     current = _first_model(model, settings, is_override=is_override)
-    if settings.audit is not None:
-        AuditFolder(settings.audit)
     if settings.rules is not None:
         read_rules(Path(settings.rules)).compiled(current.served.catalogue)
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
         url=f"http://{name}:{bound.getsockname()[1]}",
-        store=", ".join(printed_url(database_url(store)) for store in settings.store),
+        store=printed_url(database_url(settings.store)),
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(str(model.resolve()), current, settings, bound),
@@ -61,9 +58,9 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
 
 
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
-    if any(map(is_missing_file, settings.store)) or is_override:
+    if is_missing_file(settings.store) or is_override:
         ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
-    store = open_store(settings.store)
+    store = Store(settings.store)
     try:
         if is_override:
             served = ServedModel.from_folder(model, settings)

@@ -45,12 +45,12 @@ def work(place: Place, settings: ServiceSettings, current: CurrentModel | None =
     from igcf.service.http.application import create_app
     from igcf.service.http.connections import limited_protocol
     from igcf.service.http.logs import configure
-    from igcf.service.store.spread import open_store
+    from igcf.service.store.store import Store
 
     configure(settings.log_level)
     sys.setswitchinterval(SWITCH_S)
     if current is None:
-        store = open_store(settings.store)
+        store = Store(settings.store)
         try:
             current = CurrentModel.announced(store, Path(place.folder), settings)
         finally:

@@ -188,7 +188,7 @@ def test_thompson_answers_carry_estimated_propensities(client: TestClient, conte
     assert all(0 < item["propensity"] <= 1 for item in answer["items"])
     assert recommend(client, k=3)["propensity"] == "exact"
     context.audit.flush()
-    rows = context.store.of("ann").database.read(
+    rows = context.store.database.read(
         lambda connection: connection.exec_driver_sql(
             "SELECT recommendation_id, propensity, items FROM recommendations"
         ).all()

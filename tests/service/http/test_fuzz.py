@@ -49,7 +49,7 @@ GOOD_IDS = [
 
 
 def stored(context: ServiceContext) -> int:
-    return context.store.common.database.read(
+    return context.store.database.read(
         lambda connection: sum(
             connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
             for table in (feedback, users)

@@ -43,7 +43,7 @@ def all_at_once(context: ServiceContext, asks: list[Ask]) -> list[httpx.Response
 
 def count_commits(context: ServiceContext) -> list[float]:
     commits: list[float] = []
-    context.store.common.database.events = StoreEvents(committed=commits.append)
+    context.store.database.events = StoreEvents(committed=commits.append)
     return commits
 
 
@@ -89,7 +89,7 @@ def test_reactions_that_come_together_share_commits_and_each_counts_once(
 
 
 def test_errors_of_one_reaction_are_its_own(context: ServiceContext) -> None:
-    refuse_reactions_of(context.store.common, "refused")
+    refuse_reactions_of(context.store, "refused")
     all_at_once(context, [("ann", {"item": "item-1", "value": 5, "event_id": "e"})])
     answers = all_at_once(
         context,
@@ -159,10 +159,10 @@ def test_two_servers_store_groups_of_the_same_users_in_any_order(open_service: O
 
 def test_a_user_who_is_being_changed_elsewhere_keeps_nobody_else_waiting(open_service: OpenService) -> None:
     context = open_service(store_wait_s=1.0)
-    if not context.store.common.database.is_postgres:
+    if not context.store.database.is_postgres:
         return  # one writer at a time
     store_together(context, [reaction(context, "held", 0)])
-    elsewhere = sa.create_engine(context.store.common.database.engine.url, poolclass=sa.NullPool)
+    elsewhere = sa.create_engine(context.store.database.engine.url, poolclass=sa.NullPool)
     with elsewhere.connect() as connection:
         connection.execute(sa.text("SELECT 1 FROM users WHERE user_id = 'held' FOR UPDATE"))
         group = [reaction(context, user, 1) for user in ("ann", "held", "bob")]

@@ -111,12 +111,12 @@ def test_a_belief_that_comes_late_does_not_bring_a_deleted_user_back(open_servic
     one.users.save()
     assert one.store.user("ann") == UserRow("ann")
     left = sa.select(sa.func.count()).select_from(beliefs)
-    assert one.store.common.database.read(lambda connection: connection.execute(left).scalar_one()) == 0
+    assert one.store.database.read(lambda connection: connection.execute(left).scalar_one()) == 0
 
 
 def refuse_writes(context: ServiceContext, *, yes: bool) -> None:
     """Let the last statement of a reaction fail, as a full disk would."""
-    if context.store.common.database.is_postgres:
+    if context.store.database.is_postgres:
         make = (
             "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'disk full'; END $$ "
             "LANGUAGE plpgsql; CREATE TRIGGER full_disk BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION refuse()"
@@ -125,7 +125,7 @@ def refuse_writes(context: ServiceContext, *, yes: bool) -> None:
     else:
         make = "CREATE TRIGGER full_disk BEFORE UPDATE ON users BEGIN SELECT RAISE(ABORT, 'disk full'); END"
         drop = "DROP TRIGGER full_disk"
-    context.store.common.database.write(lambda connection: connection.exec_driver_sql(make if yes else drop))
+    context.store.database.write(lambda connection: connection.exec_driver_sql(make if yes else drop))
 
 
 def test_what_is_not_committed_is_not_seen(context: ServiceContext) -> None:

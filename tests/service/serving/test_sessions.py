@@ -77,7 +77,7 @@ def test_a_user_forgotten_on_one_server_is_new_on_the_other(open_service: OpenSe
     assert shown(two, "ann") != newcomer
     forget(one, "ann")
     assert len(one.users) == 0
-    two.users.forget_hashed(set(two.store.common.deletions()))
+    two.users.forget_hashed(set(two.store.deletions()))
     assert len(two.users) == 0
     assert shown(two, "ann") == newcomer
     for number in range(3):
@@ -113,7 +113,7 @@ def test_a_missing_or_damaged_belief_is_rebuilt_from_the_log(open_service: OpenS
     assert context.store.user("ann").saved is not None
     good = belief_of(context, "ann")
     query = sa.delete(saved_beliefs) if damage is None else sa.update(saved_beliefs).values(belief=damage)
-    context.store.common.database.write(lambda connection: connection.execute(query))
+    context.store.database.write(lambda connection: connection.execute(query))
     other = open_service()
     rebuilt = belief_of(other, "ann")
     np.testing.assert_allclose(rebuilt.cov, good.cov, atol=1e-10)

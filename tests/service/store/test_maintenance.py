@@ -41,7 +41,7 @@ def react(context: ServiceContext) -> TestClient:
         with context.users.open(served, user) as opened:
             row = {"user_id": user, "model": served.model_id, "revision": opened.revision, "drift": 1.0}
             saved = sa.insert(beliefs).values(belief=encode_belief(opened.session.belief), **row)
-        context.store.common.database.write(partial(sa.Connection.execute, statement=saved))
+        context.store.database.write(partial(sa.Connection.execute, statement=saved))
     client.post("/v1/users/ann/recommendations", json={"k": 2})
     context.audit.flush()
     return client
@@ -49,9 +49,9 @@ def react(context: ServiceContext) -> TestClient:
 
 def test_a_copy_holds_all_that_was_acknowledged_before_it(open_service: OpenService, tmp_path: Path) -> None:
     context = open_service()
-    if context.store.common.database.is_postgres:
+    if context.store.database.is_postgres:
         with pytest.raises(StoreError, match="pg_dump"):
-            backup_store(["postgresql://postgres@/postgres"], tmp_path / "copy")
+            backup_store("postgresql://postgres@/postgres", tmp_path / "copy")
         return
     url, acknowledged, stop = str(tmp_path / "store.db"), [], threading.Event()
     client = TestClient(create_app(context))
@@ -69,17 +69,17 @@ def test_a_copy_holds_all_that_was_acknowledged_before_it(open_service: OpenServ
     while len(acknowledged) < 5:
         stop.wait(0.01)
     before = list(acknowledged)
-    backup_store([url], tmp_path / "copy")
+    backup_store(url, tmp_path / "copy")
     stop.set()
     writer.join()
-    restore_store(tmp_path / "copy", [str(tmp_path / "restored.db")])
+    restore_store(tmp_path / "copy", str(tmp_path / "restored.db"))
     assert check_store(str(tmp_path / "restored.db")) == []
     restored = Store(str(tmp_path / "restored.db"))
     assert set(before) <= {event.event_id for event in restored.events("ann")}
     restored.close()
     for target in (tmp_path / "copy", tmp_path / "restored.db"):
         with pytest.raises(StoreError, match="never overwritten"):
-            backup_store([url], target)
+            backup_store(url, target)
 
 
 DAMAGE = (
@@ -103,7 +103,7 @@ DAMAGE = (
 def test_damage_is_found_row_by_row(open_service: OpenService) -> None:
     context = open_service()
     react(context)
-    database, served = context.store.common.database, context.current_model.served
+    database, served = context.store.database, context.current_model.served
     infinity = "'Infinity'" if database.is_postgres else "1e400"
     for damage, row in (("UPDATE users SET drift = 1", None), *DAMAGE):
         with database.engine.connect() as connection:
@@ -129,7 +129,7 @@ def test_users_and_beliefs_are_brought_in_line_with_the_log(open_service: OpenSe
         connection.execute(sa.text("DELETE FROM users WHERE user_id = 'cid'"))
 
     assert CliRunner().invoke(command, ["check", *model]).exit_code == 0
-    context.store.common.database.write(damage)
+    context.store.database.write(damage)
     found = CliRunner().invoke(command, ["check", *model])
     assert found.exit_code == 1
     assert "beliefs 'ann': the belief differs from the log by" in found.stdout
@@ -216,13 +216,13 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
 
 def test_a_damaged_or_missing_file_is_not_copied(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
-        backup_store([str(tmp_path / "nothing.db")], tmp_path / "copy")
+        backup_store(str(tmp_path / "nothing.db"), tmp_path / "copy")
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\x00" + b"x" * 5000)
     with pytest.raises(StoreError, match="cannot copy"):
-        backup_store([str(tmp_path / "broken.db")], tmp_path / "copy")
+        backup_store(str(tmp_path / "broken.db"), tmp_path / "copy")
     assert {path.name for path in tmp_path.iterdir()} == {"broken.db"}
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("CREATE TABLE t (x)")
     (tmp_path / "s.db-wal").touch()
     with pytest.raises(StoreError, match="is left from another store"):
-        restore_store(tmp_path / "s.db", [str(tmp_path / "s.db")])
+        restore_store(tmp_path / "s.db", str(tmp_path / "s.db"))

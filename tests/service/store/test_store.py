@@ -16,7 +16,6 @@ from igcf.service.store import NewEvent, Store, in_force, interactions_from_stor
 from igcf.service.store.audit import Answer, AuditLog, delete_answers
 from igcf.service.store.items import ItemStore
 from igcf.service.store.merging import merge_users
-from igcf.service.store.merging_across import merge_across
 from igcf.service.store.migrations import MIGRATIONS, migrate
 from igcf.service.store.records import Appended
 from igcf.service.store.tables import metadata, recommendations
@@ -325,13 +324,13 @@ def test_answers_are_deleted_from_the_audit_after_some_days(store_url: str) -> N
 
 
 @pytest.mark.parametrize("before", ["DELETE FROM feedback", "DELETE FROM users"])
-@pytest.mark.parametrize("way", ["deletion", "merge", "merge across"])
+@pytest.mark.parametrize("way", ["deletion", "merge"])
 def test_a_first_reaction_beside_a_deletion_or_a_merge_is_before_all_of_it_or_after_it(
     cluster: Cluster, before: str, way: str
 ) -> None:
     """PostgreSQL locks rows that are there; somebody without a reaction has none."""
     url = cluster.new_store()
-    here, there, other = Store(url), Store(url), Store(cluster.new_store())
+    here, there = Store(url), Store(url)
     threads: list[threading.Thread] = []
 
     def react(*said: object) -> None:
@@ -343,12 +342,11 @@ def test_a_first_reaction_beside_a_deletion_or_a_merge_is_before_all_of_it_or_af
     ways: dict[str, Callable[[], object]] = {
         "deletion": lambda: here.forget("visitor"),
         "merge": lambda: merge_users(here.database, "visitor", "ann"),
-        "merge across": lambda: merge_across(here.database, other.database, "visitor", "ann"),
     }
     event.listen(here.database.engine, "before_cursor_execute", react)
     ways[way]()
     threads[0].join()
     assert [each.event_id for each in here.events("visitor")] == ["e1"]
     assert add(here, "visitor", NewEvent("e2", "i1", 1.0)) == 2
-    for store in (here, there, other):
+    for store in (here, there):
         store.close()

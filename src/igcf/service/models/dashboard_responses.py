@@ -126,8 +126,6 @@ class StoreHealth(BaseModel):
     """The store."""
 
     kind: Literal["sqlite", "postgresql"]
-    ok: bool = Field(description="Whether all databases answer; figures are of those that do.")
-    databases: int
     schema_: int = Field(alias="schema")
     users: int
     reactions: int

@@ -6,7 +6,7 @@ from pathlib import Path
 from igcf.errors import ModelError
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 
 
 class CurrentModel:
@@ -22,7 +22,7 @@ class CurrentModel:
         """Held while a model is loaded, so that swaps come one after the other."""
 
     @classmethod
-    def announced(cls, store: AnyStore, folder: Path, settings: ServiceSettings) -> "CurrentModel":
+    def announced(cls, store: Store, folder: Path, settings: ServiceSettings) -> "CurrentModel":
         """Load the model that the servers of this store have been told to serve; `folder` where there is none."""
         generation, announced = store.generation()
         if generation == 0:

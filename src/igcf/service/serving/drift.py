@@ -17,7 +17,7 @@ from igcf.service.models.dashboard_responses import DriftingUser
 from igcf.service.serving.learning import usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import in_force
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 from igcf.service.store.tables import users
 
 FEWEST = 12
@@ -59,14 +59,12 @@ def _loss(chances: FloatArray, hits: BoolArray) -> float:
     return float(-np.log(np.where(hits, kept, 1.0 - kept)).sum())
 
 
-def drifting_users(store: AnyStore, served: ServedModel, top: int) -> list[DriftingUser]:
+def drifting_users(store: Store, served: ServedModel, top: int) -> list[DriftingUser]:
     """Rank the users seen last by their drift; what was computed before is remembered, a few are new at each call."""
     rows = users.c
     latest = sa.select(rows.user_id, rows.revision).where(rows.revision >= FEWEST).order_by(rows.updated.desc())
     query = latest.limit(CANDIDATES)
-    seen = [
-        row for part in store.living for row in part.database.read(lambda connection: connection.execute(query).all())
-    ]
+    seen = store.database.read(lambda connection: connection.execute(query).all())
     found: list[DriftingUser] = []
     left = AT_ONCE
     for user_id, revision in seen:

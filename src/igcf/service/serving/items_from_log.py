@@ -9,19 +9,16 @@ import time
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from igcf.errors import StoreError
 from igcf.online import Belief, prior_belief
 from igcf.online.learning import learned
 from igcf.service.serving.learning import end_of_record, logged_reactions, usable
 from igcf.service.serving.new_items import Evidence, ItemsOfLog
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash
-from igcf.service.store.spread import AnyStore
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, merges
 
@@ -31,25 +28,25 @@ OVERLAP_S = 10.0
 
 @dataclass
 class _Read:
-    """How far one database has been read."""
+    """How far the store has been read."""
 
     served: ServedModel | None = None
     since: float = -math.inf
     deleted: set[tuple[str, float]] = field(default_factory=set)
     merged: set[tuple[str, str, float]] = field(default_factory=set)
     grown: set[str] = field(default_factory=set)
-    """Hashes of users to whom reactions of another one came, whatever database that one was in."""
+    """Hashes of users to whom reactions of another one came."""
 
 
 class ItemsFromLog:
-    """Reactions to new items as far as they are known here, from all databases that answer."""
+    """Reactions to new items as far as they are known here."""
 
-    def __init__(self, store: AnyStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._told: dict[str, dict[Hashable, Evidence]] = {}
         self._revisions: dict[str, int] = {}
         self._served: ServedModel | None = None
-        self._read = {part: _Read() for part in store.parts}
+        self._read = _Read()
         self.has_read = False
         """Whether the log was read once; until then answers know new items by their descriptions alone."""
 
@@ -60,31 +57,19 @@ class ItemsFromLog:
             return
         if self._served is None or self._served.trained is not served.trained:
             self._told, self._revisions = {}, {}
-            self._read = {part: _Read() for part in self._store.parts}
+            self._read = _Read()
         is_new = self._served is not served
         changed: set[str] = set()
-        error: StoreError | None = None
-        for look in (self._look_for_merges, partial(self._look_at, served=served, changed=changed)):
-            for part in self._store.living:  # one that does not answer is read when it does; the others go on
-                try:
-                    look(part)
-                except StoreError as found:
-                    error = found
+        self._look_at(self._store, served, changed)
         self._teach(served, None if is_new else changed)
         self._served = served
-        if error is not None:
-            raise error
         self.has_read = True
 
-    def _look_for_merges(self, part: Store) -> None:
-        merged = _merged_users(part, self._read[part])
-        for read in self._read.values():
-            read.grown |= merged
-
     def _look_at(self, part: Store, served: ServedModel, changed: set[str]) -> None:
-        """Read what is new in one database; `changed` receives the items that it tells something else of."""
-        started, read = time.time(), self._read[part]
+        """Read what is new; `changed` receives the items that it tells something else of."""
+        started, read = time.time(), self._read
         is_new = read.served is not served
+        read.grown |= _merged_users(part, read)
         merged = read.grown
         changed |= self._forget_deleted(part, read)
         news = _users_with_news(part, served, -math.inf if is_new else read.since)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.served_model import ServedModel
@@ -22,25 +21,15 @@ class LiveItems:
     the order of their ids, so that all servers have the same model.
     """
 
-    def __init__(
-        self,
-        store: ItemStore,
-        current: CurrentModel,
-        when_replaced: Callable[[ServedModel], None],
-        *,
-        goes_on: bool = False,
-    ) -> None:
+    def __init__(self, store: ItemStore, current: CurrentModel, when_replaced: Callable[[ServedModel], None]) -> None:
         """Look for the first time.
 
         Args:
             store: where items are changed.
             current: the model in service.
             when_replaced: told of a model that new items have joined.
-            goes_on: whether answers go on with the items known where their database does not answer, while those of
-                users do.
         """
         self.store = store
-        self._goes_on = goes_on
         self._current = current
         self._when_replaced = when_replaced
         self._lock = threading.Lock()
@@ -55,17 +44,7 @@ class LiveItems:
     @property
     def is_stale(self) -> bool:
         """Whether the last look is so long ago that an answer must not rely on it."""
-        return time.monotonic() - self._looked > STALE_S and not (self._goes_on and self.store.is_away)
-
-    def refresh(self) -> None:
-        """Look before an answer."""
-        if self._goes_on and self.store.is_away:
-            return
-        try:
-            self.look()
-        except StoreError:
-            if not self._goes_on:
-                raise
+        return time.monotonic() - self._looked > STALE_S
 
     def look(self) -> bool:
         """Bring what changed in the store into force; True where something did."""

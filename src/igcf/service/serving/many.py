@@ -7,7 +7,6 @@ from igcf.service.models.requests import BatchRequest, RecommendationRequest
 from igcf.service.models.responses import BatchResponse, BatchResult, MergeReceipt
 from igcf.service.serving.recommending import answer_rules, check_limits, recommend, resolve_policy
 from igcf.service.store.merging import merge_users
-from igcf.service.store.merging_across import merge_across
 
 
 def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
@@ -18,13 +17,13 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     own = RecommendationRequest.model_validate(ask.model_dump(exclude={"users"}, exclude_unset=True))
     check_limits(context.settings, own)
     if context.items.is_stale:
-        context.items.refresh()
+        context.items.look()
     served = context.current_model.served
     resolve_policy(context.settings, served.policy, own.policy, own.nu)  # a mistake of all is told once
     rules = answer_rules(context.rules, own)
     if rules is not None:
         rules.compiled(served.catalogue)
-    versions = context.store.versions(ask.users) if context.store.parts[0].database.is_postgres else {}
+    versions = context.store.versions(ask.users) if context.store.database.is_postgres else {}
     results = []
     for user in ask.users:
         try:
@@ -39,12 +38,7 @@ def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
     """Answer `POST /v1/users/{user}/merge`."""
     if visitor == user_id:
         raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")
-    context.audit.flush(visitor)
-    source, target = context.store.of(visitor).database, context.store.of(user_id).database
-    merged = (
-        merge_users(target, visitor, user_id) if source is target else merge_across(source, target, visitor, user_id)
-    )
-    if context.audit.folder is not None:
-        context.audit.folder.rename_user(visitor, user_id)
+    context.audit.flush()
+    merged = merge_users(context.store.database, visitor, user_id)
     context.users.forget(visitor)
     return MergeReceipt(user=user_id, **vars(merged))

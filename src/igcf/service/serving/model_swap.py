@@ -10,7 +10,6 @@ from igcf.service.context import ServiceContext
 from igcf.service.models.model_responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.spread import refuse_if_changed
 
 log = logging.getLogger("igcf.service")
 LOOK_EVERY_S = 0.5
@@ -67,7 +66,6 @@ class Follower:
             self._try("cannot look for deleted users", self._forget, told)
             self._try("cannot save beliefs", self._context.users.save, told)
             self._try("cannot count", self._context.observe, told)
-            self._try("cannot look whether users have been moved", self._check_placement, told)
             for message, look in self._others.items():
                 self._try(message, look, told)
 
@@ -86,14 +84,11 @@ class Follower:
         follow(self._context)
 
     def _look(self) -> None:
-        self._context.items.refresh()
+        self._context.items.look()
         self._context.items_from_log.look(self._context.current_model.served)
 
     def _forget(self) -> None:
         self._context.users.forget_hashed(set(self._context.audit.follow()))
-
-    def _check_placement(self) -> None:
-        refuse_if_changed(self._context.store)
 
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:

@@ -207,10 +207,8 @@ def retract(context: ServiceContext, user_id: str, event_id: str) -> int:
 def forget(context: ServiceContext, user_id: str) -> int:
     """Delete everything about a user, in the store, in the audit and its queue, and in memory."""
     context.users.forget(user_id)
-    context.audit.flush(user_id)
+    context.audit.flush()
     deleted = context.store.forget(user_id)
     context.audit.follow()
-    if context.audit.folder is not None:
-        context.audit.folder.delete_user(user_id)
     context.users.forget(user_id)
     return deleted

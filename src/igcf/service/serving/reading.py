@@ -25,14 +25,14 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import Taste, taste_of
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import in_force
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 
 MOST_POSSIBLE = 1000
 LISTED = 1_000
 """Reactions that an answer lists unless it is asked for more."""
 
 
-def user_state(store: AnyStore, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
     """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)

@@ -43,8 +43,8 @@ async def recommend_quickly(
     longer than the work. A local file is read here (its readers never wait), a database across a network is not.
     """
     if context.items.is_stale:
-        await anyio.to_thread.run_sync(context.items.refresh)
-    if context.store.of(user_id).database.is_postgres:
+        await anyio.to_thread.run_sync(context.items.look)
+    if context.store.database.is_postgres:
         version, behind = await context.versions.version(user_id), 0
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP

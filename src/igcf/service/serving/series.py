@@ -1,7 +1,6 @@
 """What happened when: reactions, hits and exploration over time, generations of the model, items that came and went."""
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import sqlalchemy as sa
 from igcf.service.models.dashboard_responses import CatalogueChange, Generation, Series, SeriesPoint
 from igcf.service.serving.catalogue import new_item_state
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, items, recommendations, serving
 
 SPANS_S = (3600.0, 86_400.0, 30 * 86_400.0)
@@ -27,7 +26,7 @@ LEARNS = '%"reason":"learn"%'
 
 @dataclass(frozen=True)
 class Moments:
-    """What happened when, in one database, in the shortest of the spans that holds its latest reactions."""
+    """What happened when, in the shortest of the spans that holds the latest reactions."""
 
     span: float
     reactions: list[tuple[float, float | None, str]]
@@ -55,9 +54,9 @@ def moments(connection: sa.Connection) -> Moments:
     )
 
 
-def series(parts: Sequence[Moments], served: ServedModel) -> Series:
-    """Count reactions and answers of all databases in equal steps of time up to now."""
-    now, span = time.time(), max(part.span for part in parts)
+def series(found: Moments, served: ServedModel) -> Series:
+    """Count reactions and answers in equal steps of time up to now."""
+    now, span = time.time(), found.span
     step, start = span / POINTS, now - span
     points = [SeriesPoint(time=start + (i + 1) * step) for i in range(POINTS)]
 
@@ -65,14 +64,14 @@ def series(parts: Sequence[Moments], served: ServedModel) -> Series:
         return points[min(POINTS - 1, max(0, int((moment - start) / step)))]
 
     threshold = served.model.reward.threshold
-    for moment, value, evidence in (row for part in parts for row in part.reactions):
+    for moment, value, evidence in found.reactions:
         point = place(moment)
         point.skips += evidence == "skip"
         point.logged += evidence == "logged"
         if evidence == "shown":
             point.reactions += 1
             point.hits += value is not None and value >= threshold
-    for moment, learns in (row for part in parts for row in part.answers):
+    for moment, learns in found.answers:
         point = place(moment)
         point.answers += 1
         point.learning += learns
@@ -111,23 +110,19 @@ def reactions_to(connection: sa.Connection, item_ids: Sequence[str], threshold: 
     return {item_id: (int(n), int(hits or 0)) for item_id, n, hits in found}
 
 
-def catalogue_changes(store: AnyStore, served: ServedModel) -> list[CatalogueChange]:
+def catalogue_changes(store: Store, served: ServedModel) -> list[CatalogueChange]:
     """List the items that came, changed or went last, with what they met."""
-    latest = store.common.database.read(latest_changes)
+    latest = store.database.read(latest_changes)
     ids, threshold = [item_id for item_id, *_ in latest], served.model.reward.threshold
-    n, hits = Counter[str](), Counter[str]()
-    for part in store.living:
-        for item_id, counts in part.database.read(lambda each: reactions_to(each, ids, threshold)).items():
-            n[item_id] += counts[0]
-            hits[item_id] += counts[1]
+    counts = store.database.read(lambda connection: reactions_to(connection, ids, threshold))
     return [
         CatalogueChange(
             item=item_id,
             title=served.title_of(item_id),
             state="retired" if retired else "changed" if updated > added + 1.0 else "new",
             time=updated,
-            reactions=n[item_id],
-            hits=hits[item_id],
+            reactions=counts.get(item_id, (0, 0))[0],
+            hits=counts.get(item_id, (0, 0))[1],
             new=None if (row := served.model.known_row(item_id)) is None else new_item_state(served, row),
         )
         for item_id, retired, added, updated in latest

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +70,8 @@ def statistics(context: ServiceContext) -> Stats:
 def readiness(context: ServiceContext) -> list[str]:
     """Find what keeps this process from answering well; empty when nothing does."""
     problems = [] if context.current_model.problem is None else [context.current_model.problem]
-    away = [found for part in context.store.parts if (found := _store_problem(part))]
-    if len(away) == len(context.store.parts):  # users of others are served on
-        problems.append(away[0] if len(away) == 1 else f"none of the {len(away)} databases of the store answers")
+    if found := _store_problem(context.store):
+        problems.append(found)
     if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
         problems.append("the reactions to new items are not read yet")
     if context.audit.waiting >= context.settings.audit_queue:
@@ -81,14 +80,12 @@ def readiness(context: ServiceContext) -> list[str]:
     return problems
 
 
-def _store_problem(part: Store) -> str | None:
-    if part.database.is_away and not part.database.probe():
-        return "the store did not answer"
+def _store_problem(store: Store) -> str | None:
     asked = "did not answer"
     try:
-        part.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=READY_S)
+        store.database.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=READY_S)
         asked = "cannot be written"
-        part.database.check_writable()
+        store.database.check_writable()
     except StoreError as error:
         log.error("store failed", extra={"reason": str(error)})
         return f"the store {asked}"
@@ -110,29 +107,24 @@ class _StoreFigures:
 def _store_figures(context: ServiceContext) -> _StoreFigures:
     served, store = context.current_model.served, context.store
     started = time.perf_counter()
-    home = store.common.database
-    parts = [part.database.read(lambda connection: _part_figures(connection, served)) for part in store.living]
-    shown_items = _summed([part.shown for part in parts])
-    liked = [row for row in _summed([part.liked for part in parts]) if row[1]]
-    counts = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
+    found = store.database.read(lambda connection: _part_figures(connection, served))
     return _StoreFigures(
         [
             ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
-            for item_id, times, explored in shown_items
+            for item_id, times, explored in found.shown
         ],
         [
             LikedItem(item=item_id, title=served.title_of(item_id), likes=likes, reactions=reactions)
-            for item_id, likes, reactions in liked
+            for item_id, likes, reactions in found.liked
+            if likes
         ],
-        series([part.moments for part in parts], served),
-        home.read(generations),
+        series(found.moments, served),
+        store.database.read(generations),
         catalogue_changes(store, served),
         StoreHealth(
-            kind="postgresql" if home.is_postgres else "sqlite",
-            ok=len(parts) == len(store.parts),
-            databases=len(store.parts),
-            **counts,
-            schema=parts[0].schema,
+            kind="postgresql" if store.database.is_postgres else "sqlite",
+            **found.counts,
+            schema=found.schema,
             read_ms=(time.perf_counter() - started) * 1e3,
             audit_waiting=context.audit.waiting,
             hot_users=len(context.users),
@@ -142,7 +134,7 @@ def _store_figures(context: ServiceContext) -> _StoreFigures:
 
 @dataclass(frozen=True)
 class _PartFigures:
-    """Figures of one database."""
+    """Figures of the store."""
 
     shown: list[tuple[str, int, int]]
     liked: list[tuple[str, int, int]]
@@ -170,15 +162,6 @@ def _part_figures(connection: sa.Connection, served: ServedModel) -> _PartFigure
         connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
         moments(connection),
     )
-
-
-def _summed(parts: list[list[tuple[str, int, int]]]) -> list[tuple[str, int, int]]:
-    """Add up two counts of items over databases; the largest first."""
-    first, second = Counter[str](), Counter[str]()
-    for item_id, one, other in (row for part in parts for row in part):
-        first[item_id] += one
-        second[item_id] += other
-    return [(item_id, n, second[item_id]) for item_id, n in first.most_common(TOP)]
 
 
 def _most_liked(threshold: float) -> sa.Select[Any]:

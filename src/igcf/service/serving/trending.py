@@ -49,9 +49,5 @@ def _counts(context: ServiceContext, threshold: float) -> dict[str, tuple[int, i
         .where(log.evidence != "skip", ~is_retracted)
         .group_by(log.item_id)
     )
-    found: dict[str, tuple[int, int]] = {}
-    for part in context.store.living:
-        for item_id, recent, earlier in part.database.read(lambda connection: connection.execute(query).all()):
-            before = found.get(str(item_id), (0, 0))
-            found[str(item_id)] = before[0] + int(recent), before[1] + int(earlier)
-    return found
+    rows = context.store.database.read(lambda connection: connection.execute(query).all())
+    return {str(item_id): (int(recent), int(earlier)) for item_id, recent, earlier in rows}

@@ -23,7 +23,7 @@ from igcf.service.store.records import (
     in_force,
     user_hash,
 )
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
@@ -100,7 +100,7 @@ class OpenUser:
 class UsersInMemory:
     """The most recently seen users; the least recently seen one makes room."""
 
-    def __init__(self, store: AnyStore, settings: ServiceSettings, count: Callable[[bool], None]) -> None:
+    def __init__(self, store: Store, settings: ServiceSettings, count: Callable[[bool], None]) -> None:
         self.store = store
         self._settings = settings
         self._count = count

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
-from igcf.service.store.audit_files import AuditFolder
-from igcf.service.store.audit_reading import schema
 from igcf.service.store.database import Database
 from igcf.service.store.snapshots import rows_of, snapshot
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, recommendations
 
 if TYPE_CHECKING:
@@ -21,15 +19,25 @@ AT_ONCE = 20_000
 """Answers of a database in one frame."""
 
 
-def read_answers(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
-    """Read the answers in a store, then those in a folder, a few at a time, in the columns of the folder's files."""
-    for part in store.parts:
-        yield from _stored_answers(part.database)
-    if folder is not None:
-        yield from folder.frames()
+def schema() -> "dict[str, pl.DataType]":
+    """Name the columns of the audit and their types."""
+    import polars as pl
+
+    numbers = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
+    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), "propensity": pl.Float64()}
+    texts = {name: pl.String() for name in ("recommendation_id", "user_id", "model")}
+    return {
+        **texts,
+        "revision": pl.Int64(),
+        "policy": pl.String(),
+        "propensity": pl.String(),
+        "items": pl.List(pl.Struct(item)),
+        "time": pl.Float64(),
+    }
 
 
-def _stored_answers(database: Database) -> "Iterator[pl.DataFrame]":
+def read_answers(database: Database) -> "Iterator[pl.DataFrame]":
+    """Read the answers in the audit, a few at a time."""
     import polars as pl
 
     columns = schema()
@@ -47,7 +55,7 @@ def _stored_answers(database: Database) -> "Iterator[pl.DataFrame]":
         yield pl.DataFrame(part, schema=columns)
 
 
-def shown_items(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator[pl.DataFrame]":
+def shown_items(store: Store) -> "Iterator[pl.DataFrame]":
     """Read every item that was shown with an answer, with the value of the reaction to it.
 
     `has_reacted` tells whether there is a reaction in force that names the answer; its value is null where the item was
@@ -61,14 +69,10 @@ def shown_items(store: AnyStore, folder: AuditFolder | None = None) -> "Iterator
         log.recommendation_id.is_not(None), log.evidence == "shown", ~is_retracted
     )
     grouped = query.group_by(log.recommendation_id, log.item_id)
-    rows = [
-        tuple(row)
-        for part in store.parts
-        for row in part.database.read(lambda connection: connection.execute(grouped).all())
-    ]
+    rows = [tuple(row) for row in store.database.read(lambda connection: connection.execute(grouped).all())]
     kinds = {"recommendation_id": pl.String(), "item": pl.String(), "value": pl.Float64()}
     reactions = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(pl.lit(True).alias("has_reacted"))
-    for frame in read_answers(store, folder):
+    for frame in read_answers(store.database):
         named = frame.rename({"propensity": "propensity_kind"}).explode("items").unnest("items")
         joined = named.join(reactions, on=("recommendation_id", "item"), how="left")
         yield joined.with_columns(pl.col("has_reacted").fill_null(False))

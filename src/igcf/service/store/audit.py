@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +13,6 @@ from pydantic_core import to_json
 
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
-from igcf.service.store.audit_files import AuditFolder, hour_name
 from igcf.service.store.database import Database
 from igcf.service.store.records import user_hash
 from igcf.service.store.rows import insert_rows
@@ -28,8 +26,6 @@ PAUSE_S = 0.5
 DELETED_AT_ONCE = 1_000
 """Old answers that one transaction deletes, so that nobody waits for long."""
 LOOK_FOR_OLD_S = 600.0
-LOOK_FOR_HOURS_S = 20.0
-"""How often a folder is looked through for hours that are over."""
 
 log = logging.getLogger("igcf.service")
 
@@ -62,7 +58,6 @@ class AuditLog:
         size: int,
         wait_s: float = 15.0,
         days: float | None = None,
-        folder: AuditFolder | None = None,
     ) -> None:
         """Start the writer.
 
@@ -71,14 +66,8 @@ class AuditLog:
             size: answers that may wait.
             wait_s: how long to wait for another flush.
             days: older answers are deleted, a few at a time; None keeps them all.
-            folder: where to write the answers to instead of the store.
         """
         self._store = store
-        self.folder = folder
-        self._uncounted: list[Answer] = []
-        """Answers that are in the folder and whose items are yet to be counted."""
-        self._gone: dict[str, float] = {}
-        """Deletions that the last answers in the folder were compared with."""
         self._days = days
         self._delete_from = 0.0
         """When old answers are to be looked for again, by the clock that never goes back."""
@@ -88,7 +77,7 @@ class AuditLog:
         self._written = 0
         """Answers that have left the list."""
         now = time.monotonic()
-        known = {} if store.database.is_away else store.deletions()
+        known = store.deletions()
         self._met: dict[tuple[str, float], tuple[int, float]] = dict.fromkeys(known.items(), (0, now))
         """Deletions that have been met: how many answers had been taken by then, and when, by the clock that never
         goes back."""
@@ -112,24 +101,18 @@ class AuditLog:
         """Answers not yet written."""
         return len(self._answers)
 
-    def flush(self, user_id: str | None = None) -> None:
-        """Write everything taken so far, also where one user's answers are wanted; what cannot be written stays."""
+    def flush(self) -> None:
+        """Write everything taken so far; what cannot be written stays."""
         if not self._writing.acquire(timeout=self._wait_s):
             raise StoreError("the audit log is being written and does not get ahead")
         try:
-            while batch := self._batch():
+            while batch := self._answers[:BATCH]:
                 self._write(batch)
                 with self._lock:
                     del self._answers[: len(batch)]
                     self._written += len(batch)
-            self._count()
         finally:
             self._writing.release()
-
-    def _batch(self) -> list[Answer]:
-        """Return the answers to be written next; those of one hour, where each hour has files of its own."""
-        batch = self._answers[:BATCH]
-        return batch if self.folder is None else list(takewhile(lambda each: _is_same_hour(each, batch[0]), batch))
 
     def meet(self, deletions: Iterable[tuple[str, float]]) -> None:
         """Take note of deleted users (hash, time): what is taken from now on is about those who have come back."""
@@ -172,16 +155,9 @@ class AuditLog:
         """Delete a few of the answers that are too old; what is left, in the next turn, or else look later again."""
         if time.monotonic() < self._delete_from:
             return
-        n = 0
-        if self._days is not None:
-            before = time.time() - self._days * 86_400
-            n = delete_answers(self._store.database, before=before)  # also those from before there was a folder
-            if self.folder is not None:
-                self.folder.delete_before(before)
+        n = 0 if self._days is None else delete_answers(self._store.database, before=time.time() - self._days * 86_400)
         if n < DELETED_AT_ONCE:
-            self._delete_from = time.monotonic() + (LOOK_FOR_OLD_S if self.folder is None else LOOK_FOR_HOURS_S)
-        if self.folder is not None:
-            self.folder.finish()
+            self._delete_from = time.monotonic() + LOOK_FOR_OLD_S
 
     def _is_of_deleted(self, place: int, hashed: str, gone: dict[str, float]) -> bool:
         """Whether an answer was taken before the deletion of its user was met.
@@ -200,40 +176,6 @@ class AuditLog:
             connection.execute(sa.delete(forgotten).where(is_old))
 
     def _write(self, batch: list[Answer]) -> None:
-        if self.folder is None:
-            self._write_to_store(batch)
-        else:
-            self._write_to_folder(batch, self.folder)
-
-    def _write_to_folder(self, batch: list[Answer], folder: AuditFolder) -> None:
-        """Append answers to a journal; whoever deletes a user meanwhile waits for it, or else is met here."""
-        with folder.writing():
-            gone = self._store.deletions()
-            self.meet(gone.items())
-            folder.append(
-                [
-                    vars(answer)
-                    for place, answer in enumerate(batch, start=self._written)
-                    if not self._is_of_deleted(place, user_hash(answer.user_id), gone)
-                ]
-            )
-        self._uncounted += batch
-        self._gone = gone
-
-    def _count(self) -> None:
-        """Count what is in the folder by now; if the answer to a commit is lost, items are counted twice."""
-        counts = _counts(self._uncounted)
-        if not counts:
-            return
-
-        def work(connection: sa.Connection) -> None:
-            self._drop_old_marks(connection, self._gone)
-            connection.execute(*count_shown(connection, counts))
-
-        self._store.database.write(work)
-        self._uncounted = []
-
-    def _write_to_store(self, batch: list[Answer]) -> None:
         # All that can be done before the transaction: others wait for it.
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
         rows = [vars(answer) | {"items": to_json(answer.items).decode()} for answer in batch]
@@ -275,10 +217,6 @@ def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
     ids = [answer.recommendation_id for answer in batch]
     found = sa.select(recommendations.c.recommendation_id).where(recommendations.c.recommendation_id.in_(ids))
     return set(connection.execute(found).scalars())
-
-
-def _is_same_hour(one: Answer, other: Answer) -> bool:
-    return hour_name(one.time) == hour_name(other.time)
 
 
 def _counts(answers: Iterable[Answer]) -> list[tuple[str, int, int]]:

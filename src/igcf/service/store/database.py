@@ -57,9 +57,7 @@ class StoreEvents:
 class Database:
     """One pool of connections; every method opens, uses and returns one of them."""
 
-    def __init__(
-        self, store: str, *, connections: int = 8, wait_s: float | None = None, must_answer: bool = True
-    ) -> None:
+    def __init__(self, store: str, *, connections: int = 8, wait_s: float | None = None) -> None:
         """Connect and migrate.
 
         Args:
@@ -67,7 +65,6 @@ class Database:
             connections: how many to keep open.
             wait_s: how long to wait for a turn to write or for a lock; a statement may take twice as long. None for
                 tools, whose statements may take as long as they need.
-            must_answer: whether to refuse one that does not answer; otherwise it is away until `probe` finds it.
         """
         url = database_url(store)
         self.name = printed_url(url)
@@ -75,9 +72,6 @@ class Database:
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()
-        self.is_away = False
-        """Whether no connection to it was to be had when it was last asked."""
-        self._is_prepared = False
         self._last_write = -math.inf
         self._file = None if self.is_postgres else Path(str(url.database))
         self._identity: tuple[int, int] | None = None
@@ -107,44 +101,14 @@ class Database:
         elif wait_s is not None:
             for engine in (self.engine, self.reader):
                 event.listen(engine, "connect", self._prepare_postgres)
-        self._copies = self._file is not None and wait_s is not None
         try:
-            self._prepare()
-        except StoreError:
-            if must_answer or not self.is_away:
-                self.close()
-                raise
+            self.write(lambda connection: migrate(connection, name=self.name))
         except BaseException:
             self.close()
             raise
-
-    def probe(self) -> bool:
-        """Ask one that is away whether it answers again; it is made ready for use then."""
-        if self._file is not None and not self._file.exists():
-            return False  # an empty one in its place would be another database
-        try:
-            if not self._is_prepared:
-                self._prepare()
-            self.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=PROBE_S)
-        except StoreError:
-            return False
-        return True
-
-    def refuse(self, reason: str) -> None:
-        """Answer nothing from now on: what is stored here belongs elsewhere."""
-
-        def refused(*_: Any, **__: Any) -> Any:
-            raise StoreError(f"{self.name}: {reason}")
-
-        for name in ("read", "read_quickly", "write"):
-            setattr(self, name, refused)
-
-    def _prepare(self) -> None:
-        self.write(lambda connection: migrate(connection, name=self.name))
         self._identity = self._found_identity()
-        if self._copies:
+        if self._file is not None and wait_s is not None:
             self._copier = Copier(str(self._file))
-        self._is_prepared = True
 
     def read(self, work: Callable[[sa.Connection], T], *, within_s: float | None = None) -> T:
         """Run statements that change nothing."""
@@ -270,14 +234,12 @@ class Database:
                 is_late = time.monotonic() - started > self._wait_s
                 if not tries_left or is_late or not _is_passing(error):
                     kind = RefusedError if isinstance(error, REFUSALS) else StoreError
-                    self.is_away = _is_without_connection(error)
                     raise kind(f"the store {self.name} did not answer: {_first_line(error.orig)}") from error
                 self.events.retried()
                 time.sleep(0.02 * (RETRIES - tries_left))
             except exc.SQLAlchemyError as error:  # for instance no free connection within the time limit
                 raise StoreError(f"the store {self.name} did not answer: {_first_line(error)}") from error
             else:
-                self.is_away = False
                 return found
         raise AssertionError("unreachable")
 
@@ -316,12 +278,6 @@ def _is_passing(error: exc.DBAPIError) -> bool:
     """Whether trying again is right: a lost connection, a deadlock, a conflict with another server."""
     state = getattr(error.orig, "sqlstate", None)
     return error.connection_invalidated or state in RETRYABLE_STATES or isinstance(error, exc.IntegrityError)
-
-
-def _is_without_connection(error: exc.DBAPIError) -> bool:
-    """Whether the database cannot be reached, rather than being busy or unwilling."""
-    is_reached = getattr(error.orig, "sqlstate", None) is not None or "locked" in str(error.orig)
-    return error.connection_invalidated or (isinstance(error, exc.OperationalError) and not is_reached)
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -14,13 +14,11 @@ import sqlalchemy as sa
 from igcf.attributes import Attributes
 from igcf.errors import StoreError
 from igcf.item import Item
-from igcf.service.store.answers import shown_items
-from igcf.service.store.audit_files import AuditFolder
 from igcf.service.store.database import Database
 from igcf.service.store.items import ItemStore
 from igcf.service.store.maintenance import open_existing
 from igcf.service.store.snapshots import rows_of, snapshot
-from igcf.service.store.spread import AnyStore
+from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback
 
 if TYPE_CHECKING:
@@ -51,13 +49,11 @@ class StoreLog:
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
     """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
-    unanswered: int = 0
-    """Times that an item was shown, by the audit in a folder, and no reaction names the answer."""
 
     @property
     def sentence(self) -> str:
         """One line about what is learned from and what is not."""
-        return _sentence(Counter(self.evidence), len(self.described), self.unanswered)
+        return _sentence(Counter(self.evidence), len(self.described))
 
     def interactions(self) -> "Interactions":
         """Build the log to learn from: logged reactions and those to shown items; of one user and item the latest."""
@@ -80,30 +76,21 @@ class StoreLog:
         )
 
 
-def read_store(*places: str) -> StoreLog:
-    """Read everything in force in a store; one that does not exist is not created.
-
-    Args:
-        places: the databases of the store, and the folder of its audit where there is one.
-    """
-    with _opened(places) as (store, folders):
-        rows: list[Any] = []
-        for part in store.parts:
-            rows += part.database.read(
-                lambda connection: connection.execute(_in_force().order_by(feedback.c.time)).all()
-            )
-        if len(store.parts) > 1:
-            rows.sort(key=lambda row: row[3])
-        described, unanswered = _described(store), _unanswered(store, folders)
-        name = ", ".join(part.database.name for part in store.parts)
+def read_store(url: str) -> StoreLog:
+    """Read everything in force in a store; one that does not exist is not created."""
+    with closing(open_existing(url)) as store:
+        query = _in_force().order_by(feedback.c.time)
+        rows = store.database.read(lambda connection: connection.execute(query).all())
+        described = _described(store)
+        name = store.database.name
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     evidence = tuple(_evidence(kind, value) for kind, value in zip(kinds, values, strict=True))
-    return StoreLog(users, items, values, times, evidence, name, described, unanswered)
+    return StoreLog(users, items, values, times, evidence, name, described)
 
 
-def interactions_from_store(*places: str) -> "Interactions":
+def interactions_from_store(url: str) -> "Interactions":
     """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
-    return read_store(*places).interactions()
+    return read_store(url).interactions()
 
 
 class StoreFiles(NamedTuple):
@@ -116,12 +103,12 @@ class StoreFiles(NamedTuple):
     sentence: str
 
 
-def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) -> StoreFiles:
+def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -> StoreFiles:
     """Write the reactions in force of a store as Parquet files, some at a time: no process needs all of them.
 
     Args:
         folder: where to; it must not exist.
-        places: the databases of the store, and the folder of its audit where there is one.
+        url: the store.
         described: items that the caller knows more about than the store.
     """
     part_folder = folder.with_name(f".{folder.name}.part")
@@ -129,22 +116,21 @@ def write_reactions(folder: Path, *places: str, described: Sequence[Item] = ()) 
     (part_folder / LOG).mkdir(parents=True)
     n: Counter[str] = Counter()
     seen: set[str] = set()
-    with _opened(places) as (store, folders):
-        for number, part in enumerate(store.parts):
-            for piece, (evidence, frame) in enumerate(_pieces(part.database)):
-                n += evidence
-                seen.update(frame["item"].unique())
-                if len(frame):
-                    frame.write_parquet(part_folder / LOG / f"{number:03d}-{piece:06d}.parquet")
-        of_store, unanswered = _described(store), _unanswered(store, folders)
-        name = ", ".join(part.database.name for part in store.parts)
+    with closing(open_existing(url)) as store:
+        for piece, (evidence, frame) in enumerate(_pieces(store.database)):
+            n += evidence
+            seen.update(frame["item"].unique())
+            if len(frame):
+                frame.write_parquet(part_folder / LOG / f"{piece:06d}.parquet")
+        of_store = _described(store)
+        name = store.database.name
     if not seen:
         raise StoreError(f"the store {name} has no reactions to learn from")
     items = of_store | {item.id: item for item in described}
     known = [item for item in items.values() if item.id in seen]
     if known:
         _item_frame(known).write_parquet(part_folder / ITEMS)
-    (part_folder / SENTENCE).write_text(_sentence(n, len(of_store), unanswered), encoding="utf-8")
+    (part_folder / SENTENCE).write_text(_sentence(n, len(of_store)), encoding="utf-8")
     part_folder.rename(folder)
     return written_reactions(folder)
 
@@ -186,16 +172,6 @@ def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
     )
 
 
-@contextmanager
-def _opened(places: Sequence[str]) -> Iterator[tuple[AnyStore, list[AuditFolder]]]:
-    folders = [AuditFolder.existing(place) for place in places if Path(place).is_dir()]
-    store = open_existing([place for place in places if not Path(place).is_dir()])
-    try:
-        yield store, folders
-    finally:
-        store.close()
-
-
 def _in_force() -> "sa.Select[Any]":
     """Select the reactions in force: user, item, value, time and evidence."""
     log = feedback.c
@@ -210,20 +186,14 @@ def _evidence(kind: str, value: float | None) -> Evidence:
     return "logged" if kind == "logged" else "ignored" if value is None else "reacted"
 
 
-def _described(store: AnyStore) -> dict[str, Item]:
-    return {item.item_id: _lasting(item.described()) for item in ItemStore(store.common.database).changes()}
+def _described(store: Store) -> dict[str, Item]:
+    return {item.item_id: _lasting(item.described()) for item in ItemStore(store.database).changes()}
 
 
-def _unanswered(store: AnyStore, folders: Sequence[AuditFolder]) -> int:
-    return sum(int((~frame["has_reacted"]).sum()) for folder in folders for frame in shown_items(store, folder))
-
-
-def _sentence(n: Mapping[str, int], n_described: int, unanswered: int) -> str:
-    audit = f"; {unanswered:,} items of the audit drew no reaction" if unanswered else ""
+def _sentence(n: Mapping[str, int], n_described: int) -> str:
     return (
         f"store: {n.get('logged', 0):,} logged reactions and {n.get('reacted', 0):,} reactions to shown items are "
         f"learned from; {n.get('ignored', 0):,} shown without a reaction are not; {n_described:,} items are described"
-        f"{audit}"
     )
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import time
 import uuid
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ import sqlalchemy as sa
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, NewEvent
 from igcf.service.store.rows import advance
-from igcf.service.store.spread import AnyStore
 from igcf.service.store.statements import CREATE, DROP_BELIEF
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, users
@@ -63,7 +61,7 @@ class Imported:
 
 
 def import_interactions(
-    store: AnyStore, data: "Interactions", model: str, report: Callable[[int], None] = lambda _: None
+    store: Store, data: "Interactions", model: str, report: Callable[[int], None] = lambda _: None
 ) -> Imported:
     """Store a whole log as logged reactions, in durable batches; killed and repeated, it stores every reaction once.
 
@@ -74,19 +72,18 @@ def import_interactions(
         report: called after each batch with the number of reactions done.
     """
     stored = done = 0
-    batches: defaultdict[Store, list[UserLog]] = defaultdict(list)
-    waiting: Counter[Store] = Counter()
+    batch: list[UserLog] = []
+    waiting = 0
     for log in _user_logs(data):
-        part = store.of(log.user_id)
-        batches[part].append(log)
-        waiting[part] += len(log.events)
-        if waiting[part] >= BATCH:
-            stored += import_logs(part.database, batches.pop(part), model)
-            done += waiting.pop(part)
+        batch.append(log)
+        waiting += len(log.events)
+        if waiting >= BATCH:
+            stored += import_logs(store.database, batch, model)
+            done += waiting
             report(done)
-    for part, batch in batches.items():
-        stored += import_logs(part.database, batch, model)
-    report(done + sum(waiting.values()))
+            batch, waiting = [], 0
+    stored += import_logs(store.database, batch, model)
+    report(done + waiting)
     return Imported(data.n_users, len(data), stored)
 
 

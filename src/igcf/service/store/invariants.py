@@ -78,11 +78,8 @@ _LOG = {
 """Queries for rows of the log; they find nothing in a sound store."""
 
 
-def problems(connection: sa.Connection, report: Report = silent, *, counts: bool = True) -> Iterator[Problem]:
-    """Find what is wrong, row by row: the file, the log, the users, the audit and its counts.
-
-    Without `counts` the audit is not compared with them: those of several databases belong together.
-    """
+def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
+    """Find what is wrong, row by row: the file, the log, the users, the audit and its counts."""
     if connection.dialect.name == "sqlite":
         report("the file", 0, None)
         found = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
@@ -98,10 +95,10 @@ def problems(connection: sa.Connection, report: Report = silent, *, counts: bool
     for row in rows_of(connection, sa.select(users.c.user_id, users.c.drift)):
         if not math.isfinite(row.drift):
             yield Problem(users.name, repr(row.user_id), f"the drift is {row.drift}", row.user_id)
-    yield from _audit_problems(connection, report, counts=counts)
+    yield from _audit_problems(connection, report)
 
 
-def _audit_problems(connection: sa.Connection, report: Report, *, counts: bool) -> Iterator[Problem]:
+def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:
     times: Counter[str] = Counter()
     explored: Counter[str] = Counter()
     query = sa.select(
@@ -120,7 +117,7 @@ def _audit_problems(connection: sa.Connection, report: Report, *, counts: bool) 
         times.update(item for item, _ in entries)
         explored.update(item for item, is_learned in entries if is_learned)
     counted = {row.item_id: (row.times, row.explored) for row in rows_of(connection, sa.select(shown))}
-    for item, least in times.items() if counts else ():  # the counts also tell of answers that have been deleted
+    for item, least in times.items():  # the counts also tell of answers that have been deleted
         n, n_explored = counted.get(item, (0, 0))
         if n < least or n_explored < explored[item]:
             what = f"counted {n} times, {n_explored} to learn; the audit has {least} and {explored[item]}"

@@ -66,11 +66,6 @@ class ItemStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    @property
-    def is_away(self) -> bool:
-        """Whether the database could not be reached when it was last asked."""
-        return self._database.is_away
-
     def changes(self, after: int = 0) -> list[StoredItem]:
         """Read the items that were changed after a revision."""
         query = sa.select(items).where(items.c.revision > after).order_by(items.c.revision, items.c.item_id)

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from igcf.service.errors import EventConflictError
 from igcf.service.store.database import Database
 from igcf.service.store.records import NEUTRAL_DRIFT, Payload, user_hash
-from igcf.service.store.rows import insert_rows
 from igcf.service.store.store import FORGET_LOCK
 from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, users
 from igcf.service.store.user_log import hold_user
@@ -88,15 +87,6 @@ def drop_visitor(connection: sa.Connection, visitor: str, now: float) -> None:
         connection.execute(sa.delete(table).where(table.c.user_id == visitor))
     connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == user_hash(visitor)))
     connection.execute(sa.insert(forgotten).values(user_hash=user_hash(visitor), time=now))
-
-
-def add_answers(connection: sa.Connection, answers: Sequence[dict[str, Any]]) -> None:
-    """Add answers to the audit, in the place of copies that are there."""
-    for start in range(0, len(answers), 500):
-        part = answers[start : start + 500]
-        ids = [answer["recommendation_id"] for answer in part]
-        connection.execute(sa.delete(recommendations).where(recommendations.c.recommendation_id.in_(ids)))
-        insert_rows(connection, recommendations, part)
 
 
 def rows_to_add(

@@ -77,7 +77,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "CREATE UNIQUE INDEX feedback_retractions ON feedback (user_id, retracts) WHERE retracts IS NOT NULL",
         "CREATE INDEX feedback_by_time ON feedback (time)",
     ),
-    ("CREATE TABLE placement (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",),
 )
 
 

@@ -1,16 +1,13 @@
 """Reading a whole store as it was at one moment, row by row, while servers go on writing."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
-from igcf.service.store.database import BUSY_S, Database
-from igcf.service.store.sqlite_waiting import begin_to_write
-from igcf.service.store.store import FORGET_LOCK
-from igcf.service.store.tables import users
+from igcf.service.store.database import Database
 
 ROWS = 2_000
 """Rows that are fetched at a time."""
@@ -29,34 +26,6 @@ def snapshot(database: Database) -> Iterator[sa.Connection]:
             connection.rollback()
     except sa.exc.SQLAlchemyError as error:
         raise StoreError(f"the store {database.name} cannot be read: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def snapshots(databases: Sequence[Database]) -> Iterator[list[sa.Connection]]:
-    """Give a connection to each of several databases, all of which see the same moment.
-
-    Somebody who is moved from one to another meanwhile would be in neither of them otherwise.
-    """
-    with ExitStack() as stack:
-        connections = [stack.enter_context(snapshot(database)) for database in databases]
-        with ExitStack() as held:
-            for database in sorted(databases, key=lambda each: each.name) if len(databases) > 1 else ():
-                held.enter_context(_nobody_leaves(database))
-            for connection in connections:
-                connection.execute(sa.select(users.c.user_id).limit(1)).first()  # what follows sees this moment
-        yield connections
-
-
-@contextmanager
-def _nobody_leaves(database: Database) -> Iterator[None]:
-    """Keep users from being deleted, and visitors from being merged, for a moment; on SQLite nothing is changed."""
-    with database.engine.connect() as connection:
-        if database.is_postgres:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
-        else:
-            begin_to_write(connection, BUSY_S)
-        yield
-        connection.rollback()
 
 
 def rows_of(connection: sa.Connection, query: "sa.Select[Any] | sa.TextClause") -> Iterator[Any]:

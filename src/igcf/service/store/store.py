@@ -30,31 +30,8 @@ FORGET_GRACE_S = 60.0
 class Store:
     """All that survives a restart, in SQLite or PostgreSQL; every change is durable when its method returns."""
 
-    def __init__(
-        self, url: str, *, connections: int = 8, wait_s: float | None = None, must_answer: bool = True
-    ) -> None:
-        self.database = Database(url, connections=connections, wait_s=wait_s, must_answer=must_answer)
-
-    @property
-    def parts(self) -> "tuple[Store, ...]":
-        """The databases that users are in: this one."""
-        return (self,)
-
-    @property
-    def living(self) -> "tuple[Store, ...]":
-        """The databases that are to be asked: this one, which is the only one."""
-        return (self,)
-
-    @property
-    def common(self) -> "Store":
-        """The database of what belongs to no user: items, announced models."""
-        return self
-
-    def of(self, user_id: str) -> "Store":
-        """The database that a user is in."""
-        return self
-
-    place = place_of_hash = of
+    def __init__(self, url: str, *, connections: int = 8, wait_s: float | None = None) -> None:
+        self.database = Database(url, connections=connections, wait_s=wait_s)
 
     def close(self) -> None:
         """Close all connections."""
@@ -166,12 +143,6 @@ class Store:
         if self.database.checkpointer is not None:  # the write-ahead log holds old pages until it is emptied
             self.database.checkpointer.ask()
         return deleted
-
-    def forget_merges(self, user_id: str) -> None:
-        """Delete what tells of merges that a user was part of."""
-        hashed = user_hash(user_id)
-        is_part = sa.or_(merges.c.visitor_hash == hashed, merges.c.user_hash == hashed)
-        self.database.write(lambda connection: connection.execute(sa.delete(merges).where(is_part)))
 
     def deletions(self) -> dict[str, float]:
         """Read the hashes of users deleted lately, and when they were; the audit log removes them after a minute."""

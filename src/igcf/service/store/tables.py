@@ -95,9 +95,3 @@ forgotten = Table(  # hashes of users deleted in the last minute, so that answer
     Column("user_hash", Text, primary_key=True),
     Column("time", Double, nullable=False),
 )
-placement = Table(  # which of several databases this is, and which others there are; empty where it is the only one
-    "placement",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)

@@ -3,10 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,11 +14,9 @@ from igcf.progress import Report, silent
 from igcf.service.store.database import RefusedError
 from igcf.service.store.durable import make_durable
 from igcf.service.store.migrations import MIGRATIONS
-from igcf.service.store.placement import State, write_record
-from igcf.service.store.snapshots import rows_of, snapshot, snapshots
-from igcf.service.store.spread import AnyStore, Spread
+from igcf.service.store.snapshots import rows_of, snapshot
 from igcf.service.store.store import Store
-from igcf.service.store.tables import forgotten, merges, metadata, placement, shown
+from igcf.service.store.tables import forgotten, metadata
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,10 +25,8 @@ PART_ROWS = 100_000
 """Rows in one file."""
 MANIFEST = "manifest.json"
 FORMAT = "igcf-store-1"
-TABLES = [table for table in metadata.sorted_tables if table not in (forgotten, placement)]
-"""Tables that are exported; hashes of users who were deleted within the last minute are not, nor where a store is."""
-SPREAD_TABLES = [table for table in TABLES if "user_id" in table.columns or table in (merges, shown)]
-"""Tables that every one of several databases has rows of; the others are in the common one."""
+TABLES = [table for table in metadata.sorted_tables if table is not forgotten]
+"""Tables that are exported; hashes of users who were deleted within the last minute are not."""
 Row: TypeAlias = tuple[Any, ...]
 Content: TypeAlias = dict[str, dict[str, Any]]
 """For each table the number of its rows and a digest of them in any order."""
@@ -58,19 +51,15 @@ class Digest:
         return {"rows": self.rows, "digest": f"{self._sum % 2**128:032x}"}
 
 
-def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content:
-    """Write all tables as they are at one moment, of all databases, to the new folder `out`, whole or not at all."""
+def export_store(store: Store, out: Path, report: Report = silent) -> Content:
+    """Write all tables as they are at one moment to the new folder `out`, whole or not at all."""
     if out.exists():
         raise StoreError(f"{out} exists; an export is never overwritten, choose another name")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
-        with snapshots([each.database for each in store.parts]) as opened:
-            connections = dict(zip(store.parts, opened, strict=True))
-            found = {}
-            for table in TABLES:
-                sources = connections.values() if table in SPREAD_TABLES else [connections[store.common]]
-                found[table.name] = _write_table(list(sources), table, part, report)
+        with snapshot(store.database) as connection:
+            found = {table.name: _write_table(connection, table, part, report) for table in TABLES}
         manifest = {"format": FORMAT, "schema": len(MIGRATIONS), "tables": found}
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for path in (*part.rglob("*"), part):
@@ -84,88 +73,31 @@ def export_store(store: AnyStore, out: Path, report: Report = silent) -> Content
     return found
 
 
-def import_store(store: AnyStore, folder: Path, report: Report = silent) -> bool:
-    """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already.
-
-    Of several databases each is filled in one transaction, after all were found to be empty. They are marked meanwhile,
-    so that nobody is served from some of them; what was interrupted is simply repeated.
-    """
+def import_store(store: Store, folder: Path, report: Report = silent) -> bool:
+    """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already."""
     manifest = _read_manifest(folder)
-    if isinstance(store, Store):
-        return _import_part(store, store, folder, report)
-    is_new = False
-    for part in store.parts:
-        with snapshot(part.database) as connection:
-            is_new |= not _is_there(connection, store, part, folder, manifest, report)
-    if is_new:
-        _mark(store, "importing")
-        try:
-            for part in store.parts:
-                _import_part(store, part, folder, report)
-        except BaseException:
-            with suppress(StoreError):  # where one does not answer, all stay marked
-                if all(part.database.write(_is_still_empty) for part in store.parts):  # a damaged export, for instance
-                    _mark(store, "steady")
-            raise
-    _mark(store, "steady")
-    return is_new
-
-
-def _mark(store: Spread, state: State) -> None:
-    for part in store.parts:
-        write_record(part.database, replace(store.record, state=state))
-
-
-def _is_there(
-    connection: sa.Connection, store: AnyStore, part: Store, folder: Path, manifest: dict[str, Any], report: Report
-) -> bool:
-    """Whether a database holds what it is to hold of an export; False where it is empty; anything else is refused."""
-    if _is_empty(connection):
-        return False
-    mine = manifest["tables"] if len(store.parts) == 1 else _content_of(store, part, folder)
-    if _content(connection, report) == mine:
-        return True
-    raise StoreError(f"the store {part.database.name} is not empty; an export is imported into an empty one")
-
-
-def _is_empty(connection: sa.Connection) -> bool:
-    return all(connection.execute(sa.select(table).limit(1)).first() is None for table in TABLES)
-
-
-def _is_still_empty(connection: sa.Connection) -> bool:
-    """Whether nothing was imported, also not by a transaction that has lost its client and still goes on."""
-    _lock(connection)
-    return _is_empty(connection)
-
-
-def _lock(connection: sa.Connection) -> None:
-    """Let nobody else write until the end of the transaction, as SQLite does by itself."""
-    if connection.dialect.name == "postgresql":
-        names = ", ".join(table.name for table in TABLES)
-        connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
-
-
-def _import_part(store: AnyStore, part: Store, folder: Path, report: Report) -> bool:
-    manifest, database = _read_manifest(folder), part.database
-    is_one = len(store.parts) == 1
 
     def work(connection: sa.Connection) -> bool:
-        _lock(connection)
-        if _is_there(connection, store, part, folder, manifest, report):
-            return False
+        if connection.dialect.name == "postgresql":  # let nobody else write meanwhile, as SQLite does by itself
+            names = ", ".join(table.name for table in TABLES)
+            connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
+        if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in TABLES):
+            if _content(connection, report) == manifest["tables"]:
+                return False
+            raise StoreError(f"the store {store.database.name} is not empty; an export is imported into an empty one")
         for table in TABLES:
             expected, digest = manifest["tables"].get(table.name, Digest().content), Digest()
             for rows in _read_table(folder, table):
                 for row in rows:
                     digest.add(row)
-                _insert(connection, table, rows if is_one else _own(store, part, table, rows))
+                _insert(connection, table, rows)
                 report(f"rows of {table.name}", digest.rows, expected["rows"])
             if digest.content != expected:
                 raise StoreError(f"{folder / table.name} is damaged: its rows are not those that were exported")
         return True
 
     try:
-        return database.write(work)
+        return store.database.write(work)
     except RefusedError as error:
         raise StoreError(f"{folder} is damaged: {error}; nothing was imported") from error
 
@@ -182,55 +114,21 @@ def _content(connection: sa.Connection, report: Report) -> Content:
     return found
 
 
-def _content_of(store: AnyStore, part: Store, folder: Path) -> Content:
-    """Find what an export holds for one of several databases."""
-    found: Content = {}
-    for table in TABLES:
-        digest = Digest()
-        for rows in _read_table(folder, table):
-            for row in _own(store, part, table, rows):
-                digest.add(row)
-        found[table.name] = digest.content
-    return found
-
-
-def _own(store: AnyStore, part: Store, table: sa.Table, rows: list[Row]) -> list[Row]:
-    """Select the rows that belong into one of several databases."""
-    if "user_id" in table.columns:
-        place = list(table.columns.keys()).index("user_id")
-        return [row for row in rows if store.place(row[place]) is part]
-    if table is merges:
-        return [row for row in rows if store.place_of_hash(row[0]) is part]
-    return rows if part is store.common else []
-
-
-def _write_table(connections: list[sa.Connection], table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
+def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
     import polars as pl
 
     folder = part / table.name
     folder.mkdir(parents=True)
     count, query = sa.select(sa.func.count()).select_from(table), sa.select(table).order_by(*table.primary_key.columns)
-    total = sum(connection.execute(count).scalar_one() for connection in connections)
+    total = connection.execute(count).scalar_one()
     digest = Digest()
-    found: Iterable[Any] = (row for connection in connections for row in rows_of(connection, query))
-    if table is shown and len(connections) > 1:
-        found = _summed(found)
-    for number, rows in enumerate(_batches(found)):
+    for number, rows in enumerate(_batches(rows_of(connection, query))):
         for row in rows:
             digest.add(row)
         frame = pl.DataFrame(rows, schema=_schema(table), orient="row")
         frame.write_parquet(folder / f"{number:05d}.parquet")
         report(f"rows of {table.name}", digest.rows, total)
     return digest.content
-
-
-def _summed(rows: Iterable[Any]) -> list[Row]:
-    """Add up how often items were shown to users of several databases."""
-    times, explored = Counter[str](), Counter[str]()
-    for item_id, n, n_explored in rows:
-        times[item_id] += n
-        explored[item_id] += n_explored
-    return [(item_id, times[item_id], explored[item_id]) for item_id in sorted(times)]
 
 
 def _batches(rows: Iterable[Any]) -> Iterator[list[Row]]:
