@@ -74,7 +74,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 def test_settings_named_in_files_are_settings() -> None:
     loaded = load_settings({}, file=DEPLOY / "igcf.toml")
-    assert loaded.settings.audit_days == 90
+    assert loaded.settings.workers == 2
     texts = [(DEPLOY / name).read_text() for name in ("Dockerfile", "compose.yml", "igcf.service")]
     assert {name for text in texts for name in re.findall(r"\bIGCF_[A-Z_]+", text)} <= VARIABLES
 

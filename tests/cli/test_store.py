@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
@@ -13,7 +14,8 @@ from igcf.data import synthetic_catalogue
 from igcf.data.frames import read_parquet
 from igcf.model import Model
 from igcf.service.context import ServiceContext
-from igcf.service.models.requests import Feedback, RecommendationRequest
+from igcf.service.models.requests import BatchRequest, Feedback, RecommendationRequest
+from igcf.service.serving.many import recommend_to_many
 from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
@@ -58,6 +60,31 @@ def test_the_audit_is_compared_with_the_reactions(served: Path) -> None:
     assert sum(row["shown"] for row in rows) == 40
     assert sum(row["reactions"] for row in rows) == 20
     assert "satisfied 1.000" in run("audit", "--store", "one.db", "--model", "model").output
+
+
+def test_the_audit_is_exported_with_one_row_for_each_item_shown(served: Path) -> None:
+    assert run("audit", "--store", "one.db", "--out", "audit.parquet").exit_code == 0
+    rows = pl.read_parquet("audit.parquet")
+    assert len(rows) == 40
+    assert rows.filter("has_reacted")["value"].to_list() == [5.0] * 20
+    assert "exists" in run("audit", "--store", "one.db", "--out", "audit.parquet").output
+
+
+def test_a_small_request_for_large_answers_adds_little_to_the_audit(served: Path) -> None:
+    """Three requests of 8 kB added 61 MB: the audit kept all 100 items of 1,000 answers each."""
+    context = ServiceContext.open(served / "model", ServiceSettings(store="one.db"))
+    ask = BatchRequest(users=[f"stranger-{number:04d}" for number in range(50)], k=100)
+    recommend_to_many(context, ask)
+    context.audit.flush()
+    query = "SELECT SUM(LENGTH(items)), MIN(size), MAX(json_array_length(items)) FROM recommendations WHERE size > 2"
+    kept, size, items = context.store.database.read(lambda connection: connection.exec_driver_sql(query).one())
+    counted = context.store.database.read(
+        lambda connection: connection.exec_driver_sql("SELECT SUM(times) FROM shown").scalar_one()
+    )
+    context.close()
+    assert (size, items) == (100, 20)
+    assert kept < 50 * 20 * 200
+    assert counted == 40 + 50 * 100
 
 
 def test_a_store_is_learned_from_and_evaluated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -424,8 +424,6 @@ export interface Stats {
 }
 export interface StoreHealth {
   kind: "sqlite" | "postgresql";
-  ok: boolean;
-  databases: number;
   schema: number;
   users: number;
   reactions: number;

@@ -33,7 +33,7 @@ def store() -> None:
       igcf store check --store postgresql://igcf@db/igcf --model model/
       igcf store export folder/ --store igcf.db
       igcf store import folder/ --store postgresql://igcf@db/igcf
-      igcf store audit --store igcf.db
+      igcf store audit --store igcf.db --out audit.parquet
     """
 
 
@@ -138,18 +138,22 @@ def import_command(store: str | None, config: Path | None, folder: Path) -> None
 @STORE
 @CONFIG
 @click.option("--model", help="Folder of the model that says what satisfies [default: the one that is announced].")
+@click.option("--out", type=click.Path(path_type=Path), help="Write every item shown to this new Parquet file instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-def audit_command(store: str | None, config: Path | None, model: str | None, as_json: bool) -> None:
+def audit_command(store: str | None, config: Path | None, model: str | None, out: Path | None, as_json: bool) -> None:
     """Compare what was shown with the reactions to it: by model, policy and reason.
 
     "expected" is the mean chance that was told for the items with a reaction; beside "satisfied" it says whether
     chances come true. Reactions count where they name the answer (recommendation_id).
     """
-    from igcf.service.store.answers import shown_items, summary
+    from igcf.service.store.answers import export_audit, shown_items, summary
     from igcf.service.store.maintenance import open_existing
 
     settings = store_settings(store, config, model)
     with _opened(open_existing(settings.store)) as opened:
+        if out is not None:
+            note(f"Wrote {export_audit(opened, out):,} rows to {out}")
+            return
         served = _served(opened, settings)
         if served is None:
             raise ModelError("no model is announced, or it is not on this machine; name one with --model")

@@ -90,8 +90,8 @@ class ServiceSettings(BaseSettings):
     """Memory for those users; whichever of the two limits is met first counts."""
     audit_queue: int = 10_000
     """Answers that may wait to be written to the audit log, per process."""
-    audit_days: float | None = None
-    """Days after which answers are deleted from the audit log; unset: never."""
+    audit_days: float = 90.0
+    """Days after which answers are deleted from the audit."""
     api_key_file: str | None = None
     """File with lines of 'client KEY', 'catalogue KEY' and 'admin KEY'; read again when it changes."""
     cors_origins: Names = ()

@@ -1,7 +1,9 @@
-"""Reading the audit, wherever it is: every item that was shown, beside the reaction that it drew."""
+"""Reading the audit: every item that was shown, beside the reaction to it."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -32,6 +34,7 @@ def schema() -> "dict[str, pl.DataType]":
         "policy": pl.String(),
         "propensity": pl.String(),
         "items": pl.List(pl.Struct(item)),
+        "size": pl.Int64(),
         "time": pl.Float64(),
     }
 
@@ -76,6 +79,22 @@ def shown_items(store: Store) -> "Iterator[pl.DataFrame]":
         named = frame.rename({"propensity": "propensity_kind"}).explode("items").unnest("items")
         joined = named.join(reactions, on=("recommendation_id", "item"), how="left")
         yield joined.with_columns(pl.col("has_reacted").fill_null(False))
+
+
+def export_audit(store: Store, out: Path) -> int:
+    """Write every item shown to a new Parquet file, with the reaction to it; return the number of rows."""
+    import polars as pl
+
+    if out.exists():
+        raise StoreError(f"{out} exists; choose another name")
+    n = 0
+    with TemporaryDirectory(dir=out.parent, prefix=".audit-") as folder:
+        for part, frame in enumerate(shown_items(store)):
+            frame.write_parquet(Path(folder) / f"{part:06d}.parquet")
+            n += len(frame)
+        pl.scan_parquet(f"{folder}/*.parquet").sink_parquet(f"{folder}/all")
+        Path(folder, "all").rename(out)
+    return n
 
 
 def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame":

@@ -23,6 +23,10 @@ from igcf.service.store.tables import forgotten, recommendations
 BATCH = 500
 PAUSE_S = 0.5
 """Between two turns of writing: few large transactions, since reactions wait for them; a crash loses so much of it."""
+KEPT_ITEMS = 20
+"""Items of one answer that the audit keeps, the first ones: a small request may ask for a large answer."""
+KEPT_DIGITS = 6
+"""Significant digits of the numbers that it keeps."""
 DELETED_AT_ONCE = 1_000
 """Old answers that one transaction deletes, so that nobody waits for long."""
 LOOK_FOR_OLD_S = 600.0
@@ -178,7 +182,7 @@ class AuditLog:
     def _write(self, batch: list[Answer]) -> None:
         # All that can be done before the transaction: others wait for it.
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
-        rows = [vars(answer) | {"items": to_json(answer.items).decode()} for answer in batch]
+        rows = [vars(answer) | {"size": len(answer.items), "items": _kept(answer.items)} for answer in batch]
         all_counts = _counts(batch)
 
         def work(connection: sa.Connection) -> None:
@@ -202,6 +206,18 @@ class AuditLog:
 
         self._store.database.write(work)
         self._is_unsure = False
+
+
+def _kept(items: list[dict[str, Any]]) -> str:
+    return to_json(
+        [
+            {
+                name: float(f"{value:.{KEPT_DIGITS}g}") if isinstance(value, float) else value
+                for name, value in item.items()
+            }
+            for item in items[:KEPT_ITEMS]
+        ]
+    ).decode()
 
 
 def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT_ONCE) -> int:

@@ -43,6 +43,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (  # append only; `schema_version` cou
         "ALTER TABLE feedback ADD COLUMN kind TEXT",
     ),
     ("CREATE INDEX recommendations_by_time ON recommendations (time)",),
+    ("ALTER TABLE recommendations ADD COLUMN size INTEGER NOT NULL DEFAULT 0",),
     (
         """CREATE TABLE items (
             item_id TEXT NOT NULL PRIMARY KEY, fields TEXT NOT NULL, retired INTEGER NOT NULL, revision BIGINT NOT NULL,

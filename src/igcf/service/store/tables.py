@@ -47,6 +47,7 @@ recommendations = Table(
     Column("policy", Text, nullable=False),
     Column("propensity", Text, nullable=False),
     Column("items", Text, nullable=False),
+    Column("size", Integer, nullable=False),
     Column("time", Double, nullable=False),
 )
 shown = Table(
