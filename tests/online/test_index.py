@@ -307,9 +307,7 @@ class TestChoice:
             igcf.Recommender(MODELS["linear"], igcf.Ucb(0.5), index=INDEXES["linear"])
             assert caplog.messages == []
             igcf.Recommender(MODELS["linear"], InfoUcb(), index=INDEXES["linear"])
-        assert caplog.messages == [
-            "InfoUcb(delta=0.05, item_uncertainty=False) scores all 600 items: an index cannot be asked for it"
-        ]
+        assert caplog.messages == ["InfoUcb(delta=0.05) scores all 600 items: an index cannot be asked for it"]
 
 
 def replaced(model: Model) -> Model:

@@ -1,9 +1,25 @@
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from igcf.arrays import AnyFloatArray, BoolArray
 from igcf.errors import ConfigError
 from igcf.model import Model
-from igcf.online import Greedy, InfoUcb, Policy, ScoringEngine, Thompson, Ucb, top_k
+from igcf.online import (
+    POLICIES,
+    Greedy,
+    InfoUcb,
+    Policy,
+    Recommender,
+    ScoringEngine,
+    Thompson,
+    Ucb,
+    named_policy,
+    parameter,
+    top_k,
+)
 from tests.toys import random_model
 
 
@@ -65,10 +81,6 @@ class TestThompson(PolicyContract):
     policy = Thompson()
 
 
-class TestThompsonWithItemUncertainty(PolicyContract):
-    policy = Thompson(item_uncertainty=True)
-
-
 def test_ucb_is_mean_plus_nu_std() -> None:
     engine = ScoringEngine(random_model())
     scores = Ucb(nu=2.0).scores(engine, everything(engine), rng=np.random.default_rng(0))
@@ -114,7 +126,7 @@ def test_ties_are_broken_by_lot_and_repeatably(k: int) -> None:
 
 @pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf")])
 def test_a_bad_nu_is_refused(bad: float) -> None:
-    with pytest.raises(ConfigError, match="nu must be zero or more"):
+    with pytest.raises(ConfigError, match="nu must be 0 or more"):
         Ucb(nu=bad)
 
 
@@ -122,3 +134,54 @@ def test_a_bad_nu_is_refused(bad: float) -> None:
 def test_a_delta_that_is_no_probability_is_refused(bad: float) -> None:
     with pytest.raises(ConfigError, match="delta must lie strictly between 0 and 1"):
         InfoUcb(delta=bad)
+
+
+class Backwards(Ucb):
+    """A policy made from another one, which declares nothing."""
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+        return -engine.means
+
+
+def test_a_policy_that_changes_scores_inherits_no_claim_about_its_choices() -> None:
+    assert Backwards.propensity == "unknown"
+    assert Backwards(0.3).optimism is None
+    assert POLICIES["ucb"] is Ucb
+    session = Recommender(random_model(), Backwards(0.3)).session()
+    worst = session.model.item_ids[int(session.moments()[0].argmin())]
+    assert session.recommend()[0].item_id == worst
+
+
+def test_a_policy_with_a_name_is_found_by_it_and_has_checked_parameters(new_policies: None) -> None:
+    @dataclass(frozen=True)
+    class Biased(Policy):
+        name = "biased"
+        bias: float = parameter(0.2, "What is added.", high=1.0)
+
+        def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+            return engine.means + self.bias
+
+    assert named_policy("biased") == Biased(0.2)
+    assert named_policy("biased", bias=0.5) == Biased(0.5)
+    with pytest.raises(ConfigError, match="bias must lie between 0 and 1, got 2"):
+        named_policy("biased", bias=2.0)
+    with pytest.raises(ConfigError, match="policy biased has no parameter nu; it takes bias"):
+        named_policy("biased", nu=0.1)
+    with pytest.raises(ConfigError, match=r"policy 'best' is not known; choose one of ucb, info-ucb, thompson, greedy"):
+        named_policy("best")
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'ucb' is taken by igcf.online.policies.Ucb"):
+        type("Mine", (Policy,), {"name": "ucb"})
+
+
+def test_what_is_no_policy_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"policy is 'ucb'; expected an igcf.online.Policy"):
+        Recommender(random_model(), "ucb")  # type: ignore[arg-type]
+
+
+def test_the_page_on_exploration_lists_every_policy() -> None:
+    text = (Path(__file__).parents[2] / "docs/howto/exploration.md").read_text(encoding="utf-8")
+    own = [name for name, kind in POLICIES.items() if kind.__module__ == "igcf.online.policies"]
+    assert [name for name in own if f"| `{name}` |" not in text] == []

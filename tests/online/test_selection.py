@@ -1,6 +1,6 @@
 """From a policy's scores to the selected items: beliefs wider than the prior, and policies from outside."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,10 @@ from tests.toys import catalogue, ensemble_model, random_model, two_channel_mode
 
 
 @dataclass
-class Fixed:
+class Fixed(Policy):
     """A policy from outside, whose scores are given."""
 
     given: Any
-    needs_variances: bool = field(default=False)
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         return self.given  # type: ignore[no-any-return]

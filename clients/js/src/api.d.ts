@@ -261,6 +261,7 @@ export interface ModelInfo {
   kinds: Record<string, number>;
   objective: number;
   policy: PolicyUsed;
+  policies: Array<PolicyInfo>;
   forgetting: number;
   limits: Record<string, number>;
   metadata: Record<string, any>;
@@ -293,6 +294,12 @@ export interface PastReaction {
   kind: string | null;
   time: number;
   title: string | null;
+}
+export interface PolicyInfo {
+  name: string;
+  label: string;
+  description: string;
+  parameters: Record<string, number>;
 }
 export interface PolicyUsed {
   name: "ucb" | "info-ucb" | "thompson" | "greedy";
@@ -329,7 +336,7 @@ export interface RecommendationResponse {
   revision: number;
   recommendation_id: string;
   policy: PolicyUsed;
-  propensity: "exact" | "estimated";
+  propensity: "exact" | "estimated" | "unknown";
   items: Array<RecommendedItem>;
   reserve: Array<RecommendedItem>;
 }

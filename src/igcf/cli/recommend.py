@@ -1,7 +1,9 @@
 """`igcf recommend`: one user on the terminal, interactively or from a file."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -10,7 +12,17 @@ from igcf.cli.output import emit_json
 from igcf.cli.talk import favourites, talk
 from igcf.errors import DataError
 from igcf.model import Model
-from igcf.online import POLICIES, Recommender, named_policy
+from igcf.online import POLICIES, Recommender
+from igcf.online.policies import own_policy
+
+
+def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command one option per parameter of any policy."""
+    declared = {each.name: each for kind in POLICIES.values() for each in kind.parameters()}
+    for name, each in reversed(declared.items()):
+        default = "as the model says" if name == "nu" else f"{each.default:g}"
+        command = click.option(f"--{name}", type=float, help=f"{each.description[:-1]} [default: {default}].")(command)
+    return command
 
 
 @click.command()
@@ -21,8 +33,7 @@ from igcf.online import POLICIES, Recommender, named_policy
 )
 @click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
-@click.option("--nu", type=float, help="Exploration of ucb: mean + nu * std [default: as the model says].")
-@click.option("--delta", default=0.05, show_default=True, help="Failure probability of info-ucb.")
+@_policy_parameters
 @click.option(
     "--forgetting", default=1.0, show_default=True, help="Weight that older reactions keep with each new one."
 )
@@ -34,11 +45,10 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     save: Path | None,
     k: int,
     policy: str | None,
-    nu: float | None,
-    delta: float,
     forgetting: float,
     seed: int,
     as_json: bool,
+    **parameters: float | None,
 ) -> None:
     """Meet one user with the model in FOLDER.
 
@@ -52,8 +62,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
       igcf recommend model/ --history alice.csv --policy thompson --seed 3 --json
     """
     model = Model.load(folder)
-    own = model.policy.changed(policy, nu)
-    rule = named_policy(own.name, nu=own.nu, delta=delta)
+    rule = own_policy(model.policy.changed(policy, None), **parameters)
     recommender = Recommender(model, rule, forgetting=forgetting, seed=seed)
     session = recommender.session(read_history(history, model) if history else ())
     if as_json or history:

@@ -10,7 +10,7 @@ from rich.table import Table
 from igcf.cli.output import console, let_ctrl_c_end_input
 from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
-from igcf.online import Recommendation, Session, named_policy
+from igcf.online import Greedy, Recommendation, Session
 
 HELP = (
     "Enter for no reaction, [bold]s[/] skip it for now, [bold]u[/] undo, [bold]?[/] why this item, "
@@ -151,7 +151,7 @@ def _explain(session: Session, item_id: str) -> None:
 def _show_favourites(session: Session) -> None:
     left = int(session.available().sum()) if len(session.history) < session.model.n_items else 0
     if left:
-        picks = session.recommend(min(FAVOURITES, left), policy=named_policy("greedy"))
+        picks = session.recommend(min(FAVOURITES, left), policy=Greedy())
         console.print(favourites(session.model, picks))
 
 

@@ -9,7 +9,7 @@ from igcf.online.exposure import Exposure
 from igcf.online.learning import learned, prior_belief
 from igcf.online.new_items.evidence import NewItems
 from igcf.online.new_items.recommender import Recommender
-from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy
+from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, parameter
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
 from igcf.online.rules import Rules, read_rules
 from igcf.online.selection import top_k
@@ -40,6 +40,7 @@ __all__ = [
     "belief_from_logged",
     "learned",
     "named_policy",
+    "parameter",
     "prior_belief",
     "read_rules",
     "replay",

@@ -60,6 +60,8 @@ class ScoringEngine(TrackedUsers):
     def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
         scores = self.model.expected(draws)
+        if self._offsets is not None:
+            scores = scores + self._offsets[0]
         last_in = np.partition(scores[:, available], -len(rows), axis=1)[:, -len(rows)]
         return np.asarray(scores[:, rows] >= last_in[:, None])
 

@@ -1,93 +1,163 @@
-"""How items are ranked: a score per item from the state of the users."""
+"""How items are ranked: a score per item from the state of the users, and the registry of policies by name."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
 from igcf.errors import ConfigError
+from igcf.model.usage import PolicyChoice
 from igcf.online.engine import ScoringEngine
 
+Propensity = Literal["exact", "sampled", "unknown"]
+POLICIES: "dict[str, type[Policy]]" = {}
+"""Every policy that has a name, in the order of definition; command line, HTTP, page and settings offer these."""
 
-class Policy(Protocol):
-    """Anything that turns the state of all users into scores; larger is recommended first."""
+
+class Parameter(NamedTuple):
+    """A number that a policy takes."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    is_open: bool
+    """Whether the ends of the range are excluded."""
+    description: str
+
+    def check(self, value: float) -> None:
+        """Refuse a value outside the range."""
+        is_within = self.low < value < self.high if self.is_open else self.low <= value <= self.high
+        if not (is_within and math.isfinite(value)):
+            ends = "strictly between" if self.is_open else "between"
+            limits = (
+                f"lie {ends} {self.low:g} and {self.high:g}" if self.high < math.inf else f"be {self.low:g} or more"
+            )
+            raise ConfigError(f"{self.name} must {limits}, got {value}")
+
+
+def parameter(
+    default: float, description: str, *, low: float = 0.0, high: float = math.inf, is_open: bool = False
+) -> Any:
+    """Declare a field of a policy as one of its parameters."""
+    return field(default=default, metadata={"parameter": (low, high, is_open, description)})
+
+
+class Policy:
+    """Base class of everything that turns the state of users into scores; larger is recommended first.
+
+    A subclass is a frozen dataclass whose fields made by `parameter` are its parameters. With a `name` it is registered
+    in `POLICIES`.
+    """
+
+    name: ClassVar[str] = ""
+    """Name on the command line and over HTTP; a policy without one can be used from Python only."""
+    label: ClassVar[str] = ""
+    """Name on the page; by default that of the class."""
+    needs_variances: ClassVar[bool] = True
+    """Whether scores depend on the items' variances, which cost more to keep than the means."""
+    propensity: ClassVar[Propensity] = "unknown"
+    """How choices come about: `exact`, the state alone decides; `sampled`, one draw of the user's vector decides, so
+    that the probability of a choice is estimated by repeating the draw; `unknown`, nothing is said about it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Register the policy; one that changes the scores of another inherits no claim about its choices."""
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__
+        if "scores" in own:
+            inherited = {"propensity": "unknown", "needs_variances": True, "optimism": None, "name": "", "label": ""}
+            for attribute, value in inherited.items():
+                if attribute not in own:
+                    setattr(cls, attribute, value)
+        cls.label = cls.label or cls.__name__
+        if own.get("name"):
+            known = POLICIES.get(cls.name)
+            if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise ConfigError(f"the policy name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}")
+            POLICIES[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        """Refuse parameters outside their ranges."""
+        for each in self.parameters():
+            each.check(getattr(self, each.name))
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Return the declared parameters."""
+        declared: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
+        own = [each for each in declared.values() if "parameter" in each.metadata]
+        return tuple(Parameter(each.name, each.default, *each.metadata["parameter"]) for each in own)
 
     @property
-    def needs_variances(self) -> bool:
-        """Whether scores depend on the items' variances, which cost more to keep than the means."""
-        ...
+    def optimism(self) -> float | None:
+        """The nu of a policy that scores by mean + nu * standard deviation, which has a compiled path; None: others."""
+        return None
+
+    @property
+    def uses_variances(self) -> bool:
+        """Whether variances are read with these parameters."""
+        return self.needs_variances and self.optimism != 0
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return one score per user and item, (users, items): a new array, or `engine.means` itself.
 
         `available` marks what may be recommended; the scores of these items must be finite.
         """
-        ...
+        raise NotImplementedError
 
-
-def _variances(engine: ScoringEngine, item_uncertainty: bool) -> AnyFloatArray:
-    return engine.variances + engine.item_uncertainty() if item_uncertainty else engine.variances
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """The item that is expected to please most; never explores on purpose."""
-
-    needs_variances: ClassVar[bool] = False
-
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """Return the posterior means."""
-        return engine.means
+    def draw(self, engine: ScoringEngine, rng: np.random.Generator, n: int = 1) -> FloatArray:
+        """Draw `n` vectors of each user from the belief, (users, n, d), for policies whose propensity is `sampled`."""
+        noise = rng.standard_normal((len(engine.belief_means), n, engine.belief_means.shape[1]))
+        steps = np.einsum("bij,bnj->bni", covariance_root(engine.belief_covs), noise)
+        return np.asarray(engine.belief_means[:, None] + steps)
 
 
 @dataclass(frozen=True)
-class Ucb:
+class Ucb(Policy):
     """Optimism: mean + nu * std (eq:UCB2)."""
 
-    nu: float = 0.5
+    name: ClassVar[str] = "ucb"
+    label: ClassVar[str] = "Optimist (UCB)"
+    propensity: ClassVar[Propensity] = "exact"
+
+    nu: float = parameter(0.5, "Exploration of ucb: mean + nu * std.")
     item_uncertainty: bool = False
     """Also count the uncertainty of the item vectors themselves."""
 
-    def __post_init__(self) -> None:
-        """Refuse pessimism and nonsense."""
-        if not 0 <= self.nu < float("inf"):
-            raise ConfigError(f"nu must be zero or more, got {self.nu}")
-
     @property
-    def needs_variances(self) -> bool:
-        """Whether scores depend on variances: not without exploration."""
-        return self.nu > 0
+    def optimism(self) -> float | None:
+        """The factor on the standard deviation."""
+        return None if self.item_uncertainty else self.nu
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the means plus `nu` standard deviations."""
         if self.nu == 0:
             return engine.means
-        scores: AnyFloatArray = np.sqrt(_variances(engine, self.item_uncertainty))
+        variances = engine.variances + engine.item_uncertainty() if self.item_uncertainty else engine.variances
+        scores: AnyFloatArray = np.sqrt(variances)
         scores *= self.nu
         scores += engine.means
         return scores
 
 
 @dataclass(frozen=True)
-class InfoUcb:
+class InfoUcb(Policy):
     """Optimism by information (eq:UCB): mean + Gamma_t / 2 * sqrt(I), I = log(1 + var / noise) / 2.
 
     With probability 1 - delta the bound holds for all available items at once (thm:ucb).
     """
 
-    delta: float = 0.05
-    item_uncertainty: bool = False
-    needs_variances: ClassVar[bool] = True
+    name: ClassVar[str] = "info-ucb"
+    label: ClassVar[str] = "Optimist by information"
+    propensity: ClassVar[Propensity] = "exact"
 
-    def __post_init__(self) -> None:
-        """Refuse what is no probability."""
-        if not 0 < self.delta < 1:
-            raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+    delta: float = parameter(0.05, "Failure probability of the bound of info-ucb.", high=1.0, is_open=True)
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the means plus the information-theoretic widths."""
-        var = _variances(engine, self.item_uncertainty)
+        var = engine.variances
         log_term = np.log1p(var / engine.model.item_noise)  # twice the mutual information
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(log_term > 0, var / log_term, engine.model.item_noise)
@@ -98,46 +168,83 @@ class InfoUcb:
 
 
 @dataclass(frozen=True)
-class Thompson:
+class Thompson(Policy):
     """Posterior sampling: draw one user vector from the belief and believe it for this round."""
 
-    item_uncertainty: bool = False
+    name: ClassVar[str] = "thompson"
+    label: ClassVar[str] = "Sampler (Thompson)"
     needs_variances: ClassVar[bool] = False
-
-    @staticmethod
-    def draw(engine: ScoringEngine, rng: np.random.Generator) -> FloatArray:
-        """Draw a vector of each user from the belief, (users, d)."""
-        noise = rng.standard_normal(engine.belief_means.shape)
-        return np.asarray(engine.belief_means + np.einsum("bij,bj->bi", covariance_root(engine.belief_covs), noise))
+    propensity: ClassVar[Propensity] = "sampled"
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the expected rewards under one draw per user."""
-        draw = self.draw(engine, rng)
-        scores = engine.model.expected(draw)
+        scores = engine.model.expected(self.draw(engine, rng)[:, 0])
         if engine.offsets is not None:
             scores += engine.offsets
-        if self.item_uncertainty:
-            scores += np.sqrt(engine.item_uncertainty(draw)) * rng.standard_normal(scores.shape)
         return scores
 
 
-POLICIES = ("ucb", "info-ucb", "thompson", "greedy")
+@dataclass(frozen=True)
+class Greedy(Policy):
+    """The item that is expected to please most; never explores on purpose."""
+
+    name: ClassVar[str] = "greedy"
+    label: ClassVar[str] = "Best guess only"
+    needs_variances: ClassVar[bool] = False
+    propensity: ClassVar[Propensity] = "exact"
+
+    @property
+    def optimism(self) -> float | None:
+        """The factor on the standard deviation: none."""
+        return 0.0
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+        """Return the posterior means."""
+        return engine.means
 
 
-def named_policy(name: str, *, nu: float = 0.5, delta: float = 0.05, item_uncertainty: bool = False) -> Policy:
-    """Return the policy called `name`; `nu` is for `ucb`, `delta` for `info-ucb`.
+def policy_class(name: str) -> type[Policy]:
+    """Return the policy that is registered under `name`."""
+    try:
+        return POLICIES[name]
+    except KeyError:
+        raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}") from None
+
+
+def named_policy(name: str, **parameters: float | None) -> Policy:
+    """Return the policy called `name`; a parameter that is None or left out has its default.
 
     Example:
         >>> import igcf
         >>> igcf.online.named_policy("ucb", nu=0.2)
         Ucb(nu=0.2, item_uncertainty=False)
     """
-    if name == "ucb":
-        return Ucb(nu, item_uncertainty)
-    if name == "info-ucb":
-        return InfoUcb(delta, item_uncertainty)
-    if name == "thompson":
-        return Thompson(item_uncertainty)
-    if name == "greedy":
-        return Greedy()
-    raise ConfigError(f"policy {name!r} is not known; choose one of {', '.join(POLICIES)}")
+    found, given = policy_class(name), {each: value for each, value in parameters.items() if value is not None}
+    declared = [each.name for each in found.parameters()]
+    for each in given:
+        if each not in declared:
+            takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            raise ConfigError(f"policy {name} has no parameter {each}; {takes}")
+    return found(**given)
+
+
+def checked_policy(policy: Policy) -> Policy:
+    """Refuse what is no policy."""
+    if not isinstance(policy, Policy):
+        raise ConfigError(f"policy is {policy!r}; expected an igcf.online.Policy, for instance igcf.Ucb(nu=0.5)")
+    return policy
+
+
+def own_policy(choice: PolicyChoice, **parameters: float | None) -> Policy:
+    """Return the policy that a model says to use, with other parameters where they are given.
+
+    The model's nu counts where the policy has one.
+    """
+    if parameters.get("nu") is None and has_nu(choice.name):
+        parameters["nu"] = choice.nu
+    return named_policy(choice.name, **parameters)
+
+
+def has_nu(name: str) -> bool:
+    """Whether the policy called `name` has the parameter nu, which models and requests carry."""
+    return any(each.name == "nu" for each in policy_class(name).parameters())

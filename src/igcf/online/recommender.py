@@ -16,7 +16,7 @@ from igcf.online.evidence import LoggedBelief, check_pairs
 from igcf.online.index.choice import IndexChoice, find_index, logger
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.index.lists import ItemLists
-from igcf.online.policies import Policy, named_policy
+from igcf.online.policies import Policy, checked_policy, own_policy
 from igcf.online.selection import is_searchable
 from igcf.online.session import Session
 from igcf.online.shared_items import SharedItems
@@ -68,7 +68,7 @@ class Recommender:
         self.catalogue = model.catalogue
         """The items as they are described now; assigning another one changes what all sessions may show."""
         self.clock = clock
-        self.policy: Policy = named_policy(model.policy.name, nu=model.policy.nu) if policy is None else policy
+        self.policy: Policy = own_policy(model.policy) if policy is None else checked_policy(policy)
         self.forgetting = forgetting
         self.skip_rounds = skip_rounds
         self.chance_scale = ChanceScale(model)

@@ -37,7 +37,7 @@ class ModelLearner:
 
     def __init__(self, model: Model, policy: Policy, *, forgetting: float = 1.0) -> None:
         self.model, self.policy, self.forgetting = model, policy, forgetting
-        self._template = ScoringEngine(model, tracks_variances=policy.needs_variances)
+        self._template = ScoringEngine(model, tracks_variances=policy.uses_variances)
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start `n_users` users from the population."""

@@ -12,10 +12,7 @@ from igcf.online import backend
 from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.engine import IndexedEngine
-from igcf.online.policies import Greedy, InfoUcb, Policy, Thompson, Ucb
-
-OWN_POLICIES = (Greedy, Ucb, InfoUcb, Thompson)
-"""Policies whose scores need no check."""
+from igcf.online.policies import Policy
 
 
 class CompiledAnswerRules(Protocol):
@@ -70,7 +67,7 @@ def select_items(
     Returns:
         Rows and scores of the selected items, both of shape (users, k).
     """
-    nu = _optimism(policy)
+    nu = policy.optimism
     if nu is None:
         scores = policy_scores(policy, engine, available, make_rng())
         return backend.loops.select_users(scores, None, available, 0.0, k, make_rng)
@@ -91,11 +88,11 @@ def selection_details(
 
     Rules with caps or pinned items need `Ucb` with nu > 0, and may raise `NotSelectedError`.
     """
-    nu = _optimism(policy)
+    nu = policy.optimism
     if nu:
         return engine.select(available[0], nu, k, make_rng=make_rng, rules=rules)
     if isinstance(engine, IndexedEngine) and is_searchable(policy):
-        draw = policy.draw(engine, make_rng())[0] if isinstance(policy, Thompson) else None
+        draw = policy.draw(engine, make_rng())[0, 0] if policy.propensity == "sampled" else None
         return engine.select(available[0], 0.0, k, make_rng=make_rng, rules=rules, draw=draw)
     if rules is not None and not rules.are_boosts:
         raise NotSelectedError
@@ -116,24 +113,19 @@ def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random
     return backend.loops.select_users(scores, None, available, 0.0, k, lambda: rng)[0]
 
 
-def _optimism(policy: Policy) -> float | None:
-    """The nu of a policy that ranks by mean + nu * standard deviation; None for any other."""
-    return policy.nu if type(policy) is Ucb and not policy.item_uncertainty else None
-
-
 def is_searchable(policy: Policy) -> bool:
     """Whether an index of the items can be asked for the best ones: by a bound, or by one vector of the user."""
-    return is_separable(policy) or (type(policy) is Thompson and not policy.item_uncertainty)
+    return is_separable(policy) or policy.propensity == "sampled"
 
 
 def is_separable(policy: Policy) -> bool:
     """Whether the score of an item depends neither on chance nor on which other items are available."""
-    return _optimism(policy) is not None or type(policy) is Greedy
+    return policy.optimism is not None
 
 
 def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> FloatArray:
     """Return the scores of some items of the only user of `engine` by a separable policy, (rows,)."""
-    nu = _optimism(policy)
+    nu = policy.optimism
     means: FloatArray = engine.means_at(rows)[0].astype(np.float64)
     return means + nu * np.sqrt(engine.variances_at(rows)) if nu else means
 
@@ -141,9 +133,8 @@ def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> FloatArr
 def policy_scores(
     policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator
 ) -> AnyFloatArray:
-    """Return the scores of a policy, (users, items); those of a policy from outside are checked."""
-    scores = policy.scores(engine, available, rng=rng)
-    return scores if type(policy) in OWN_POLICIES else _checked(type(policy).__name__, scores, available)
+    """Return the scores of a policy, (users, items), or refuse scores that cannot be ranked."""
+    return _checked(type(policy).__name__, policy.scores(engine, available, rng=rng), available)
 
 
 def _checked(name: str, scores: AnyFloatArray, available: BoolArray) -> AnyFloatArray:

@@ -83,7 +83,7 @@ class Session:
         self._n_skips = 0
         self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
-        if self._record is not None and self.policy.needs_variances and engine.keeps_items:
+        if self._record is not None and self.policy.uses_variances and engine.keeps_items:
             belief = Belief(engine.belief_means[0], engine.belief_covs[0])  # only looked at: no copy
             engine.bound_variances(logged_evidence(self.model).variance_bounds(belief))
 

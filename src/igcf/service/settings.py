@@ -47,9 +47,9 @@ class ServiceSettings(BaseSettings):
     workers: int = 1
     """Server processes."""
     policy: str | None = None
-    """How items are chosen when a request does not say: ucb, info-ucb, thompson or greedy; unset: as the model says."""
+    """Policy that chooses items when a request names none; unset: as the model says."""
     nu: float | None = None
-    """Exploration of `ucb` when a request does not say; unset: as the model says."""
+    """Exploration of `policy` when a request does not say; unset: as the model says."""
     index: IndexChoice = "auto"
     """What is scored for an answer: exact, all items; faiss, candidates of an index; auto, the latter if it pays."""
     forgetting: float = 1.0
@@ -137,8 +137,7 @@ class ServiceSettings(BaseSettings):
         from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
 
         self._refuse_empty_names()
-        nu = 0.0 if self.nu is None else self.nu
-        named_policy("ucb" if self.policy is None else self.policy, nu=nu)
+        named_policy("ucb" if self.policy is None else self.policy, nu=self.nu)
         counts = (
             "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
             "hot_users hot_megabytes audit_queue skip_rounds max_items max_items_body workers"
@@ -162,7 +161,7 @@ class ServiceSettings(BaseSettings):
                 raise ConfigError(f"{name} must be a finite number above 0, got {value}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
-        if not 0 <= nu <= self.max_nu < float("inf"):
+        if not 0 <= (self.nu or 0.0) <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from igcf.online import Recommender
+from igcf.arrays import AnyFloatArray, BoolArray
+from igcf.online import Policy, Recommender, ScoringEngine
 from igcf.service.context import ServiceContext
 from igcf.service.serving.reading import LISTED
 from igcf.service.store import NewEvent
@@ -87,7 +88,7 @@ BAD_QUESTIONS: list[tuple[dict[str, Any], int, str]] = [
     ({"k": 101}, 422, "RequestError"),
     ({"k": 5, "candidates": ["item-1"]}, 409, "NoItemsLeftError"),
     ({"candidates": ["nothing"]}, 404, "UnknownItemError"),
-    ({"policy": "magic"}, 422, "RequestError"),
+    ({"policy": "magic"}, 422, "ConfigError"),
     ({"nu": 11}, 422, "RequestError"),
     ({"nu": 1, "policy": "greedy"}, 422, "ConfigError"),
     ({"surprise": 1}, 422, "RequestError"),
@@ -180,6 +181,33 @@ def test_the_catalogue_has_pages_and_search(client: TestClient) -> None:
     assert client.get("/v1/items/nothing").status_code == 404
     points = client.get("/v1/items", params={"limit": 1000}).json()["items"]
     assert len({(point["x"], point["y"]) for point in points}) == 200, "every item has its own place on the map"
+
+
+def test_a_policy_of_ones_own_works_over_http_and_claims_no_propensity(client: TestClient, new_policies: None) -> None:
+    class Shuffled(Policy):
+        """Items in a random order."""
+
+        name, needs_variances = "shuffled", False
+
+        def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+            return rng.random(available.shape)
+
+    answers = [recommend(client, user, k=3, policy="shuffled") for user in ("ann", "bob")]
+    assert [answer["policy"] for answer in answers] == [{"name": "shuffled"}] * 2
+    assert [item["item"] for item in answers[0]["items"]] != [item["item"] for item in answers[1]["items"]]
+    for answer in answers:
+        assert answer["propensity"] == "unknown"
+        assert [item["propensity"] for item in answer["items"]] == [None] * 3
+    offered = {each["name"]: each for each in client.get("/v1/model").json()["policies"]}
+    assert offered["shuffled"]["label"] == "Shuffled"
+    assert offered["ucb"]["parameters"] == {"nu": 0.5}
+    ask = client.get("/openapi.json").json()["components"]["schemas"]["RecommendationRequest"]["properties"]["policy"]
+    assert "shuffled" in ask["anyOf"][0]["enum"]
+    refused = client.post("/v1/users/ann/recommendations", json={"policy": "shuffled", "nu": 0.1})
+    assert (refused.status_code, refused.json()["message"]) == (
+        422,
+        "policy shuffled has no parameter nu; it takes none",
+    )
 
 
 def test_thompson_answers_carry_estimated_propensities(client: TestClient, context: ServiceContext) -> None:

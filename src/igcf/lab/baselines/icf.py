@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from igcf.arrays import AnyFloatArray, BoolArray
 from igcf.lab.baselines.pmf import factorise
 from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Model
-from igcf.online import Greedy, ModelLearner, Thompson, Ucb
+from igcf.online import Greedy, ModelLearner, ScoringEngine, Thompson, Ucb
 
 
 def fit_icf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
@@ -43,4 +44,15 @@ def play_ucb(model: Model, settings: Settings) -> ModelLearner:
 
 def play_thompson(model: Model, settings: Settings) -> ModelLearner:
     """Play Thompson sampling of the user and, with `sample_items`, of the items by their variances."""
-    return ModelLearner(model, Thompson(settings["sample_items"]), forgetting=settings["forgetting"])
+    policy = ThompsonOfItems() if settings["sample_items"] else Thompson()
+    return ModelLearner(model, policy, forgetting=settings["forgetting"])
+
+
+class ThompsonOfItems(Thompson):
+    """Thompson sampling that also draws every item's vector."""
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+        """Return the rewards under one draw of each user and item."""
+        draw = self.draw(engine, rng)[:, 0]
+        scores = engine.model.expected(draw)
+        return scores + np.sqrt(engine.item_uncertainty(draw)) * rng.standard_normal(scores.shape)

@@ -22,7 +22,8 @@ from igcf.lab.baselines.task import Task
 from igcf.lab.evaluate.significance import Comparison, compare
 from igcf.model import Model
 from igcf.model.usage import Calibration
-from igcf.online import Greedy, Learner, ModelLearner, named_policy, replay
+from igcf.online import Greedy, Learner, ModelLearner, replay
+from igcf.online.policies import own_policy
 from igcf.tables import Table
 from igcf.training import pretrain
 from igcf.training.calibrating import Played, chance_of, coverage, places, play_observed
@@ -159,7 +160,7 @@ def _row(name: str, parts: ColdStart, setup: ObservedSetup, seed: int) -> Observ
             progress=False,
         )
         settings = {"objective": model.objective, "nu": model.policy.nu, **model.metadata["chosen"]}
-        policy = named_policy(model.policy.name, nu=model.policy.nu)
+        policy = own_policy(model.policy)
         played = play_observed(ModelLearner(model, policy), truth, setup.rounds)
         is_success = played.is_success
         chance = _chance(played, model.calibration, setup.rounds)

@@ -19,7 +19,7 @@ FIT_POINTS = 30
 
 
 @dataclass(frozen=True)
-class UniformChoice:
+class UniformChoice(Policy):
     """Policy that recommends at random."""
 
     needs_variances: ClassVar[bool] = False

@@ -110,8 +110,8 @@ class IndexedEngine(ScoringEngine):
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
         found = np.empty((len(draws), len(rows)), dtype=np.bool_)
         for number, draw in enumerate(draws):
-            others = self._search.candidates(Belief(draw, self.belief_covs[0]), 0.0, len(rows), available)
-            everything = self._expected(draw, np.concatenate([rows, np.setdiff1d(others, rows)]))
+            others = self._candidates(draw, 0.0, len(rows), available)
+            everything = self._means_for(draw, np.concatenate([rows, np.setdiff1d(others, rows)]))
             found[number] = everything[: len(rows)] >= np.partition(everything, -len(rows))[-len(rows)]
         return found
 

@@ -17,6 +17,15 @@ class RewardInfo(BaseModel):
     implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
 
 
+class PolicyInfo(BaseModel):
+    """A policy that requests may name."""
+
+    name: str
+    label: str = Field(description="Its name on the page.")
+    description: str
+    parameters: dict[str, float] = Field(description="Names and defaults.")
+
+
 class ModelInfo(BaseModel):
     """What is served."""
 
@@ -28,6 +37,7 @@ class ModelInfo(BaseModel):
     kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
     objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
     policy: PolicyUsed
+    policies: list[PolicyInfo]
     forgetting: float
     limits: dict[str, float]
     metadata: dict[str, Any]

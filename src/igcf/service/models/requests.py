@@ -1,7 +1,7 @@
 """Bodies and parameters of requests, checked by pydantic; with `responses` the source of the OpenAPI document."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -53,7 +53,15 @@ PathId = Annotated[
     AfterValidator(_one_segment),
 ]
 """A user's or an event's id, which is also a part of a path."""
-PolicyName = Literal["ucb", "info-ucb", "thompson", "greedy"]
+
+
+def _list_policies(schema: dict[str, Any]) -> None:
+    from igcf.online.policies import POLICIES  # those registered when the document is written
+
+    schema["enum"] = list(POLICIES)
+
+
+PolicyName = Annotated[str, Field(json_schema_extra=_list_policies)]
 
 LIMITS = ServiceSettings()
 NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}}

@@ -12,6 +12,7 @@ from igcf.service.evidence import EvidenceKind
 from igcf.service.models.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
 
 Reason = Literal["please", "learn", "rule"]
+PropensityKind = Literal["exact", "estimated", "unknown"]
 
 
 class RecommendedItem(BaseModel):
@@ -48,7 +49,9 @@ class RecommendationResponse(BaseModel):
     revision: int
     recommendation_id: str
     policy: PolicyUsed
-    propensity: Literal["exact", "estimated"] = Field(description="`estimated`: by repeating the draw.")
+    propensity: PropensityKind = Field(
+        description="`exact`: nothing is random; `estimated`: by repeating the draw; `unknown`: no item has one."
+    )
     items: list[RecommendedItem]
     reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
 

@@ -1,6 +1,7 @@
 """Answers about the model in service."""
 
-from igcf.service.models.model_responses import ModelInfo, RewardInfo
+from igcf.online.policies import POLICIES, Policy
+from igcf.service.models.model_responses import ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.settings import ServiceSettings
@@ -27,8 +28,15 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         kinds=served.model.kinds,
         objective=served.model.objective,
         policy=resolve_policy(settings, served.policy, None, None)[0],
+        policies=[_described(kind) for kind in POLICIES.values()],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
         metadata=served.model.metadata,
         generation=current_model.generation,
     )
+
+
+def _described(kind: type[Policy]) -> PolicyInfo:
+    text = (kind.__doc__ or "").partition("\n")[0]
+    parameters = {each.name: each.default for each in kind.parameters()}
+    return PolicyInfo(name=kind.name, label=kind.label, description=text, parameters=parameters)

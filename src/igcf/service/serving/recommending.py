@@ -11,12 +11,13 @@ import numpy as np
 from igcf.arrays import BoolArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
-from igcf.online import Belief, Policy, Recommendation, Rules, Session, Thompson, named_policy
+from igcf.online import Belief, Policy, Recommendation, Rules, Session
+from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
 from igcf.service.models.page_responses import PolicyUsed
 from igcf.service.models.requests import PolicyName, RecommendationRequest
-from igcf.service.models.responses import Reason, RecommendationResponse, RecommendedItem
+from igcf.service.models.responses import PropensityKind, Reason, RecommendationResponse, RecommendedItem
 from igcf.service.random_ids import new_id
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
@@ -48,8 +49,10 @@ async def recommend_quickly(
         version, behind = await context.versions.version(user_id), 0
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
-    is_sampled = (ask.policy or context.current_model.served.policy.name) == "thompson"
-    if not is_sampled and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
+    name = ask.policy or context.current_model.served.policy.name
+    if policy_class(name).propensity == "exact" and context.users.is_warm(
+        context.current_model.served, user_id, version, behind=behind
+    ):
         return recommend(context, user_id, ask, version)
     return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
 
@@ -76,19 +79,21 @@ def recommend(
         revision = user.revision
         is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
         otherwise: Reason = "rule" if is_shaped else "learn"
-        propensities: Sequence[float | None] = [1.0] * k
-        if isinstance(policy, Thompson) and is_shaped:
-            propensities = [None] * k
-        elif isinstance(policy, Thompson):
+        kind: PropensityKind = "unknown"
+        propensities: Sequence[float | None] = [None] * k
+        if policy.propensity == "exact":
+            kind, propensities = "exact", [1.0] * k
+        elif policy.propensity == "sampled" and not is_shaped:
             available = session.available(k, exclude, ask.candidates, rules)
-            propensities = thompson_propensities(session, picks, available, rng=np.random.default_rng())
+            kind = "estimated"
+            propensities = sampled_propensities(session, picks, available, rng=np.random.default_rng())
     answer = RecommendationResponse(
         user=user_id,
         model=served.model_id,
         revision=revision,
         recommendation_id=new_id(),
         policy=used,
-        propensity="estimated" if isinstance(policy, Thompson) else "exact",
+        propensity=kind,
         items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],
         reserve=[_item(served, pick, k, None, otherwise) for pick in next_picks],
     )
@@ -151,17 +156,15 @@ def resolve_policy(
 ) -> tuple[PolicyUsed, Policy]:
     """Find the policy of a request, or the server's own: as it is told and as it works."""
     name = policy or own.name
-    if nu is not None and name != "ucb":
-        raise ConfigError(f"nu belongs to the policy ucb, the request asks for {name}; leave nu out")
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    return _policy(name, own.nu if nu is None else nu)
+    return _policy(name, own.nu if nu is None and has_nu(name) else nu)
 
 
 @lru_cache(maxsize=100)
-def _policy(name: str, nu: float) -> tuple[PolicyUsed, Policy]:
-    used = PolicyUsed.model_validate({"name": name, "nu": nu} if name == "ucb" else {"name": name})
-    return used, named_policy(name, nu=nu)
+def _policy(name: str, nu: float | None) -> tuple[PolicyUsed, Policy]:
+    used = {"name": name} if nu is None else {"name": name, "nu": nu}
+    return PolicyUsed.model_validate(used), named_policy(name, nu=nu)
 
 
 @lru_cache(maxsize=100)
@@ -210,7 +213,7 @@ def _logged(answer: RecommendationResponse) -> Answer:
     )
 
 
-def thompson_propensities(
+def sampled_propensities(
     session: Session,
     picks: Sequence[Recommendation],
     available: BoolArray,

@@ -12,9 +12,9 @@ from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
-from igcf.online import named_policy
 from igcf.online.index import ItemLists
 from igcf.online.index.files import index_of_folder
+from igcf.online.policies import own_policy
 from igcf.service.serving.catalogue_map import CatalogueMap
 from igcf.service.serving.new_items import ServedRecommender
 from igcf.service.settings import ServiceSettings
@@ -34,8 +34,7 @@ class ServedModel:
         forgetting: float,
         lists: ItemLists | None = None,
     ) -> None:
-        own = named_policy(policy.name, nu=policy.nu)
-        self.recommender = ServedRecommender(model, own, forgetting=forgetting, lists=lists)
+        self.recommender = ServedRecommender(model, own_policy(policy), forgetting=forgetting, lists=lists)
         self.model = self.recommender.model
         """The model, whose new items move with what is learned of them."""
         self.model_id = model_id

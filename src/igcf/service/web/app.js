@@ -6,7 +6,7 @@ import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
-import { compare, setUpLab, uncoverPage } from "./lab.js";
+import { compare, offerPolicies, setUpLab, uncoverPage } from "./lab.js";
 import { setUpOwnItem, tellOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
@@ -16,7 +16,7 @@ import { affinity } from "./regions.js";
 import { openRound } from "./rounds.js";
 import { expectStart, setUpStart } from "./start.js";
 import { setUpTheme } from "./theme.js";
-import { isHit, offer, plural, titleAndYear } from "./values.js";
+import { isHit, nuOf, offer, plural, titleAndYear } from "./values.js";
 import { Visit } from "./visit.js";
 
 const MOST_ON_MAP = 4_000;
@@ -198,7 +198,7 @@ function compareNow() {
   if (!model) return;
   const name = settings.policy ?? model.policy.name;
   tellOwnItem();
-  compare(visit.user, { name, nu: name === "ucb" ? settings.nu ?? model.policy.nu : undefined });
+  compare(visit.user, { name, nu: nuOf(model, name, settings.nu) });
 }
 
 async function loadCatalogue() {
@@ -259,13 +259,14 @@ on(visit.outbox, "refused", (detail) => notice(`The server did not take a reacti
 // Controls.
 function showControls() {
   if (!visit.model) return;
-  const { policy, limits } = visit.model;
+  const { policy, policies, limits } = visit.model;
   const { policy: name = policy.name, nu = policy.nu ?? 0.5, slate } = visit.settings;
+  offerPolicies(policies);
   byId("policy").value = name;
   byId("nu").max = String(Math.min(3, limits.max_nu ?? 3));
   byId("nu").value = String(nu);
   byId("nu-value").value = Number(byId("nu").value).toFixed(2);
-  byId("nu").disabled = name !== "ucb";
+  byId("nu").disabled = !policies.some((each) => each.name === name && "nu" in each.parameters);
   byId("slate").value = String(slate);
 }
 
@@ -293,13 +294,14 @@ setUpFinale(async () => {
 });
 setUpOwnItem();
 setUpLab(compareNow);
+const chosenPolicy = () => /** @type {VisitSettings["policy"]} */ (byId("policy").value);
 byId("policy").addEventListener("change", () => {
-  visit.choose({ policy: /** @type {VisitSettings["policy"]} */ (byId("policy").value) });
+  visit.choose({ policy: chosenPolicy() });
   showControls();
 });
 byId("slate").addEventListener("change", () => visit.choose({ slate: Number(byId("slate").value) }));
 byId("nu").addEventListener("input", () => { byId("nu-value").value = Number(byId("nu").value).toFixed(2); });
-byId("nu").addEventListener("change", () => visit.choose({ nu: Number(byId("nu").value), policy: "ucb" }));
+byId("nu").addEventListener("change", () => visit.choose({ nu: Number(byId("nu").value), policy: chosenPolicy() }));
 byId("new-visitor").addEventListener("click", async () => {
   uncoverPage();
   await visit.newVisitor();

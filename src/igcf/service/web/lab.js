@@ -6,8 +6,22 @@ import { chanceText, titleAndYear } from "./values.js";
 
 const OPEN = "igcf.lab";
 const COMPARED = 5;
-/** @type {Record<string, string>} */
-const NAMES = { ucb: "Optimist", "info-ucb": "Optimist by information", thompson: "Sampler", greedy: "Best guess" };
+const CURIOUS = 2;
+/** @type {Api.PolicyInfo[]} */
+let policies = [];
+
+/**
+ * Offer the policies of the server, to choose by and to compare with.
+ * @param {Api.PolicyInfo[]} offered
+ */
+export function offerPolicies(offered) {
+  if (offered.length === policies.length) return;
+  policies = offered;
+  byId("policy").replaceChildren(...offered.map(({ name, label }) => el("option", { value: name }, label)));
+  const pairs = offered.flatMap(({ name, parameters: { nu } }) => (nu === undefined ? [[name]] : [[name, nu], [name, CURIOUS]]));
+  byId("versus").replaceChildren(...pairs.reverse().map(([name, nu]) => el("option", { value: nu === undefined ? name : `${name}:${nu}` },
+    label(/** @type {Api.PolicyUsed} */ ({ name, nu })))));
+}
 
 /**
  * @param {() => void} opened called whenever it opens
@@ -47,7 +61,7 @@ export async function compare(user, own) {
   const mine = ++turn;
   const [name, nu] = byId("versus").value.split(":");
   const other = /** @type {Api.PolicyUsed} */ ({ name, nu: nu === undefined ? undefined : Number(nu) });
-  const found = await Promise.all([own, other].map((policy) => api.choices(user, { k: COMPARED, policy: policy.name, nu: policy.name === "ucb" ? policy.nu ?? undefined : undefined })))
+  const found = await Promise.all([own, other].map((policy) => api.choices(user, { k: COMPARED, policy: policy.name, nu: policy.nu ?? undefined })))
     .catch(() => null); // away: what was found before stays
   if (!found || mine !== turn) return;
   const lists = found.map(({ outcomes }) => outcomes[0].items);
@@ -60,4 +74,4 @@ export async function compare(user, own) {
 }
 
 /** @param {Api.PolicyUsed} policy */
-const label = ({ name, nu }) => `${NAMES[name]}${name === "ucb" && nu !== null && nu !== undefined ? `, ν = ${Number(nu.toFixed(2))}` : ""}`;
+const label = ({ name, nu }) => `${policies.find((each) => each.name === name)?.label ?? name}${nu !== null && nu !== undefined ? `, ν = ${Number(nu.toFixed(2))}` : ""}`;

@@ -140,3 +140,14 @@ export function randomName(prefix, length = 12) {
   const letters = "abcdefghijkmnpqrstuvwxyz23456789";
   return prefix + Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => letters[byte % 32]).join("");
 }
+
+/**
+ * The exploration ν of a policy, where it takes one.
+ * @param {Api.ModelInfo | null} model
+ * @param {string} [name] of the policy; without it the server's own
+ * @param {number} [nu] chosen by the visitor
+ */
+export function nuOf(model, name = model?.policy.name, nu = undefined) {
+  const takesIt = model?.policies.some((each) => each.name === name && "nu" in each.parameters);
+  return takesIt ? nu ?? model?.policy.nu ?? undefined : undefined;
+}

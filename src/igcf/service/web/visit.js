@@ -3,7 +3,7 @@
 import { Away, api } from "./api.js";
 import { on } from "./dom.js";
 import { Outbox } from "./outbox.js";
-import { isHit, offer, randomName } from "./values.js";
+import { isHit, nuOf, offer, randomName } from "./values.js";
 
 const VISITOR = "visitor-";
 const USER = "igcf.user";
@@ -373,7 +373,7 @@ export class Visit extends EventTarget {
     if (!card || !model || slate !== 1 || this.ahead?.item === card.item) return;
     const { choices } = offer(model.reward);
     const outcomes = [choices[0].value, choices[choices.length - 1].value];
-    const found = await api.choices(user, { k: 2, item: card.item, value: outcomes.map((value) => value ?? "none"), policy, nu: policy === "ucb" ? nu : undefined })
+    const found = await api.choices(user, { k: 2, item: card.item, value: outcomes.map((value) => value ?? "none"), policy, nu: nuOf(model, policy, nu) })
       .catch(() => null); // the reserve serves as well
     if (!found || this.card !== card || found.model !== model.model) return;
     const [miss, hit] = found.outcomes.map(({ items }) => items.map((each) => ({ ...each, model: found.model })).find((each) => !this.#isUsed(each)) ?? null);
@@ -399,7 +399,7 @@ export class Visit extends EventTarget {
     /** @type {Api.RecommendationRequest & { k: number }} */
     const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
     if (policy) ask.policy = policy;
-    if (nu !== undefined && (policy ?? "ucb") === "ucb") ask.nu = nu;
+    if (nu !== undefined) ask.nu = nuOf(this.model, policy, nu);
     /** @type {Api.RecommendationResponse | null} */
     let answer = null;
     while (ask.k) {
