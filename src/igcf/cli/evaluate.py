@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
 METHODS_OF = {
     "ablation": "igcf",
-    "known-users": "pop,pop-satisfied,item-knn,ease,als,pca-gp,igcf-graph,igcf",
+    "known-users": "pop,pop-satisfied,item-knn,ease,als,graph-filter,pca-gp,igcf-graph,igcf",
     "returning": "igcf",
 }
 """Methods that run by default under protocols that have other ones."""
-NEED_LOGGED = ("item-knn", "ease", "als")
+NEED_LOGGED = ("item-knn", "ease", "als", "graph-filter")
 """Methods that score by a history alone: not what to meet a new user with."""
 
 

@@ -25,7 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "igcf-graph": {"dim": 4, "layers": 1},
     "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
 }
-LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "pca-gp", "igcf")
+LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "graph-filter", "pca-gp", "igcf")
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from igcf.errors import ConfigError
-from igcf.lab.baselines import als, ease, igcf, item_knn
+from igcf.lab.baselines import als, ease, graph_filter, igcf, item_knn
 from igcf.lab.baselines.graph_models import (
     GRAPH_DEFAULTS,
     PAPER_DEFAULTS,
@@ -126,6 +126,15 @@ _ALL = (
         is_refitted=True,
     ),
     Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True, is_refitted=True),
+    Method(
+        "graph-filter",
+        graph_filter.fit_filter,
+        _as_fitted,
+        graph_filter.DEFAULTS,
+        grid=graph_filter.GRID,
+        uses_logged=True,
+        is_refitted=True,
+    ),
     Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True, is_refitted=True),
     Method(
         "pca-gp",
