@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from igcf.arrays import Float32Array, IntArray
+from igcf.arrays import Float32Array
 from igcf.errors import ConfigError
 
 OVERSAMPLING = 20
@@ -82,29 +82,16 @@ class GraphFilter:
 
 
 def fit_graph_filter(
-    n_users: int,
-    n_items: int,
-    user_idx: IntArray,
-    item_idx: IntArray,
-    settings: FilterSettings | None = None,
-    *,
-    rng: np.random.Generator,
+    successes: sp.csr_array, settings: FilterSettings | None = None, *, rng: np.random.Generator
 ) -> GraphFilter:
-    """Normalise the graph of the given edges and find its leading singular vectors; repeated edges count once.
+    """Normalise the graph of the stored entries of `successes`, (users, items), and find its leading singular vectors.
 
-    Args:
-        n_users: Number of users M.
-        n_items: Number of items N.
-        user_idx: User row of each edge.
-        item_idx: Item row of each edge.
-        settings: Coefficients of the filter.
-        rng: Start of the subspace iteration.
+    Every stored entry is an edge, whatever its value. `rng` draws the start of the subspace iteration.
     """
     chosen = FilterSettings() if settings is None else settings
-    ones = np.ones(len(user_idx), dtype=np.float32)
-    edges = sp.csr_array((ones, (user_idx, item_idx)), shape=(n_users, n_items))
-    edges.sum_duplicates()
-    edges.data[:] = 1.0
+    edges = sp.csr_array(successes, dtype=np.float32)
+    edges.data = np.ones_like(edges.data)
+    n_items = edges.shape[1]
     of_user = np.maximum(edges.sum(axis=1), 1.0).astype(np.float32)
     of_item = np.maximum(edges.sum(axis=0), 1.0).astype(np.float32)
     edges = sp.csr_array(
@@ -124,4 +111,5 @@ def leading_vectors(matrix: sp.csr_array, rank: int, *, rng: np.random.Generator
     for _ in range(ITERATIONS):
         basis = np.linalg.qr(matrix @ np.linalg.qr(matrix.T @ np.linalg.qr(basis)[0])[0])[0]
     _, sizes, axes = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
-    return max(float(sizes[0]), np.finfo(np.float32).tiny), np.asarray(axes[:rank].T, dtype=np.float32)
+    largest = max(float(sizes[0]), float(np.finfo(np.float32).tiny))
+    return largest, np.asarray(axes[:rank].T, dtype=np.float32)

@@ -26,6 +26,5 @@ GRID = {
 
 def fit_filter(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
     """Filter the graph of the training users' successes; other users enter by their own successes."""
-    edges = training_successes(task).tocoo()
-    fitted = fit_graph_filter(*edges.shape, edges.row, edges.col, FilterSettings(**settings), rng=rng)
-    return HistoryLearner(fitted.scores, task)
+    fitted = fit_graph_filter(training_successes(task), FilterSettings(**settings), rng=rng)
+    return HistoryLearner(lambda successes: fitted.scores(successes).astype(np.float64), task)
