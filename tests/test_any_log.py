@@ -65,7 +65,18 @@ def test_the_graph_model_learns_a_log_with_negative_values_and_one_without_value
         path = tmp_path / f"{name}.csv"
         LOGS[name]().write_csv(path)
         for reward in ("raw", "scaled", "satisfied"):
-            quick = ("--dim", "4", "--epochs", "2", "--set", f"reward={reward}", "--set", "holdout=0")
+            quick = (
+                "--method",
+                "graph",
+                "--dim",
+                "4",
+                "--epochs",
+                "2",
+                "--set",
+                f"reward={reward}",
+                "--set",
+                "holdout=0",
+            )
             out = tmp_path / f"{name}-{reward}"
             result = run("pretrain", "--dataset", str(path), *quick, "--out", str(out))
             assert result.exit_code == 0, result.stderr

@@ -12,7 +12,6 @@ from igcf.config import (
     checked_setting,
     configured,
     field_types,
-    saved_settings,
 )
 from igcf.errors import ConfigError
 from tests.cli.test_main import assert_one_line_error, run
@@ -106,19 +105,13 @@ def test_an_error_on_the_command_line_is_one_line_with_the_option_as_it_was_writ
         (("--set", "linear_dim=many"), ("--set linear_dim=many:", "a whole number or none")),
         (("--set", "edges=all"), ("--set edges=all:", "one of observed, satisfied")),
         (("--set", "layer_weights=1,two"), ("--set layer_weights=1,two:", "numbers with commas")),
-        (("--set", "newcomers=true"), ("--set newcomers=true:", "item_age_correction")),
-        (("--learning-rate", "-1"), ("--learning-rate:", "a positive number, got -1")),
+        (("--set", "newcomers=true"), ("--set newcomers=true:", "expected NAME=VALUE")),
+        (("--dim", "8"), ("dim is a setting of the graph model", "--method graph")),
+        (("--method", "graph", "--learning-rate", "-1"), ("--learning-rate:", "a positive number, got -1")),
     ):
         assert_one_line_error(run(*start, *options), *words)
 
 
-def test_settings_of_models_saved_under_old_names_are_still_understood() -> None:
-    saved = {"method": "experts", "caution": 2.0, "newcomers": None, "level": True, "met": False, "linear_dim": 24}
-    config = configured(None, saved_settings(saved))
-    assert config == ExpertsConfig(
-        likelihood_temperature=2.0, activity_offset=True, prior_from_validation=False, linear_dim=24
-    )
-    assert configured(None, saved_settings(config.as_dict())) == config
-    assert configured(None, saved_settings(GraphConfig(dim=8).as_dict())) == GraphConfig(dim=8)
-    with pytest.raises(ConfigError, match="unknown setting 'caution'; it is now called 'likelihood_temperature'"):
-        configured(None, {"method": "experts", "caution": 2.0})
+def test_settings_of_a_saved_model_train_the_same_model() -> None:
+    for config in (ExpertsConfig(linear_dim=24), GraphConfig(dim=8)):
+        assert configured(None, config.as_dict()) == config

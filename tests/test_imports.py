@@ -56,7 +56,7 @@ first = alice.recommend(k=3)
 alice.observe(first[0].item_id, 5.0)
 print(model.metadata["chosen"]["dim"], len(alice.recommend(k=3)))
 try:
-    igcf.pretrain(log, dim=4)
+    igcf.pretrain(log, method="graph", dim=4)
 except igcf.errors.ConfigError as error:
     print(error)
 """

@@ -22,15 +22,8 @@ Start = Literal["random", "zeros"]
 Kernel = Literal["compiled", "torch"]
 METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
-OBJECTIVES = {"hit": 0.0, "liking": 1.0}
-"""Objectives that have a name."""
-RENAMED = {
-    "caution": "likelihood_temperature",
-    "level": "activity_offset",
-    "met": "prior_from_validation",
-    "newcomers": "item_age_correction",
-}
-"""Settings that had another name in models saved before: old name -> name of now."""
+Objective = Literal["hit", "liking"]
+"""What a model ranks by: the item is seen and liked; it is liked, if it is seen."""
 Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...]
 RANGES: Ranges = (
     (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
@@ -42,7 +35,6 @@ RANGES: Ranges = (
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
     (("teleport",), lambda x: 0 < x <= 1, "above 0 and at most 1"),
     (("activity",), lambda x: -1 <= x <= 2, "between -1 and 2"),
-    (("objective",), lambda x: 0 <= x <= 1, "hit, liking or a number from 0 to 1"),
     (("satisfied",), math.isfinite, "a finite number"),
 )
 """Names of settings, the test that their values pass, and the words for it."""
@@ -149,10 +141,9 @@ class ExpertsConfig:
     """Number that divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
     item_age_correction: bool | None = None
     """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
-    objective: float = 0.0
-    """What the model ranks by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between. Where
-    everything that is shown gets a reaction, 0.9 is best; where it may get none, 0. Models that cannot tell liking
-    apart, those of implicit logs, have 0."""
+    objective: Objective = "hit"
+    """What the model ranks by: `hit` (seen and liked), or `liking` (liked, if seen), which is better where everything
+    that is shown gets a reaction. Models of implicit logs, which cannot tell liking apart, rank by hit."""
     calibrated: bool = True
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True
@@ -175,8 +166,8 @@ class ExpertsConfig:
     penalty: float = 5.0
     """Precision of the Gaussian prior on the logistic expert's item vectors."""
     holdout: float = 0.1
-    """Share of users (the most active ones, 200 at most) set aside for choices when no validation log is given; nearer
-    to liking than to hit, drawn users, at most a quarter of those with 60 reactions; 0 sets nobody aside."""
+    """Share of users (the most active ones, 200 at most) set aside for choices when no validation log is given; with
+    objective=liking, drawn users, at most a quarter of those with 60 reactions; 0 sets nobody aside."""
     validate_rounds: int = 120
     """Rounds that each validation user is played; the score is the mean number of successes."""
     seed: int = 0
@@ -202,8 +193,6 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
     A value may also be text, as on the command line: `0.5`, `true`, `none`, `0.5,0.5`.
     """
     hint = field_types(kind)[name]
-    if name == "objective" and isinstance(value, str):
-        value = OBJECTIVES.get(value, value)
     try:
         value = typed(value, hint)
     except ValueError:
@@ -238,29 +227,24 @@ def field_types(kind: type[Config]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def choices(name: str) -> tuple[str, ...]:
-    """Return the words that a setting of the graph model may have."""
-    return get_args(field_types(GraphConfig)[name])
+def choices(name: str, kind: type[Config] = GraphConfig) -> tuple[str, ...]:
+    """Return the words that a setting of the graph model, or of another `kind`, may have."""
+    return get_args(field_types(kind)[name])
 
 
 def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
-    """Replace some fields of `config`; without one, the names of the settings tell which model is meant."""
+    """Replace some fields of `config`, or of the defaults of the model that the setting `method` names."""
     settings = dict(settings)
     method = settings.pop("method", None)
+    if method is not None and method not in METHODS:
+        raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if config is None:
-        method = method or ("graph" if settings.keys() - field_types(ExpertsConfig).keys() else "experts")
-        if method not in METHODS:
-            raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
         config = GraphConfig() if method == "graph" else ExpertsConfig()
+    elif method is not None and config.as_dict()["method"] != method:
+        raise ConfigError(f"method={method} does not fit config, a {type(config).__name__}; leave one of them out")
     known = field_types(type(config))
-    unknown = sorted(settings.keys() - known.keys())
-    if unknown and unknown[0] in RENAMED:
-        raise ConfigError(f"unknown setting {unknown[0]!r}; it is now called {RENAMED[unknown[0]]!r}")
-    if unknown:
-        raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    for name in sorted(settings.keys() - known.keys()):
+        if name in field_types(GraphConfig):
+            raise ConfigError(f'{name} is a setting of the graph model: it needs method="graph" (--method graph)')
+        raise ConfigError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
     return replace(config, **settings)
-
-
-def saved_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings out of a model's metadata under the names of now, whichever version wrote them."""
-    return {RENAMED.get(name, name): value for name, value in saved.items()}

@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_log_becomes_a_model_folder(log: Path, tmp_path: Path) -> None:
     columns = ("--user", "who", "--item", "what", "--value", "stars")
-    quick = ("--dim", "4", "--epochs", "6", "--seed", "1", "--set", "validate_every=3")
+    quick = ("--method", "graph", "--dim", "4", "--epochs", "6", "--seed", "1", "--set", "validate_every=3")
     result = run("pretrain", "--dataset", str(log), *columns, *quick, "--out", str(tmp_path / "model"), "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["settings"]["dim"] == 4
@@ -49,7 +49,7 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
         (("--dataset", str(text)), ("good",)),
         (("--dataset", str(infinite)), ("inf",)),
         (("--dataset", "no-such-set"), ("no-such-set",)),
-        (("--dataset", "synthetic", "--dim", "0"), ("dim must be at least 1, got 0",)),
+        (("--dataset", "synthetic", "--method", "graph", "--dim", "0"), ("dim must be at least 1, got 0",)),
         (("--dataset", "synthetic", "--set", "colour=red"), ("colour=red", "NAME=VALUE")),
         ((), ("--dataset or --from-store",)),
     ]
@@ -60,7 +60,7 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
 
 def test_a_misspelt_folder_to_go_on_from_is_refused_before_anything_is_read_or_written(tmp_path: Path) -> None:
     out, wrong = str(tmp_path / "model"), tmp_path / "sttae"
-    for options in ((), ("--dim", "4"), ("--shards", "2")):
+    for options in ((), ("--method", "graph", "--dim", "4"), ("--shards", "2")):
         given = ("--dataset", "nothing.csv", "--out", out, "--resume", "--checkpoint", str(wrong), *options)
         assert_one_line_error(run("pretrain", *given), f"no checkpoint folder {wrong}", "train without resume")
     assert_one_line_error(run("pretrain", "--dataset", "nothing.csv", "--out", out, "--resume"), "needs the checkpoint")

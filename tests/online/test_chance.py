@@ -124,7 +124,7 @@ def test_taking_back_restores_what_was(form: str) -> None:
 
 def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
     parts = PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9)
-    usage = Usage(0.0, *parts, is_ordered=True, record_temperature=RecordTemperature(4.0, 0.5))
+    usage = Usage("hit", *parts, is_ordered=True, record_temperature=RecordTemperature(4.0, 0.5))
     model = random_model().used_as(usage)
     folder = f"{tmp_path}/model"
     model.save(folder)

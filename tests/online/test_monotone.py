@@ -32,7 +32,8 @@ def random_world(rng: np.random.Generator, kind: str) -> Model:
     low, high = (1.0, 1.0) if implicit else (1.0, 7.0)
     size = float(rng.choice([0.1, 1.0, 3.0]))
     wide, deep = int(rng.integers(1, 5)), int(rng.integers(1, 5))
-    objective = 0.0 if implicit or kind in ("linear-many", "raw", "scaled") else float(rng.choice([0, 0.5, 0.9, 1]))
+    may_like = not implicit and kind not in ("linear-many", "raw", "scaled")
+    liking = float(rng.choice([0, 0.5, 0.9, 1])) if may_like else 0.0
 
     def channel(of: str, grade: float, width: int, *, logit: bool = False, start: int = 0) -> Channel:
         vectors = (rng.normal(size=(N_ITEMS, width)) * size).astype(np.float32)
@@ -57,10 +58,10 @@ def random_world(rng: np.random.Generator, kind: str) -> Model:
             channels += [channel("liked", grade, deep, logit=True, start=start) for grade in order]
             seen_and_liked, liked = (first, first + 1), (first + 1,)
             if kind == "logistic":
-                terms = [Term(1.0, seen_and_liked if objective == 0 else liked)]
+                terms = [Term(1.0, seen_and_liked if liking == 0 else liked)]
             else:
-                half = (1 - objective) / 2
-                terms = [Term(half, (0,)), Term(half, seen_and_liked), Term(objective, liked)]
+                half = (1 - liking) / 2
+                terms = [Term(half, (0,)), Term(half, seen_and_liked), Term(liking, liked)]
     dim = max(each.start + each.vectors.shape[1] for each in channels)
     root = rng.normal(size=(dim, dim))
     cov = root @ root.T / dim
@@ -75,7 +76,7 @@ def random_world(rng: np.random.Generator, kind: str) -> Model:
         prior_mean=rng.normal(size=dim),
         prior_cov=cov,
         reward=Reward(kind_of_reward, line, low, high),  # type: ignore[arg-type]
-        usage=Usage(objective=objective, calibration=calibration, is_ordered=True),
+        usage=Usage(objective="liking" if liking else "hit", calibration=calibration, is_ordered=True),
     )
 
 
@@ -140,7 +141,7 @@ def test_a_history_gives_the_belief_of_its_reactions_one_by_one_also_after_one_i
     rng = np.random.default_rng(7)
     for _ in range(10):
         model = random_world(rng, kind)
-        model = replace_usage(model, 0.9)
+        model = used_for_liking(model)
         recommender = Recommender(model, forgetting=forgetting)
         one_by_one = recommender.session()
         rows = rng.integers(N_ITEMS, size=12)
@@ -162,7 +163,7 @@ def test_a_history_gives_the_belief_of_its_reactions_one_by_one_also_after_one_i
 def test_users_in_lock_step_learn_as_each_of_them_alone() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
-        model = replace_usage(random_world(rng, "experts"), 0.9)
+        model = used_for_liking(random_world(rng, "experts"))
         engine = ScoringEngine(model, 5)
         rows = rng.integers(N_ITEMS, size=(6, 5))
         values = rng.choice([np.nan, 1.0, 3.0, 5.0, 7.0], size=(6, 5))
@@ -178,7 +179,7 @@ def test_without_the_rule_a_failure_can_raise_an_item() -> None:
     rng = np.random.default_rng(5)
     raised = 0
     for _ in range(50):
-        model = replace_usage(random_world(rng, "experts"), 0.9)
+        model = used_for_liking(random_world(rng, "experts"))
         engine = ScoringEngine(model, dtype=np.float64, is_monotone=False)
         before = float(engine.means[0, 0])
         engine.observe_one(0, 1.0)
@@ -186,6 +187,6 @@ def test_without_the_rule_a_failure_can_raise_an_item() -> None:
     assert raised > 0
 
 
-def replace_usage(model: Model, objective: float) -> Model:
-    """The same model used with another objective."""
-    return model.used_as(replace(model.usage, objective=objective))
+def used_for_liking(model: Model) -> Model:
+    """The same model with the objective liking."""
+    return model.used_as(replace(model.usage, objective="liking"))

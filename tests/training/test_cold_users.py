@@ -14,7 +14,7 @@ from tests.training.worlds import hits, popular_hits
 def test_the_graph_model_beats_popularity_and_itself_without_the_meta_prior(seed: int) -> None:
     """Measured at seeds 0-2: model 22.5, 22.5, 22.1; no meta prior 18.4, 19.0, 18.8; popular 14.2, 13.7, 12.7."""
     split = cold_start(synthetic_catalogue(seed=seed), rng=np.random.default_rng(seed))
-    model = pretrain(split.train, dim=32, epochs=60, holdout=0.0, tune=False, satisfied=4.0, seed=seed)
+    model = pretrain(split.train, method="graph", dim=32, epochs=60, holdout=0.0, tune=False, satisfied=4.0, seed=seed)
     uninformed = model.with_prior(np.zeros(model.dim), np.eye(model.dim))
     reached = hits(model, Ucb(0.5), split.test, 40)
     assert reached > 1.1 * hits(uninformed, Ucb(0.5), split.test, 40)

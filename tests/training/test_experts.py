@@ -226,7 +226,7 @@ def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularit
     """On the mean of five worlds: in one of them sixty users do not tell."""
     found = []
     config = ExpertsConfig(
-        satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40, objective=0.0
+        satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40, objective="hit"
     )
     for seed in range(1, 6):
         log = synthetic_catalogue(n_users=700, n_items=200, seed=seed)
@@ -247,7 +247,7 @@ def test_predictions_for_new_users_come_true_with_a_prior_re_estimated_on_users_
     log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
     split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
     some, others = split.test.dense()[::2], split.test.dense()[1::2]
-    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0, objective=0.0)
+    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0, objective="hit")
     plain = fit_experts(split.train, replace(config, prior_from_validation=False))
     estimated = prior_from_users(plain, some, 60)
     share = float((others >= 4.0).mean())
@@ -325,9 +325,9 @@ def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
 def test_without_an_activity_offset_both_constants_are_known() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)
-    variances = np.diag(fit_experts(log, replace(config, objective=0.0)).prior_cov)
+    variances = np.diag(fit_experts(log, replace(config, objective="hit")).prior_cov)
     np.testing.assert_array_equal(variances, [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1])
-    generosity = np.diag(fit_experts(log, replace(config, objective=0.9)).prior_cov)[-1]
+    generosity = np.diag(fit_experts(log, replace(config, objective="liking")).prior_cov)[-1]
     assert generosity == 0
 
 
@@ -369,13 +369,15 @@ def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
     assert model.metadata["metrics"]["validation_precision"] is None
 
 
-def test_a_setting_of_the_graph_model_asks_for_it() -> None:
+def test_the_graph_model_is_chosen_by_its_name_and_never_by_a_setting() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
-    model = pretrain(log, dim=4, epochs=2)
+    model = pretrain(log, method="graph", dim=4, epochs=2)
     assert model.is_linear
     assert model.item_vectors.shape == (40, 4)
-    with pytest.raises(ConfigError, match="unknown setting 'dim'"):
-        pretrain(log, method="experts", dim=4)
+    with pytest.raises(ConfigError, match='dim is a setting of the graph model: it needs method="graph"'):
+        pretrain(log, dim=4)
+    with pytest.raises(ConfigError, match="method=graph does not fit config, a ExpertsConfig"):
+        pretrain(log, ExpertsConfig(), method="graph")
     with pytest.raises(ConfigError, match="method must be one of experts, graph"):
         pretrain(log, method="magic")
 

@@ -13,7 +13,7 @@ from igcf.training import Progress, pretrain
 from igcf.training.selection import held_out_users, interactive_precision
 from tests.training.worlds import checkerboard, log_of
 
-QUICK: dict[str, Any] = {"dim": 4, "epochs": 120, "learning_rate": 0.1, "validate_every": 40}
+QUICK: dict[str, Any] = {"method": "graph", "dim": 4, "epochs": 120, "learning_rate": 0.1, "validate_every": 40}
 
 
 def hits_of_new_users(model: Model, rounds: int = 15) -> float:
@@ -52,6 +52,7 @@ def test_the_algorithm_of_the_paper_learns_the_checkerboard() -> None:
     """alg:pretrain: zeros, batches, SGD, observed pairs; edges at successes, for all pairs alike tell nothing."""
     model = pretrain(
         checkerboard(),
+        method="graph",
         dim=4,
         missing="ignore",
         graph="lightgcn",
@@ -84,14 +85,14 @@ def test_model_carries_ids_settings_and_metrics() -> None:
 
 
 def test_same_seed_gives_the_same_model_and_another_seed_does_not() -> None:
-    one, two, other = (pretrain(checkerboard(), dim=4, epochs=10, seed=seed) for seed in (3, 3, 4))
+    one, two, other = (pretrain(checkerboard(), method="graph", dim=4, epochs=10, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.item_vectors, two.item_vectors)
     np.testing.assert_array_equal(one.prior_cov, two.prior_cov)
     assert not np.array_equal(one.item_vectors, other.item_vectors)
 
 
 def test_trained_model_survives_saving(tmp_path: Path) -> None:
-    model = pretrain(checkerboard(), dim=4, epochs=5)
+    model = pretrain(checkerboard(), method="graph", dim=4, epochs=5)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(Model.load(tmp_path / "model").item_vectors, model.item_vectors)
 
@@ -125,19 +126,27 @@ def test_a_training_that_ends_before_its_first_checkpoint_can_be_resumed(tmp_pat
         raise InterruptedRunError
 
     with pytest.raises(ConfigError, match=r"there is no checkpoint folder .*state; check its name"):
-        pretrain(log, checkpoint=state, resume=True, dim=4)
+        pretrain(log, checkpoint=state, resume=True, method="graph", dim=4)
     assert not state.exists()
     with pytest.raises(InterruptedRunError):
-        pretrain(log, checkpoint=state, progress=crash, dim=4, epochs=12, validate_every=3)
+        pretrain(log, checkpoint=state, progress=crash, method="graph", dim=4, epochs=12, validate_every=3)
     assert list(state.iterdir()) == []
-    resumed = pretrain(log, checkpoint=state, resume=True, progress=False, dim=4, epochs=12, validate_every=3)
+    resumed = pretrain(
+        log, checkpoint=state, resume=True, progress=False, method="graph", dim=4, epochs=12, validate_every=3
+    )
     assert resumed.n_items == log.n_items
 
 
 def test_progress_tells_epoch_loss_and_validation() -> None:
     seen: list[Progress] = []
     pretrain(
-        checkerboard(), validation=checkerboard(10, seed=9), dim=4, epochs=6, validate_every=3, progress=seen.append
+        checkerboard(),
+        validation=checkerboard(10, seed=9),
+        method="graph",
+        dim=4,
+        epochs=6,
+        validate_every=3,
+        progress=seen.append,
     )
     assert [each.epoch for each in seen] == [1, 2, 3, 4, 5, 6]
     assert [each.validation is not None for each in seen] == [False, False, True, False, False, True]
@@ -146,7 +155,7 @@ def test_progress_tells_epoch_loss_and_validation() -> None:
 
 def test_held_out_users_come_back_for_the_final_training() -> None:
     """With a hold-out there are two trainings; the second one knows all users again."""
-    model = pretrain(checkerboard(), dim=4, epochs=5)
+    model = pretrain(checkerboard(), method="graph", dim=4, epochs=5)
     assert model.metadata["data"]["reactions"] == len(checkerboard())
 
 
@@ -160,14 +169,23 @@ def test_held_out_users_are_the_most_active_ones() -> None:
 
 
 def test_log_with_few_users_is_trained_without_holding_anyone_out() -> None:
-    model = pretrain(checkerboard(8, 10), dim=2, epochs=5)
+    model = pretrain(checkerboard(8, 10), method="graph", dim=2, epochs=5)
     assert model.metadata["metrics"]["validation_precision"] is None
 
 
 def test_tuning_never_lowers_the_validation_precision() -> None:
     train, validation = checkerboard(), checkerboard(12, share=0.9, seed=5)
     tuned, plain = (
-        pretrain(train, validation=validation, dim=4, epochs=20, validate_every=10, validate_rounds=8, tune=tune)
+        pretrain(
+            train,
+            validation=validation,
+            method="graph",
+            dim=4,
+            epochs=20,
+            validate_every=10,
+            validate_rounds=8,
+            tune=tune,
+        )
         for tune in (True, False)
     )
     precisions = [interactive_precision(model, validation.dense(), 8) for model in (tuned, plain)]
@@ -176,13 +194,13 @@ def test_tuning_never_lowers_the_validation_precision() -> None:
 
 
 def test_given_noise_is_used_as_it_is() -> None:
-    assert pretrain(checkerboard(), dim=2, epochs=3, online_noise_var=0.2, tune=False).noise_var == 0.2
+    assert pretrain(checkerboard(), method="graph", dim=2, epochs=3, online_noise_var=0.2, tune=False).noise_var == 0.2
 
 
 def test_users_without_reactions_do_not_count() -> None:
     log = checkerboard(30, 40)
     crowd = log_of(2 * log.user_idx, log.item_idx, log.values, 500, 40)
-    with_idle, without = (pretrain(each, dim=4, epochs=10, holdout=0.0) for each in (crowd, log))
+    with_idle, without = (pretrain(each, method="graph", dim=4, epochs=10, holdout=0.0) for each in (crowd, log))
     np.testing.assert_array_equal(with_idle.prior_mean, without.prior_mean)
     np.testing.assert_array_equal(with_idle.item_vectors, without.item_vectors)
 
@@ -190,18 +208,18 @@ def test_users_without_reactions_do_not_count() -> None:
 def test_item_nobody_reacted_to_gets_a_finite_vector() -> None:
     log = checkerboard(30, 10)
     wider = log_of(log.user_idx, log.item_idx, log.values, 30, 12)
-    model = pretrain(wider, dim=4, epochs=10)
+    model = pretrain(wider, method="graph", dim=4, epochs=10)
     assert np.isfinite(model.item_vectors).all()
 
 
 def test_log_of_one_item_and_one_user_still_gives_a_model() -> None:
-    model = pretrain(log_of([0], [0], [5.0], 1, 1), dim=2, epochs=3)
+    model = pretrain(log_of([0], [0], [5.0], 1, 1), method="graph", dim=2, epochs=3)
     assert model.n_items == 1
 
 
 def test_complete_graph_warns() -> None:
     with pytest.warns(GraphWarning, match="edges=satisfied"):
-        pretrain(checkerboard(20, 10, share=1.1), dim=2, epochs=2, holdout=0.0)
+        pretrain(checkerboard(20, 10, share=1.1), method="graph", dim=2, epochs=2, holdout=0.0)
 
 
 def test_empty_log_is_refused() -> None:
@@ -236,4 +254,4 @@ def test_validation_log_without_reactions_is_refused() -> None:
 )
 def test_bad_settings_are_refused_with_one_sentence(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        pretrain(checkerboard(), **settings)
+        pretrain(checkerboard(), method="graph", **settings)

@@ -259,7 +259,7 @@ export interface ModelInfo {
   reward: RewardInfo;
   satisfied: string;
   kinds: Record<string, number>;
-  objective: number;
+  objective: "hit" | "liking";
   policy: PolicyUsed;
   policies: Array<PolicyInfo>;
   forgetting: number;

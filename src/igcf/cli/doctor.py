@@ -130,7 +130,7 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     if report["model"] is not None:
         objective, policy, calibration = (report["model"][name] for name in ("objective", "policy", "calibration"))
         numbers = ", ".join(f"{name} {value:.3g}" for name, value in calibration.items())
-        lines.append(("model", f"objective {objective:g}, policy {policy['name']}, nu {policy['nu']:g}; {numbers}"))
+        lines.append(("model", f"objective {objective}, policy {policy['name']}, nu {policy['nu']:g}; {numbers}"))
     if report["store"] is not None:
         lines.append(("store", report["store"]))
     return lines

@@ -21,7 +21,6 @@ from igcf.cli.columns import (
 from igcf.cli.output import emit_json, note
 from igcf.config import (
     METHODS,
-    RENAMED,
     Config,
     ExpertsConfig,
     GraphConfig,
@@ -56,7 +55,11 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
-@click.option("--objective", help="Rank by hit, by liking, or by a number from 0 to 1 between [default: hit].")
+@click.option(
+    "--objective",
+    type=click.Choice(choices("objective", ExpertsConfig)),
+    help="Rank by seen and liked, or by liked if seen [default: hit].",
+)
 @click.option("--epochs", type=int, help="At most this many passes.")
 @click.option("--learning-rate", type=float, help="Step size of the graph model's optimiser.")
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
@@ -90,8 +93,9 @@ def pretrain(
 ) -> None:
     """Learn a model from a log and write it to --out.
 
-    Without further options it is the best model that igcf knows, the average of a linear and a logistic expert. Any
-    option of the graph model (--dim, --feedback, --missing, --graph, --layers, ...) asks for that one.
+    Without further options it is the best model that igcf knows, the average of a linear and a logistic expert. The
+    options --dim, --feedback, --missing, --graph, --layers, --epochs, --learning-rate and --tune are those of the
+    paper's graph model, --method graph.
 
     With --shards or --engine workers share the users of the log; they read Parquet files themselves, so that no process
     needs the whole log. The result is that of one process.
@@ -103,7 +107,7 @@ def pretrain(
       igcf pretrain --dataset plays.tsv --user who --item what --value minutes --satisfied 30 --out model/
       igcf pretrain --dataset events.csv --kinds view=1,like=4,purchase=5,hide=1 --out model/
       igcf pretrain --dataset clicks.csv --implicit --out model/
-      igcf pretrain --dataset ml-1m --dim 64 --missing zero --out model/
+      igcf pretrain --dataset ml-1m --method graph --dim 64 --missing zero --out model/
       igcf pretrain --from-store sqlite:///igcf.db --out model2/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
@@ -170,8 +174,6 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         name, separator, text = pair.partition("=")
         name = name.replace("-", "_")
-        if name in RENAMED:
-            raise ConfigError(f"--set {pair}: {name} is now called {RENAMED[name]}")
         if not separator or name not in FIELDS:
             raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(FIELDS)}")
         chosen[name] = _checked(f"--set {pair}", name, text)

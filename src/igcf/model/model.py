@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.attributes import Attributes
+from igcf.config import Objective
 from igcf.errors import ModelError, UnknownItemError
 from igcf.item import Item
 from igcf.model.catalogue import Catalogue
@@ -135,8 +136,8 @@ class Model:
         check_numbers(self)
 
     @property
-    def objective(self) -> float:
-        """What is ranked by: 0 is hit (seen and liked), 1 is liking (liked, if seen), or what lies between."""
+    def objective(self) -> Objective:
+        """What is ranked by: `hit` (seen and liked) or `liking` (liked, if seen)."""
         return self.usage.objective
 
     @property

@@ -3,14 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, get_args
 
+from igcf.config import Objective
 from igcf.errors import ModelError
-
-HIT, LIKING = 0.0, 1.0
-"""Objectives: the item is seen and liked (the paper's protocol); it is liked, if it is seen."""
-SOUND_FROM = 0.5
-"""From this objective on, learning is monotone in full (docs/maths.md, section Monotone learning)."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +57,28 @@ class RecordTemperature:
 class Usage:
     """What training decided about the use of a model; a model that says nothing of it is used as the paper does."""
 
-    objective: float = HIT
-    """Weight of `liked, if seen` in what is ranked by, against `seen and liked`: 0 is hit, 1 is liking."""
+    objective: Objective = "hit"
+    """What is ranked by: `hit`, seen and liked (the paper's protocol), or `liking`, liked if seen."""
     policy: PolicyChoice = field(default_factory=PolicyChoice)
     calibration: Calibration = field(default_factory=Calibration)
     is_ordered: bool = False
-    """Whether a better reaction never leaves an item worse off also where the objective is nearer to hit."""
+    """Whether a better reaction never leaves an item worse off also where the objective is hit."""
     record_temperature: RecordTemperature = field(default_factory=RecordTemperature)
 
     @property
     def is_sound(self) -> bool:
         """Whether learning is monotone in full: failures and missing reactions are bound too."""
-        return self.objective >= SOUND_FROM
+        return self.objective == "liking"
 
     def __post_init__(self) -> None:
-        """Refuse an objective that is no weight."""
-        if not 0.0 <= self.objective <= 1.0:
-            raise ModelError(f"objective must lie between 0 (hit) and 1 (liking), got {self.objective}")
+        """Refuse an unknown objective."""
+        if self.objective not in get_args(Objective):
+            raise ModelError(f"objective must be one of {', '.join(get_args(Objective))}, got {self.objective!r}")
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
         policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
-        objective, is_ordered = float(saved.get("objective", HIT)), bool(saved.get("is_ordered", False))
+        objective, is_ordered = saved.get("objective", "hit"), bool(saved.get("is_ordered", False))
         temperature = RecordTemperature(**saved.get("record_temperature", {}))
         return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)

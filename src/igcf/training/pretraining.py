@@ -34,9 +34,8 @@ def pretrain(
 ) -> Model:
     """Learn a model from a log: by default the experts, or the paper's variational graph model (alg:pretrain).
 
-    Any setting of the graph model (`dim`, `graph`, `layers`, `feedback`, `missing`, ...) asks for it; so does
-    `method="graph"`, and it needs `pip install 'igcf[train]'`. Both methods choose what is left open on validation
-    users.
+    The graph model, `method="graph"` or a `GraphConfig`, needs `pip install 'igcf[train]'`. Both methods choose what is
+    left open on validation users.
 
     Validation users have the same items in the same order and are not in `data`. On them the graph model's training
     stops when their interactive precision no longer grows, and its online noise and gamma are chosen. Without, a few of
@@ -56,7 +55,7 @@ def pretrain(
             on it.
         engine: What runs them: processes of this machine (`local`), or actors of a `ray` cluster.
         address: Address of a running Ray cluster; without it, one is started on this machine.
-        **settings: Fields of the configuration that differ from `config`, for instance `dim=32, seed=1`.
+        **settings: Fields of the configuration that differ from `config`, for instance `seed=1`, and `method`.
 
     Example:
         >>> import igcf

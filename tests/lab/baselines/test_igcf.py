@@ -1,10 +1,9 @@
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from igcf.config import RENAMED, ExpertsConfig
+from igcf.config import ExpertsConfig
 from igcf.errors import ConfigError
 from igcf.lab.baselines import method_named
 from igcf.lab.baselines.igcf import FIT, OF_THE_PROTOCOL
@@ -13,7 +12,6 @@ from igcf.online import ModelLearner
 from tests.lab.baselines.worlds import task
 
 METHOD = method_named("igcf")
-RENAMED_BACK = {new: old for old, new in RENAMED.items()}
 
 
 @cache
@@ -51,31 +49,11 @@ def test_without_likelihood_temperature_every_reaction_has_its_full_weight() -> 
         np.testing.assert_allclose(plain.noise_var, careful.noise_var / 2.0)
 
 
-def test_a_model_saved_under_old_names_of_settings_is_played_alike(tmp_path: Path) -> None:
-    model = fitted()
-    chosen = {RENAMED_BACK.get(name, name): value for name, value in model.metadata["chosen"].items()}
-    Model(
-        channels=model.channels,
-        terms=model.terms,
-        item_ids=model.item_ids,
-        prior_mean=model.prior_mean,
-        prior_cov=model.prior_cov,
-        reward=model.reward,
-        metadata={**model.metadata, "chosen": chosen},
-    ).save(tmp_path / "model")
-    old = Model.load(tmp_path / "model")
-    assert "caution" in old.metadata["chosen"]
-    learner = METHOD.play(old, METHOD.settings({"tempered": False}))
-    assert isinstance(learner, ModelLearner)
-    for then, now in zip(learner.model.channels, played(tempered=False).channels, strict=True):
-        np.testing.assert_array_equal(then.noise_var, now.noise_var)
-
-
 def test_the_defaults_are_those_of_the_experts() -> None:
     settings = METHOD.settings()
     assert {name: settings[name] for name in FIT} == FIT
     # the protocols count hits of new users: nobody is told a chance, and nobody has a record
-    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(objective=0.0, calibrated=False, neighbours=False)
+    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(objective="hit", calibrated=False, neighbours=False)
 
 
 def test_without_meta_nothing_is_known_about_the_population() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.config import ExpertsConfig, saved_settings
+from igcf.config import ExpertsConfig
 from igcf.errors import ConfigError
 from igcf.lab.baselines.logged_models import LoggedModelLearner
 from igcf.lab.baselines.task import Settings, Task
@@ -17,7 +17,7 @@ from igcf.training import pretrain
 
 OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
 """Settings of the experts that follow from the experiment."""
-OF_THE_PROTOCOL: dict[str, Any] = {"objective": 0.0, "calibrated": False, "neighbours": False}
+OF_THE_PROTOCOL: dict[str, Any] = {"objective": "hit", "calibrated": False, "neighbours": False}
 """Settings of the experts that differ from the project's defaults: the protocols count hits of new users."""
 FIT: dict[str, Any] = {
     field.name: field.default for field in fields(ExpertsConfig) if field.name not in {*OF_THE_TASK, *OF_THE_PROTOCOL}
@@ -67,7 +67,7 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
     """Play the model as pretrained, or without some of its parts."""
     channels: Sequence[Channel] = model.channels
     if not settings["tempered"]:
-        temperature = float(saved_settings(model.metadata["chosen"])["likelihood_temperature"])
+        temperature = float(model.metadata["chosen"]["likelihood_temperature"])
         channels = [replace(channel, noise_var=channel.noise_var / temperature) for channel in channels]
     used, terms = _parts(settings, channels)
     first = min(channel.start for channel in used)

@@ -155,7 +155,7 @@ def _row(name: str, parts: ColdStart, setup: ObservedSetup, seed: int) -> Observ
             validation=parts.validation,
             satisfied=setup.satisfied,
             validate_rounds=setup.rounds,
-            objective=0.0 if name == "igcf-hit" else 0.9,
+            objective="hit" if name == "igcf-hit" else "liking",
             seed=seed,
             progress=False,
         )

@@ -54,7 +54,7 @@ def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             parsed = value
         method_named(method).settings({name: parsed})
         default = method_named(method).defaults[name]
-        if name != "objective" and isinstance(default, int | float) and isinstance(parsed, str | list | dict):
+        if isinstance(default, int | float) and isinstance(parsed, str | list | dict):
             kind = "true or false" if isinstance(default, bool) else "a number"
             raise ConfigError(f"{name} of {method} is {default} unless set; expected {kind}, got {value[:60]!r}")
         found.setdefault(method, {})[name] = parsed

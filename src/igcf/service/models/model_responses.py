@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from igcf.config import Objective
 from igcf.service.models.page_responses import PolicyUsed
 
 
@@ -35,7 +36,7 @@ class ModelInfo(BaseModel):
     reward: RewardInfo
     satisfied: str = Field(description="What counts as a success, in words.")
     kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
-    objective: float = Field(description="What is ranked by: 0, seen and liked; 1, liked if seen; or between.")
+    objective: Objective = Field(description="What is ranked by: hit, seen and liked; liking, liked if seen.")
     policy: PolicyUsed
     policies: list[PolicyInfo]
     forgetting: float

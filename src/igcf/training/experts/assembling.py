@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray, IntArray
+from igcf.config import Objective
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Reward, Term
-from igcf.model.usage import HIT, Usage
+from igcf.model.usage import Usage
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic import LogisticExpert
 
@@ -22,6 +23,8 @@ LOGIT_ACTIVITY_VARIANCE = 1.0
 """Prior variance of the constant that a user adds to the logit of every exposure."""
 GENEROSITY_VARIANCE = 1.0
 """Prior variance of the constant that a user adds to the logit of liking, where liking is ranked by."""
+LIKING_WEIGHT = 0.9
+"""Weight of P(liked | seen) where liking is ranked by; the rest tells items apart that hardly anybody has seen."""
 GRADE_NOISE = 2.0
 """Factor on the noise of every grading, where liking is ranked by: those of one reaction are not independent."""
 
@@ -47,20 +50,22 @@ def ensemble_model(
     likelihood_temperature: float,
     *,
     activity_variance: float = ACTIVITY_VARIANCE,
-    objective: float = HIT,
+    objective: Objective = "hit",
     metadata: dict[str, Any] | None = None,
 ) -> Model:
     """Build the model whose score is (1 - w) (linear expectation + P(seen) P(liked | seen)) / 2 + w P(liked | seen).
 
+    w is 0 with the objective `hit` and 0.9 with `liking`.
+
     Each expert has a block of the user's vector. The further gradings are learned from, and not scored. How much a
     user sees and likes of everything is a dimension of its own: the linear expert's constant, with prior variance
-    `activity_variance`, and a 1 in the logistic expert; with 0 both are known. With an objective w above 0 so is how
-    much of what they see a user likes, and gradings count less; where liking cannot be told apart, w is 0.
+    `activity_variance`, and a 1 in the logistic expert; with 0 both are known. With `liking` so is how much of
+    what they see a user likes, and gradings count less; where liking cannot be told apart, the objective is `hit`.
     Of `catalogue` only the items are looked at.
     """
     linear, logistic, n = experts.linear, experts.logistic, catalogue.n_items
     if reward.threshold <= reward.low:
-        objective = HIT
+        objective = "hit"
     factors = np.column_stack([linear.means, linear.loadings]).astype(np.float32)
     noise = likelihood_temperature * (linear.residuals + RESIDUAL_FLOOR)
     observed = [reward, replace(reward, kind="exposed"), *(replace(reward, threshold=grade) for grade in experts.above)]
@@ -76,12 +81,12 @@ def ensemble_model(
     for vectors, kind in zip(logistic.vectors, [replace(reward, kind="exposed"), *liked], strict=True):
         is_seen = np.full(n, 1.0 if kind.kind == "exposed" else 0.0)
         columns, own_noise = [vectors[:, -1], is_seen, vectors[:, :-1]], flat
-        if objective > HIT:
+        if objective == "liking":
             columns.append(1.0 - is_seen)
             own_noise = flat if kind.kind == "exposed" else GRADE_NOISE * flat
         channels.append(Channel(np.column_stack(columns).astype(np.float32), own_noise, kind, "logit", start))
     own = [0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, *np.ones(logistic.vectors.shape[2] - 1)]
-    if objective > HIT:
+    if objective == "liking":
         own.append(GENEROSITY_VARIANCE if activity_variance else 0.0)
     means.append(_constant_first(len(own) - 1))
     variances.append(np.array(own))
@@ -111,14 +116,15 @@ def with_ordinary_activity(model: Model) -> Model:
     return model.with_prior(model.prior_mean, cov)
 
 
-def terms_of(objective: float, linear: int, seen: int, liked: int) -> list[Term]:
-    """Return the terms of an expected reward between hit and liking, from the numbers of three channels."""
-    hit = (1.0 - objective) / 2
-    terms = [Term(hit, (linear,)), Term(hit, (seen, liked)), Term(objective, (liked,))]
-    return [term for term in terms if term.weight > 0]
+def terms_of(objective: Objective, linear: int, seen: int, liked: int) -> list[Term]:
+    """Return the terms of the expected reward, from the numbers of three channels."""
+    if objective == "hit":
+        return [Term(0.5, (linear,)), Term(0.5, (seen, liked))]
+    hit = (1.0 - LIKING_WEIGHT) / 2
+    return [Term(hit, (linear,)), Term(hit, (seen, liked)), Term(LIKING_WEIGHT, (liked,))]
 
 
-def ranked_by(model: Model, objective: float) -> Model:
+def ranked_by(model: Model, objective: Objective) -> Model:
     """Return a model of both experts with another objective; as it is where it has one expert only."""
     logistic = [number for number, channel in enumerate(model.channels) if channel.link == "logit"]
     if not logistic or objective == model.objective:

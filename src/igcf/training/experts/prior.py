@@ -4,7 +4,6 @@ import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.usage import HIT
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.online.replay import BLOCK
 from igcf.training.experts.assembling import ranked_by
@@ -43,7 +42,7 @@ class _Played:
 
     def __init__(self, model: Model, truth: Float32Array, rounds: int) -> None:
         self.model = model
-        learner = ModelLearner(ranked_by(model, HIT), Greedy())
+        learner = ModelLearner(ranked_by(model, "hit"), Greedy())
         shown = replay(learner, truth, rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
         self._means, self._covs = learner.engine.belief_means, learner.engine.belief_covs
         successes = model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1)

@@ -11,7 +11,6 @@ from igcf.data.interactions import Interactions
 from igcf.data.success import success_from
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
-from igcf.model.usage import HIT, SOUND_FROM
 from igcf.training.calibrating import for_use
 from igcf.training.experts.assembling import ACTIVITY_VARIANCE, with_ordinary_activity
 from igcf.training.experts.blocks import one_thread_each
@@ -77,7 +76,7 @@ def fit_experts(
             model = model.used_as(
                 for_use(judged, truth, config.validate_rounds, (strangers or fits).players.successes).usage
             )
-        if not config.neighbours or config.objective > HIT:  # neighbours predict hits
+        if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
         say("neighbours of items", 0, 1)
         executor = whole.executor
@@ -139,7 +138,7 @@ def _logs(
     if validation is not None:
         if isinstance(data, SharedLog):
             raise ConfigError("validation users are held out of a log that workers share; leave validation out")
-        is_drawn = config.objective >= SOUND_FROM
+        is_drawn = config.objective == "liking"
         truth = validation_table(validation, data, drawn=config.seed if is_drawn else None)
         return SharedLog.of(data.with_users_of(validation)) if config.refit else log, log, truth
     held_out = _users_to_choose_on(log, config)
@@ -150,7 +149,7 @@ def _logs(
 
 def _users_to_choose_on(log: SharedLog, config: ExpertsConfig) -> IntArray:
     """Return users to hold out: drawn ones where chances are ranked by, the most active ones where hits are."""
-    if config.objective >= SOUND_FROM and config.holdout:
+    if config.objective == "liking" and config.holdout:
         drawn = drawn_of(log.activities, config.seed)
         if len(drawn):
             return drawn
