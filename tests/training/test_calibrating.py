@@ -9,7 +9,9 @@ from igcf.config import ExpertsConfig
 from igcf.data import synthetic_catalogue
 from igcf.data.splits import ColdStart, observed_split
 from igcf.errors import ConfigError
-from igcf.lab.evaluate.observed import calibration_error, observed, observed_setup, observed_tables
+from igcf.lab.evaluate import evaluate, setup_for
+from igcf.lab.evaluate.protocols.observed import calibration_error
+from igcf.lab.evaluate.tables import results_tables
 from igcf.model import Model
 from igcf.model.usage import Calibration
 from igcf.online import Greedy, ModelLearner
@@ -91,14 +93,10 @@ def test_where_every_reaction_is_a_success_the_objective_is_hit() -> None:
 @pytest.mark.slow
 def test_observed_compares_all_methods_on_the_same_users() -> None:
     log = synthetic_catalogue(n_users=300, n_items=120, seed=3)
-    setup = observed_setup(log, rounds=12)
-    results = observed(log, setup, ("random", "share", "liked-factors", "igcf"))
-    precision = {row.method: float(row.successes[12].mean()) for row in results.rows}
+    results = evaluate(log, setup_for(log, "observed", rounds=12), ("random", "share", "liked-factors", "igcf"))
+    precision = {row.method: row.figures["precision"]["12"] for row in results.rows}
     assert precision["igcf"] > precision["random"]
     assert precision["share"] > precision["random"]
-    assert results.rows[-1].chance is not None
-    assert 0 <= results.rows[-1].chance["ece"] <= 1
-    assert {each.reference for each in results.comparisons} == {"share", "liked-factors"}
-    assert [len(table.rows) for table in observed_tables(results)] == [4, 1, 4]
-    with pytest.raises(ConfigError, match="unknown method"):
-        observed(log, setup, ("luck",))
+    assert 0 <= results.rows[-1].outcome.details["chance"]["ece"] <= 1
+    assert {"share", "liked-factors"} & {each.reference for each in results.comparisons}
+    assert [line[0] for line in results_tables(results)[-1].rows] == ["igcf-hit", "igcf"]

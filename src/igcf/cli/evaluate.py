@@ -1,29 +1,27 @@
 """`igcf evaluate`: methods side by side on users whose reactions are known."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
 from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, LogFormat, column_options, read_log, told
-from igcf.cli.experiments import command_line, common_options, print_all, run_experiment, write_report
-from igcf.cli.output import console, emit_json, note, parts_display
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.output import emit_json
 from igcf.errors import ConfigError
 
-if TYPE_CHECKING:
-    from igcf.lab.baselines import Method
-
-DEFAULT_METHODS = "random,pop,pop-satisfied,mf,icf-ucb,icf-ts,pca-gp,igcf"
-METHODS_OF = {
-    "ablation": "igcf",
-    "known-users": "pop,pop-satisfied,item-knn,ease,als,graph-filter,pca-gp,igcf-graph,igcf",
-    "returning": "igcf",
-}
-"""Methods that run by default under protocols that have other ones."""
-NEED_LOGGED = ("item-knn", "ease", "als", "graph-filter")
-"""Methods that score by a history alone: not what to meet a new user with."""
+PROTOCOL_NAMES = (
+    "cold-start",
+    "taste-drift",
+    "top-k",
+    "ablation",
+    "known-users",
+    "returning",
+    "observed",
+    "new-items",
+    "thin-log",
+)
 
 
 @click.command()
@@ -31,20 +29,12 @@ NEED_LOGGED = ("item-knn", "ease", "als", "graph-filter")
 @FROM_STORE
 @click.option(
     "--protocol",
-    type=click.Choice(
-        ("cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning", "observed", "new-items")
-    ),
+    type=click.Choice(PROTOCOL_NAMES),
     default="cold-start",
     show_default=True,
     help="Who is tested and what is counted (docs/protocols.md).",
 )
-@click.option(
-    "--methods",
-    default=None,
-    help=f"Names, joined by commas, or `all`. [default: {DEFAULT_METHODS}; "
-    + "; ".join(f"{name}: {methods}" for name, methods in METHODS_OF.items())
-    + "]",
-)
+@click.option("--methods", default=None, help="Names, joined by commas, or `all`. [default: the protocol's]")
 @click.option(
     "--rounds", type=click.IntRange(min=1), help="Rounds per user [default: the protocol's, or what the log allows]."
 )
@@ -59,38 +49,29 @@ NEED_LOGGED = ("item-knn", "ease", "als", "graph-filter")
 @click.option("--min-reactions", type=click.IntRange(min=1), help="Least number of reactions of a test user.")
 @click.option(
     "--share",
-    default=0.2,
-    show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="known-users: share of each user's successes that is hidden and looked for; new-items: share of new items.",
+    help="known-users: share of each user's successes that is hidden; new-items: share of new items. [default: 0.2]",
 )
-@click.option(
-    "--logged",
-    default="1,5,20,100",
-    show_default=True,
-    help="returning: numbers of logged reactions, joined by commas.",
-)
+@click.option("--logged", help="returning: numbers of logged reactions, joined by commas. [default: 1,5,20,100]")
 @click.option(
     "--part",
     type=click.Choice(("random", "earliest")),
-    default="random",
-    show_default=True,
-    help="returning: which reactions of a user are logged.",
+    help="returning: which reactions of a user are logged. [default: random]",
 )
 @click.option(
-    "--new",
-    type=click.Choice(("lot", "newest")),
-    default="lot",
-    show_default=True,
-    help="new-items: which items are hidden from training.",
+    "--new", type=click.Choice(("lot", "newest")), help="new-items: which items are hidden. [default: lot, at random]"
 )
 @click.option(
     "--price",
-    default=0.01,
-    show_default=True,
     type=click.FloatRange(0, 1),
-    help="new-items: share of what known items bring that trials of new ones may cost.",
+    help="new-items: share of what known items bring that trials of new ones may cost. [default: 0.01]",
 )
+@click.option(
+    "--keep",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="thin-log: share of the training reactions that is kept.",
+)
+@click.option("--per-user", type=click.IntRange(min=1), help="thin-log: most reactions kept of a training user.")
 @click.option(
     "--thin",
     type=click.FloatRange(0, 1, min_open=True),
@@ -110,11 +91,13 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     satisfied: float | None,
     split: str | None,
     min_reactions: int | None,
-    share: float,
-    logged: str,
-    part: Literal["random", "earliest"],
-    new: Literal["lot", "newest"],
-    price: float,
+    share: float | None,
+    logged: str | None,
+    part: str | None,
+    new: str | None,
+    price: float | None,
+    keep: float | None,
+    per_user: int | None,
     thin: float | None,
     log_format: LogFormat,
     items: Path | None,
@@ -143,42 +126,39 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     from igcf.data import success_in
     from igcf.lab.baselines import METHODS
     from igcf.lab.evaluate import setup_for
-    from igcf.lab.evaluate.protocols import thinned
+    from igcf.lab.evaluate.protocols import protocol_named, thinned
     from igcf.lab.evaluate.report import results_document
     from igcf.lab.evaluate.tables import results_tables
     from igcf.lab.evaluate.verdict import verdict
 
-    if methods is None:
-        methods = METHODS_OF.get(protocol, DEFAULT_METHODS)
+    own = protocol_named(
+        protocol,
+        share=share,
+        logged=parse_counts(logged) if logged else None,
+        part=part,
+        new=new,
+        price=price,
+        keep=keep,
+        per_user=per_user,
+    )
     if methods == "all":
-        names = all_methods(METHODS, protocol)
+        names = [name for name, method in METHODS.items() if own.accepts(method)]
     else:
-        names = [name.strip() for name in methods.split(",") if name.strip()]
+        names = [name.strip() for name in methods.split(",") if name.strip()] if methods else list(own.methods)
     data = read_log(dataset, from_store, common["data_dir"], log_format, items)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
-    if protocol in ("observed", "new-items"):
-        for line in told(data, success):
-            note(line)
-        choices: dict[str, Any] = {"satisfied": success.threshold, "rounds": rounds, "split": split}
-        if protocol == "observed":
-            evaluate_observed(data, None if methods == DEFAULT_METHODS else names, choices, common)
-        else:
-            choices |= {"n_users": users, "share": share, "part": new, "price": price}
-            evaluate_new_items(data, choices, common)
-        return
     setup = setup_for(
         data,
-        protocol,  # type: ignore[arg-type]
+        own,
         rounds=rounds,
         slate=slate,
         satisfied=success.threshold,
-        split=split,  # type: ignore[arg-type]
+        split=split,
         n_users=users,
         min_reactions=min_reactions,
     )
-    setup = replace(setup, share=share, logged=parse_counts(logged), part=part)
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
     results = run_experiment(data, setup, names, notes=[*told(data, success), setup.sentence], **common)
@@ -189,48 +169,6 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     else:
         print_all(results_tables(results), common["style"])
         click.echo(verdict(results).sentence)
-
-
-def evaluate_observed(data: Any, names: list[str] | None, choices: dict[str, Any], common: dict[str, Any]) -> None:
-    """Run the protocol `observed`, which has methods and figures of its own, for one seed."""
-    from igcf.lab.evaluate.observed import OBSERVED_METHODS, observed, observed_setup, observed_tables
-    from igcf.lab.evaluate.report import write_tables
-
-    setup = observed_setup(data, **choices)
-    chosen = list(OBSERVED_METHODS) if names is None else names
-    with parts_display(chosen) as step:
-        results = observed(data, setup, chosen, seed=common["seed"], step=step, command=command_line())
-    if common["out"]:
-        write_tables(common["out"], results.as_dict(), observed_tables(results))
-        console.print(f"wrote {common['out'] / 'results.md'}", highlight=False)
-    if common["as_json"]:
-        emit_json(results.as_dict())
-    else:
-        print_all(observed_tables(results), common["style"])
-
-
-def evaluate_new_items(data: Any, choices: dict[str, Any], common: dict[str, Any]) -> None:
-    """Run the protocol `new-items`, which has methods and figures of its own, for one seed."""
-    from igcf.lab.evaluate.new_items import new_items, new_items_setup, new_items_tables
-    from igcf.lab.evaluate.report import write_tables
-
-    setup = new_items_setup(data, **choices)
-    with parts_display(["frozen", "igcf", "in turn", "others", "ceiling"]) as step:
-        results = new_items(data, setup, seed=common["seed"], step=step, command=command_line())
-    if common["out"]:
-        write_tables(common["out"], results.as_dict(), new_items_tables(results))
-        console.print(f"wrote {common['out'] / 'results.md'}", highlight=False)
-    if common["as_json"]:
-        emit_json(results.as_dict())
-    else:
-        print_all(new_items_tables(results), common["style"])
-
-
-def all_methods(methods: "Mapping[str, Method]", protocol: str) -> list[str]:
-    """Return the methods that make sense under a protocol: from a logged history those that can use it, and others."""
-    if protocol in ("known-users", "returning"):
-        return [name for name, method in methods.items() if method.uses_logged]
-    return [name for name in methods if name not in NEED_LOGGED]
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

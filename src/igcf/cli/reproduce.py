@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,19 +47,21 @@ def reproduce(
         reproduce_all(table, dataset, methods, users, common)
         return
     from igcf.data import load_dataset
+    from igcf.lab.baselines import method_named
     from igcf.lab.evaluate import setup_for
-    from igcf.lab.evaluate.reproduce import can_be_in, methods_of, side_by_side, side_by_side_tables
+    from igcf.lab.evaluate.protocols import protocol_named
+    from igcf.lab.evaluate.reproduce import methods_of, side_by_side, side_by_side_tables
 
     chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
     documents, experiments = [], []
     for name, data_name in wanted(table, dataset, common["data_dir"]):
-        rows = chosen or list(methods_of(name))  # type: ignore[arg-type]
+        rows = chosen or methods_of(name)
         if table is None:  # among all tables, each takes the rows that it can have
-            rows = [each for each in rows if can_be_in(name, each)]  # type: ignore[arg-type]
+            rows = [each for each in rows if protocol_named(name).accepts(method_named(each))]
         if not rows:
             continue
         data = load_dataset(data_name, common["data_dir"])
-        setup = setup_for(data, name, n_users=users)  # type: ignore[arg-type]
+        setup = setup_for(data, name, n_users=users)
         out = common["out"] / f"{name}-{data_name}" if common["out"] else None
         results = run_experiment(
             data, setup, rows, **{**common, "out": out, "changes": changes_to(rows, common, table)}
@@ -85,7 +86,6 @@ def reproduce_all(
     import time
 
     from igcf.data import dataset_info, find_dataset
-    from igcf.lab.evaluate.own_figures import OWN_FIGURES
     from igcf.lab.evaluate.published import (
         PUBLISHED,
         commit_of_the_code,
@@ -121,16 +121,11 @@ def reproduce_all(
         if rows is not None and not names:
             continue
         began, here = time.monotonic(), replace(each, methods=names)
-        if here.protocol in OWN_FIGURES:
-            tables = run_own_figures(here, users, common)
-            documents.append(own_document(here, tables))
-        else:
-            results, data = run_published(here, users, common)
-            write_report(results, data, common["out"] / each.name)
-            documents.append(results.as_dict() | {"name": each.name})
-            experiments.append((each.name, results))
-            tables = results_tables(results)
-        made.append((here, tables))
+        results, data = run_published(here, users, common)
+        write_report(results, data, common["out"] / each.name)
+        documents.append(results.as_dict() | {"name": each.name})
+        experiments.append((each.name, results))
+        made.append((here, results_tables(results)))
         minutes[each.name] = minutes.get(each.name, 0.0) + (time.monotonic() - began) / 60
         write_minutes(common["out"], minutes)
         page = tables_page(made, commit=commit, minutes=sum(minutes.values()))
@@ -147,44 +142,18 @@ def run_published(each: "Experiment", users: int, common: dict[str, Any]) -> "tu
     import numpy as np
 
     from igcf.data import load_dataset
-    from igcf.lab.evaluate import setup_for
-    from igcf.lab.evaluate.protocols import thinned
+    from igcf.lab.evaluate import Setup, setup_for
+    from igcf.lab.evaluate.protocols import protocol_named, thinned
 
     data = load_dataset(each.dataset, common["data_dir"])
     if each.thin is not None:
         data = thinned(data, each.thin, rng=np.random.default_rng(each.seed))
-    n_users = None if each.protocol == "known-users" else users
-    setup = replace(setup_for(data, each.protocol, n_users=n_users), part=each.part)  # type: ignore[arg-type]
+    protocol = protocol_named(each.protocol, **each.options)
+    setup = setup_for(data, protocol)
+    setup = replace(setup, n_users=min(setup.n_users, users)) if users < Setup.n_users else setup
     if each.thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{each.thin:g}")
     return run_experiment(data, setup, list(each.methods), **{**common, "seed": each.seed, "seeds": each.seeds}), data
-
-
-def run_own_figures(each: "Experiment", users: int, common: dict[str, Any]) -> "list[Table]":
-    """Run one published experiment that has figures of its own; what is finished is kept beside the others."""
-    from tempfile import TemporaryDirectory
-
-    from igcf.data import load_dataset
-    from igcf.lab.evaluate.own_figures import own_tables
-    from igcf.lab.evaluate.report import write_tables
-
-    data = load_dataset(each.dataset, common["data_dir"])
-    with TemporaryDirectory(prefix="igcf-jobs-") as temporary:
-        tables = own_tables(
-            each,
-            data,
-            users=users,
-            folder=Path(temporary) if common["fresh"] else common["out"] / "jobs",
-            step=lambda part: note(f"{each.name}: {part}"),
-        )
-    write_tables(common["out"] / each.name, own_document(each, tables), tables)
-    return tables
-
-
-def own_document(each: "Experiment", tables: "list[Table]") -> dict[str, Any]:
-    """Return the tables of an experiment that has figures of its own as a JSON document."""
-    shown = [{"title": table.title, "header": table.header, "rows": table.rows} for table in tables]
-    return {"name": each.name, "command": each.command, "tables": shown}
 
 
 def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tuple[str, ...]:
@@ -200,7 +169,7 @@ def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list
 
     if dataset is not None:
         dataset_info(dataset)
-        return [(name, dataset) for name in ([table] if table else TABLES) if table or dataset in TABLES[name]]  # type: ignore[index]
+        return [(name, dataset) for name in ([table] if table else TABLES) if table or dataset in TABLES[name]]
     pairs = [(name, each) for name, sets in TABLES.items() if table in (None, name) for each in sets]
     found: list[tuple[str, str]] = [
         (name, each) for name, each in pairs if find_dataset(dataset_info(each), data_dir) is not None

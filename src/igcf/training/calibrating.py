@@ -13,7 +13,7 @@ from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, PolicyChoice
-from igcf.online import Greedy, ModelLearner, Ucb, replay
+from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
 from igcf.online.backend.numpy_chance import CLIPPED
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
 from igcf.online.chance import ChanceScale
@@ -128,7 +128,14 @@ def users_to_play(truth: Float32Array) -> tuple[Float32Array, int]:
 def play_observed(learner: ModelLearner, truth: Float32Array, rounds: int, *, is_observed: bool = True) -> Played:
     """Play users for some rounds and record what was believed; all items are available unless `is_observed`."""
     recorder = LogitRecorder(learner, truth)
-    shown = replay(recorder, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
+    return recorded(
+        recorder, replay(recorder, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
+    )
+
+
+def recorded(recorder: LogitRecorder, shown: Shown) -> Played:
+    """Return what a replay has recorded."""
+    rounds = shown.rows.shape[1]
     per_block = [recorder.shown[start : start + rounds] for start in range(0, len(recorder.shown), rounds)]
     mean, variance = (
         np.concatenate([np.stack([each[part] for each in block], axis=1) for block in per_block]) for part in (0, 1)
@@ -137,7 +144,7 @@ def play_observed(learner: ModelLearner, truth: Float32Array, rounds: int, *, is
         Look(*(np.concatenate([getattr(look, name) for look in parts]) for name in ("mean", "cov", "count")))
         for parts in recorder.looks.values()
     )
-    return Played(mean, variance, learner.model.reward.is_satisfied(shown.values[:, :, 0]), looks)
+    return Played(mean, variance, recorder.learner.model.reward.is_satisfied(shown.values[:, :, 0]), looks)
 
 
 def calibrated(model: Model, truth: Float32Array) -> Calibration:

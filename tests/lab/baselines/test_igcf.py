@@ -36,7 +36,7 @@ def test_each_expert_can_stand_alone() -> None:
     assert played(experts="linear").terms == (Term(1.0, (0,)),)
     assert len(played(experts="linear", exposure=False).channels) == 2
     assert {channel.link for channel in played(experts="logistic").channels} == {"logit"}
-    with pytest.raises(ConfigError, match="experts must be both, linear or logistic, got 'none'"):
+    with pytest.raises(ConfigError, match="experts must be both, linear, logistic or as trained, got 'none'"):
         played(experts="none")
 
 

@@ -12,13 +12,14 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate import Engine, Execution, Results, evaluate, jobs
-from igcf.lab.evaluate.jobs import Job, Play
+from igcf.lab.evaluate.jobs import job_key
 from igcf.lab.evaluate.plots import by_user
+from igcf.lab.evaluate.protocols import Job, Play, protocol_named
 from igcf.lab.evaluate.report import write_results
 from igcf.lab.evaluate.results import collect
 from igcf.lab.evaluate.run import Step, run_jobs
 from igcf.lab.evaluate.tables import results_tables
-from igcf.lab.evaluate.tune import grid_jobs, grid_points, grids_of
+from igcf.lab.evaluate.tune import grid_jobs, grid_points
 from igcf.tables import as_latex, as_markdown
 from tests.lab.evaluate.recompute import recompute
 from tests.lab.evaluate.worlds import FAST, log, setup
@@ -94,7 +95,7 @@ def test_other_data_settings_or_seeds_are_other_jobs() -> None:
         Job("pca-gp", setup(), 0, (Play("pca-gp", {"dim": 5}),)),
         Job("pca-gp", setup(), 0, job.plays, users="validation"),
     ]
-    assert len({each.key("data") for each in [job, *others]} | {job.key("other data")}) == 6
+    assert len({job_key(each, "data") for each in [job, *others]} | {job_key(job, "other data")}) == 6
 
 
 def test_a_job_is_another_one_with_another_backend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +104,18 @@ def test_a_job_is_another_one_with_another_backend(monkeypatch: pytest.MonkeyPat
     names = set()
     for backend in ("numpy", "native"):
         monkeypatch.setattr(jobs, "BACKEND", backend)
-        names.add(job.key("data"))
+        names.add(job_key(job, "data"))
     assert len(names) == 2
+
+
+def test_a_job_is_another_one_with_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job("pca-gp", setup(), 0, (Play("pca-gp", {"dim": 4}),))
+    monkeypatch.setattr(jobs, "code_version", jobs.code_version.__wrapped__)
+    names = {job_key(job, "data")}
+    for package in ("numpy", "scipy", "torch", "implicit"):
+        monkeypatch.setattr(jobs, "version", lambda name, other=package: "other" if name == other else "1")
+        names.add(job_key(job, "data"))
+    assert len(names) == 5
 
 
 @pytest.mark.parametrize(
@@ -184,7 +195,7 @@ def test_tables_mark_the_best_and_show_the_spread_of_seeds() -> None:
 def test_our_models_are_compared_with_the_best_baseline() -> None:
     results = evaluate(log(), setup(), ("random", "pop", "pca-gp"))
     assert {(each.method, each.reference) for each in results.comparisons} == {("random", "pca-gp"), ("pop", "pca-gp")}
-    assert all(each.difference < 0 and each.p_corrected >= each.p_value for each in results.comparisons)
+    assert all(each.difference < 0 and each.p_value >= each.p_uncorrected for each in results.comparisons)
 
 
 def test_in_an_ablation_every_variant_is_compared_with_the_full_model_of_its_method() -> None:
@@ -213,11 +224,11 @@ def test_a_grid_shares_fits_among_online_settings() -> None:
 def test_where_tastes_drift_all_methods_search_the_same_forgetting_and_exploration(name: str) -> None:
     method = METHODS[name]
     assert {"forgetting"} <= method.online
-    *drift, own = grids_of(method, "taste-drift")
+    *drift, own = protocol_named("taste-drift").grids(method)
     forgetting, *exploration = drift
     assert forgetting == {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94)}
     assert exploration == ([{"nu": (0.0, 0.1, 0.5)}] if "nu" in method.defaults else [])
-    (elsewhere,) = grids_of(method, "cold-start")
+    (elsewhere,) = protocol_named("cold-start").grids(method)
     assert own == {name: values for name, values in elsewhere.items() if name != "nu"}
 
 
@@ -240,7 +251,7 @@ def test_a_value_that_was_found_elsewhere_is_tried_with_all_others() -> None:
 
 def test_the_papers_grid_is_searched_when_asked_for() -> None:
     method = METHODS["igcf-paper"]
-    (grid,) = grids_of(method, "cold-start", paper=True)
+    (grid,) = protocol_named("cold-start").grids(method, paper=True)
     points = grid_points(method.settings(), grid)
     assert len(points) == 4 * 3 * 6 * 5
     assert len(grid_jobs(method, setup(), 0, points)) == 4 * 6

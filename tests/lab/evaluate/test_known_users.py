@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.errors import ConfigError, DataError
 from igcf.lab.evaluate import Results, Setup, evaluate, prepare, setup_for
-from igcf.lab.evaluate.known_users import hide_share, random_users, ranking_curves, reciprocal_ranks
+from igcf.lab.evaluate.protocols.ranking import KnownUsers, hide_share, random_users, ranking_curves, reciprocal_ranks
 from igcf.lab.evaluate.report import write_results
 from igcf.lab.evaluate.tables import results_tables
 from tests.lab.evaluate.recompute import recompute
@@ -21,7 +21,7 @@ HISTORY_METHODS = ("pop", "item-knn", "ease")
 
 
 def setup(**changes: object) -> Setup:
-    return setup_for(log(), "known-users", **{"n_users": 30, **changes})  # type: ignore[arg-type]
+    return setup_for(log(), "known-users", **{"n_users": 30, **changes})
 
 
 @cache
@@ -111,13 +111,13 @@ def test_our_models_are_compared_with_every_other_method() -> None:
     settings = {"igcf": {"linear_dim": 8, "activity": 0.0, "logistic_dim": 8}}
     found = evaluate(data, small, ("pop", "ease", "igcf"), settings=settings)
     last = str(small.sessions[0].slate)
-    score = {row.method: row.ndcg[last] for row in found.rows}
+    score = {row.method: row.figures["ndcg"][last] for row in found.rows}
     assert score["igcf"] > score["pop"]
     pairs = {(each.method, each.reference, each.metric) for each in found.comparisons}
     assert pairs == {("igcf", other, metric) for other in ("pop", "ease") for metric in (f"ndcg@{last}", "recall@20")}
     against_pop = next(each for each in found.comparisons if each.reference == "pop" and each.metric.startswith("ndcg"))
     assert against_pop.difference == pytest.approx(score["igcf"] - score["pop"])
-    assert all(each.p_corrected >= each.p_value for each in found.comparisons)
+    assert all(each.p_value >= each.p_uncorrected for each in found.comparisons)
 
 
 def test_settings_are_chosen_on_validation_users() -> None:
@@ -147,5 +147,5 @@ def test_a_log_in_which_nobody_can_be_tested_is_refused() -> None:
 
 
 def test_the_share_that_is_hidden_is_an_option() -> None:
-    little, much = (prepare(log(), replace(setup(), share=share), 0) for share in (0.1, 0.6))
+    little, much = (prepare(log(), replace(setup(), protocol=KnownUsers(share)), 0) for share in (0.1, 0.6))
     assert little.n_satisfied.sum() < much.n_satisfied.sum()

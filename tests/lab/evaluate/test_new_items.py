@@ -1,7 +1,6 @@
 """The protocol new-items on a small log."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,10 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.lab.evaluate.hidden_items import hidden_items, without_items
-from igcf.lab.evaluate.new_items import NewItemsResults, new_items, new_items_setup, new_items_tables
+from igcf.lab.evaluate import Results, evaluate, setup_for
+from igcf.lab.evaluate.protocols import protocol_named
+from igcf.lab.evaluate.protocols.new_items import NewItemsProtocol, hidden_items, without_items
+from igcf.lab.evaluate.tables import results_tables
 from igcf.online import Exposure
 
 
@@ -32,40 +33,53 @@ def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def results() -> NewItemsResults:
-    data = two_tastes()
-    setup = new_items_setup(data, satisfied=4.0, rounds=12, split="users", n_users=20)
-    exposure = Exposure(share=0.3, price=0.5, most=20, known=2, fit=-1.0)
-    return new_items(data, replace(setup, exposure=exposure), seed=0)
+def results() -> Results:
+    def exposure(self: NewItemsProtocol, setup: object) -> Exposure:
+        return Exposure(share=0.3, price=0.5, most=20, known=2, fit=-1.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NewItemsProtocol, "exposure", exposure)
+        data = two_tastes()
+        setup = setup_for(data, "new-items", satisfied=4.0, rounds=12, split="users", n_users=20)
+        return evaluate(data, setup, ("igcf",))
 
 
-def test_every_row_of_the_protocol_is_there_on_the_same_users(results: NewItemsResults) -> None:
-    methods = [(row.method, row.reactions) for row in results.rows]
-    assert methods[0] == ("frozen", None)
-    assert methods[-1] == ("ceiling", None)
-    assert {("content", 0), ("igcf", 5), ("igcf", 20), ("igcf-in-turn", 20), ("no-content", 50), ("pop", 50)} <= set(
-        methods
+def successes_on_new(results: Results, label: str) -> int:
+    (row,) = results.rows_of(label, results.sessions[0])
+    return sum(row.outcome.details["successes_on_new"])
+
+
+def test_every_row_of_the_protocol_is_there_on_the_same_users(results: Results) -> None:
+    assert results.methods[0] == "frozen"
+    assert results.methods[-1] == "ceiling"
+    assert {"content, 0 reactions", "igcf, 5 reactions", "igcf-in-turn, 20 reactions", "pop, 50 reactions"} <= set(
+        results.methods
     )
-    assert len({len(row.all_items) for row in results.rows}) == 1
+    assert len({row.outcome.user_ids for row in results.rows}) == 1
+    assert {each.reference for each in results.comparisons} == {"frozen"}
 
 
-def test_a_frozen_catalogue_has_no_success_on_new_items(results: NewItemsResults) -> None:
-    assert not results.rows[0].new_items.any()
-    assert results.rows[-1].new_items.sum() > 0
-    assert all((row.new_items <= row.all_items).all() for row in results.rows)
+def test_a_frozen_catalogue_has_no_success_on_new_items(results: Results) -> None:
+    assert successes_on_new(results, "frozen") == 0
+    assert successes_on_new(results, "ceiling") > 0
+    for row in results.rows:
+        last = str(results.sessions[0].rounds)
+        assert row.figures["new"][last] <= row.figures["precision"][last]
 
 
-def test_trials_keep_to_their_budget(results: NewItemsResults) -> None:
-    for stretch in results.stretches:
-        assert stretch.trials <= 0.3 * 12 * stretch.n_users
-    assert results.n_reactions.max() > 0
+def test_trials_keep_to_their_budget(results: Results) -> None:
+    (row,) = results.rows_of("igcf, 50 reactions", results.sessions[0])
+    for stretch in row.outcome.details["stretches"]:
+        assert stretch["trials"] <= 0.3 * 12 * stretch["n_users"]
+    assert max(row.outcome.details["reactions"]) > 0
 
 
-def test_tables_and_json_say_the_same(results: NewItemsResults) -> None:
+def test_tables_and_json_say_the_same(results: Results) -> None:
     document = json.loads(json.dumps(results.as_dict()))
-    table = new_items_tables(results)[0]
+    table = results_tables(results)[0]
     assert [row["method"] for row in document["rows"]] == [line[0] for line in table.rows]
-    assert f"{document['rows'][-1]['new']:.2f}" == table.rows[-1][3]
+    column = table.header.index("new")
+    assert f"{document['rows'][-1]['new']['12']:.3f}" == table.rows[-1][column]
 
 
 def test_new_items_are_those_of_a_lot_or_the_newest_and_never_those_of_the_choice_of_settings() -> None:
@@ -88,14 +102,18 @@ def test_the_newest_items_need_times() -> None:
     data = two_tastes()
     without = Interactions.from_arrays(data.user_idx.astype(str), data.item_idx.astype(str), data.values)
     with pytest.raises(ConfigError, match="timestamps"):
-        new_items_setup(without, part="newest")
+        setup_for(without, protocol_named("new-items", new="newest"))
 
 
 def test_the_command_runs_the_protocol(tmp_path: Path) -> None:
     data = two_tastes(80, 60)
     columns = {"user": data.user_idx, "item": data.item_idx, "value": data.values}
     pl.DataFrame(columns).write_parquet(tmp_path / "log.parquet")
-    options = ["--protocol", "new-items", "--rounds", "4", "--users", "8", "--satisfied", "4", "--json"]
+    options = ["--protocol", "new-items", "--rounds", "4", "--users", "8", "--satisfied", "4", "--json", "--fresh"]
+    options += ["--seeds", "2", "--jobs", "1", "--set", "igcf:logistic_dim=4"]
     outcome = CliRunner().invoke(cli, ["evaluate", "--dataset", str(tmp_path / "log.parquet"), *options])
     assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.stdout)["protocol"] == "new-items"
+    document = json.loads(outcome.stdout)
+    assert document["protocol"] == "new-items"
+    assert {row["seed"] for row in document["rows"]} == {0, 1}
+    assert document["rows"][0]["config"]["logistic_dim"] == 4

@@ -1,10 +1,16 @@
+import json
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 
+from igcf.data import synthetic_catalogue
 from igcf.errors import ConfigError
-from igcf.lab.evaluate.protocols import Session, cutoffs, prepare, setup_for
+from igcf.lab.evaluate import evaluate
+from igcf.lab.evaluate.protocols import PROTOCOLS, Session, prepare, protocol_named, setup_for
+from igcf.lab.evaluate.report import write_results
+from igcf.lab.evaluate.verdict import verdict
 from tests.lab.evaluate.worlds import log, setup
 
 MET: tuple[Literal["test", "validation"], ...] = ("test", "validation")
@@ -18,10 +24,10 @@ def test_the_paper_settings_are_the_defaults() -> None:
 
 
 def test_figures_are_reported_at_the_papers_rounds_and_at_the_end() -> None:
-    assert cutoffs(setup(rounds=120), Session(120, 1)) == (10, 20, 40, 120)
-    assert cutoffs(setup(rounds=25), Session(25, 1)) == (10, 20, 25)
-    assert cutoffs(setup("taste-drift", rounds=120), Session(120, 1)) == (60, 80, 100, 120)
-    assert cutoffs(setup("ablation"), Session(60, 1)) == (10, 20, 40, 60)
+    assert setup(rounds=120).protocol.cutoffs(Session(120, 1)) == (10, 20, 40, 120)
+    assert setup(rounds=25).protocol.cutoffs(Session(25, 1)) == (10, 20, 25)
+    assert setup("taste-drift", rounds=120).protocol.cutoffs(Session(120, 1)) == (60, 80, 100, 120)
+    assert setup("ablation").protocol.cutoffs(Session(60, 1)) == (10, 20, 40, 60)
 
 
 def test_training_validation_and_test_users_are_different_people() -> None:
@@ -60,6 +66,32 @@ def test_a_split_by_users_depends_on_the_seed_and_one_in_time_does_not() -> None
     by_user = [prepare(log(), setup(split="users"), seed).user_ids for seed in (0, 1, 0)]
     assert by_user[0] == by_user[2] != by_user[1]
     assert prepare(log(), setup(split="time"), 0).user_ids == prepare(log(), setup(split="time"), 1).user_ids
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_runs_with_several_seeds_and_reports(name: str, tmp_path: Path) -> None:
+    """No protocol goes its own way: seeds, comparisons, tables, verdict and the report are the same for all."""
+    data = synthetic_catalogue(n_users=240, n_items=120)
+    protocol = protocol_named(name, keep=0.5 if name == "thin-log" else None)
+    sizes = {} if protocol.axis != "round" else {"rounds": 8, "min_reactions": 20}
+    small = setup_for(data, protocol, n_users=20, **sizes)
+    fast = {"linear_dim": 8, "activity": 0.0, "logistic_dim": 4, "iterations": 2, "calibrated": False}
+    methods = ("igcf",) if set(protocol.methods) == {"igcf"} else ("pop", "share" if name == "observed" else "pca-gp")
+    settings = {"igcf": fast} if "igcf" in methods else {}
+    results = evaluate(data, small, methods, seeds=(0, 1), settings=settings)
+    assert {row.outcome.seed for row in results.rows} == {0, 1}
+    assert results.comparisons
+    assert verdict(results).n_users > 0
+    write_results(results, data, tmp_path)
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert document["protocol"] == name
+    assert document["rows"][0]["config"] == dict(results.rows[0].outcome.settings)
+    assert (tmp_path / "report.html").stat().st_size > 1000
+
+
+def test_an_option_of_another_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cold-start has no option --share, which belongs to known-users, new-items"):
+        protocol_named("cold-start", share=0.3)
 
 
 def test_what_cannot_be_run_is_refused() -> None:

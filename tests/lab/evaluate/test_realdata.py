@@ -78,4 +78,4 @@ def test_satisfied_popularity_beats_the_papers_model_on_kuairec() -> None:
 def test_taste_drift_runs_on_both_data_sets_with_categories() -> None:
     for name in ("ml-1m", "kuairec"):
         results = evaluate(data(name), setup_for(data(name), "taste-drift"), ("pop", "pca-gp"))
-        assert all(row.after_drift["120"] > 0 for row in results.rows)
+        assert all(row.figures["after_drift"]["120"] > 0 for row in results.rows)

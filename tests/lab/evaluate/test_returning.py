@@ -7,14 +7,14 @@ import pytest
 
 from igcf.errors import ConfigError, DataError
 from igcf.lab.evaluate import Results, Setup, evaluate, prepare, setup_for
-from igcf.lab.evaluate.protocols import thinned
-from igcf.lab.evaluate.returning import Start, logged_part
+from igcf.lab.evaluate.protocols import protocol_named, thinned
+from igcf.lab.evaluate.protocols.returning import logged_part
 from tests.lab.evaluate.worlds import log
 
 
-def setup(**changes: object) -> Setup:
-    found = setup_for(log(), "returning", n_users=20, min_reactions=20, rounds=12)
-    return replace(found, logged=(1, 5), **changes)  # type: ignore[arg-type]
+def setup(part: str = "random") -> Setup:
+    protocol = protocol_named("returning", logged=(1, 5), part=part)
+    return setup_for(log(), protocol, n_users=20, min_reactions=20, rounds=12)
 
 
 @cache
@@ -40,22 +40,21 @@ def test_what_is_logged_is_shown_neither_to_those_who_were_told_nor_to_the_other
     case = prepare(log(), setup(), 0)
     assert case.record is not None
     for row in results(part).rows:
-        start = row.outcome.start
-        if start is None:
+        if not row.outcome.notes:
             continue
-        logged = logged_part(case.record, start.n_logged, part, rng=np.random.default_rng([0, 3]))
+        n = row.outcome.notes["logged"]
+        logged = logged_part(case.record, n, part, rng=np.random.default_rng([0, 3]))
         assert row.outcome.user_ids == logged.user_ids
         pairs = set(zip(logged.user_idx.tolist(), logged.item_idx.tolist(), strict=True))
-        assert len(pairs) == 20 * start.n_logged
+        assert len(pairs) == 20 * n
         shown = {(user, item) for user, items in enumerate(row.outcome.shown.rows[:, :, 0]) for item in items.tolist()}
         assert not shown & pairs
 
 
 def test_both_starts_are_the_same_for_who_learns_nothing() -> None:
     """Popularity does not listen, so that being told is worth nothing; keeping items from it costs."""
-    by_start = {row.outcome.start: row.precision["12"] for row in results().rows if row.outcome.method == "pop"}
-    assert by_start[Start(5, is_told=True)] == by_start[Start(5, is_told=False)]
-    assert by_start[Start(5, is_told=False)] < by_start[None]
+    reached = {row.method: row.figures["precision"]["12"] for row in results().rows}
+    assert reached["pop, 5 logged"] == reached["pop, cold without those 5"] < reached["pop"]
 
 
 def test_a_plain_cold_start_is_that_of_the_protocol_cold_start() -> None:

@@ -4,7 +4,7 @@ import pytest
 from igcf.data import Interactions
 from igcf.lab.evaluate import setup_for
 from igcf.lab.evaluate.protocols import prepare
-from igcf.lab.evaluate.sizes import fitting_size
+from igcf.lab.evaluate.protocols.sizes import fitting_size
 
 
 def log(n_users: int, n_reactions: int, n_items: int = 300, *, timed: bool = False) -> Interactions:

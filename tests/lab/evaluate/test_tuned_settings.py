@@ -8,6 +8,7 @@ from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate import setup_for
 from igcf.lab.evaluate.experiment import jobs_of
+from igcf.lab.evaluate.protocols import protocol_named
 from igcf.lab.evaluate.tuned_settings import parse_changes, tuned_settings
 
 
@@ -20,7 +21,7 @@ def test_settings_kept_as_data_belong_to_known_methods_and_name_their_command() 
 
 
 def test_a_log_that_nobody_tuned_takes_the_defaults() -> None:
-    assert tuned_settings("my-shop", "top-k", "icf-ucb") == METHODS["icf-ucb"].settings()
+    assert tuned_settings("my-shop", protocol_named("top-k"), "icf-ucb") == METHODS["icf-ucb"].settings()
 
 
 def test_a_protocol_adds_its_own_settings_to_those_of_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +31,8 @@ def test_a_protocol_adds_its_own_settings_to_those_of_cold_start(monkeypatch: py
     }
     monkeypatch.setattr("igcf.lab.evaluate.tuned_settings._read", lambda dataset: known)
     expected = {**METHODS["pca-gp"].settings(), "dim": 12, "noise_var": 0.2}
-    assert tuned_settings("shop", "top-k", "pca-gp") == expected
-    assert tuned_settings("shop", "taste-drift", "pca-gp") == {**expected, "forgetting": 0.98}
+    assert tuned_settings("shop", protocol_named("top-k"), "pca-gp") == expected
+    assert tuned_settings("shop", protocol_named("taste-drift"), "pca-gp") == {**expected, "forgetting": 0.98}
 
 
 def test_a_row_of_an_ablation_takes_what_was_found_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

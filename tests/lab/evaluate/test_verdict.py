@@ -2,32 +2,45 @@ from dataclasses import replace
 
 from igcf.lab.evaluate import evaluate
 from igcf.lab.evaluate.overview import conclusion
-from igcf.lab.evaluate.verdict import verdict
+from igcf.lab.evaluate.tables import results_tables
+from igcf.lab.evaluate.verdict import Verdict, verdict
 from tests.lab.evaluate.worlds import log, setup
 
 
 def test_the_verdict_names_the_winner_its_lead_and_whether_it_is_chance() -> None:
-    results = evaluate(log(), setup(), ("random", "pop", "pca-gp"))
+    results = evaluate(log(), setup(n_users=40), ("random", "pca-gp"))
     found = verdict(results)
     last = str(results.sessions[0].rounds)
-    reached = {row.method: row.precision[last] for row in results.rows}
+    reached = {row.method: row.figures["precision"][last] for row in results.rows}
     first, second = sorted(reached, key=lambda name: -reached[name])[:2]
-    assert (found.winner, found.runner_up) == (first, second)
+    assert (found.best, found.runner_up) == (first, second)
     assert abs(found.difference - (reached[first] - reached[second])) < 1e-9
     assert found.sentence.startswith(f"{first} won: {reached[first]:.3g} satisfied items in {last} rounds")
-    assert ("is more than chance" if found.p_value < 0.05 else "may be chance") in found.sentence
+    assert found.winner == first
 
 
-def test_nobody_wins_a_tie() -> None:
-    found = replace(verdict(evaluate(log(), setup(), ("random", "pop"))), difference=0.0, p_value=1.0)
-    assert found.sentence.startswith("pop and random are level: ")
+def test_a_difference_within_chance_is_a_tie_with_the_same_p_everywhere() -> None:
+    results = evaluate(log(), setup(), ("pop", "pop-satisfied"))
+    found = verdict(results)
+    (test,) = results.comparisons
+    assert found.p_value == test.p_value >= 0.05
+    assert test.is_tie
+    assert results.as_dict()["comparisons"][0]["tie"] is True
+    assert found.as_dict()["winner"] is None
+    assert found.as_dict()["tie"] is True
+    assert f"{found.best} and {found.runner_up} tie: " in found.sentence
     assert "won" not in found.sentence
-    assert conclusion([found]) == "No method won: the two best are level in every experiment."
-    lead = replace(found, difference=0.5)
-    assert conclusion([found, lead]) == "pop won 1 of 2 experiments, 0 of these by more than chance."
+    assert results_tables(results)[1].rows[0][-1] == f"{test.p_value:.2g} tie"
+
+
+def test_ties_count_for_nobody() -> None:
+    tie = Verdict("pop", 3.0, "satisfied items", 10, "random", 0.5, 0.3)
+    win = replace(tie, p_value=0.01)
+    assert conclusion([tie]) == "No method won; 1 of 1 experiments are ties."
+    assert conclusion([tie, win]) == "pop won 1 of 2 experiments; 1 is a tie."
 
 
 def test_against_nobody_nothing_is_won() -> None:
     found = verdict(evaluate(log(), setup(), ("pop",)))
-    assert found.runner_up is None
+    assert found.winner is None
     assert "no other method to compare with" in found.sentence

@@ -13,7 +13,7 @@ def log() -> Interactions:
 
 def setup(protocol: str = "cold-start", **changes: object) -> Setup:
     options: dict[str, object] = {"n_users": 12, "min_reactions": 20, "rounds": 12, **changes}
-    return setup_for(log(), protocol, **options)  # type: ignore[arg-type]
+    return setup_for(log(), protocol, **options)
 
 
 FAST = ("random", "pop", "pca-gp")

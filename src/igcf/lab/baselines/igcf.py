@@ -13,6 +13,7 @@ from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Channel, Model, Term
 from igcf.model.usage import Usage
 from igcf.online import Greedy, Ucb
+from igcf.online.policies import own_policy
 from igcf.training import pretrain
 
 OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
@@ -57,14 +58,17 @@ def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
         method="experts",
         satisfied=task.satisfied,
         validate_rounds=task.rounds * task.slate,
-        seed=int(rng.integers(2**31)),
+        seed=int(rng.integers(2**31)) if task.seed is None else task.seed,
         progress=False,
         **{name: settings[name] for name in (*FIT, *OF_THE_PROTOCOL)} | {"refit": settings["refit"] and task.may_refit},
     )
 
 
 def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
-    """Play the model as pretrained, or without some of its parts."""
+    """Play the model with equal weights of its experts, without some of its parts, or as trained."""
+    if settings["experts"] == "as trained":
+        policy = own_policy(model.policy)
+        return LoggedModelLearner(model, policy, forgetting=settings["forgetting"])
     channels: Sequence[Channel] = model.channels
     if not settings["tempered"]:
         temperature = float(model.metadata["chosen"]["likelihood_temperature"])
@@ -85,8 +89,9 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
         appeared=model.appeared,
         usage=Usage(record_temperature=model.usage.record_temperature),
     )
-    policy = Ucb(settings["nu"]) if settings["nu"] else Greedy()
-    return LoggedModelLearner(played, policy, forgetting=settings["forgetting"])
+    return LoggedModelLearner(
+        played, Ucb(settings["nu"]) if settings["nu"] else Greedy(), forgetting=settings["forgetting"]
+    )
 
 
 def _parts(settings: Settings, channels: Sequence[Channel]) -> tuple[list[Channel], list[Term]]:
@@ -103,6 +108,6 @@ def _parts(settings: Settings, channels: Sequence[Channel]) -> tuple[list[Channe
     if settings["experts"] == "logistic":
         return logistic, [Term(1.0, (0, 1))]
     if settings["experts"] != "both":
-        raise ConfigError(f"experts must be both, linear or logistic, got {settings['experts']!r}")
+        raise ConfigError(f"experts must be both, linear, logistic or as trained, got {settings['experts']!r}")
     start = len(linear)
     return [*linear, *logistic], [Term(0.5, (0,)), Term(0.5, (start, start + 1))]

@@ -1,16 +1,22 @@
 """Baselines of "liked, if seen": the share of likes, and a factor model of what a user likes more than others do."""
 
+from copy import deepcopy
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import FloatArray
-from igcf.lab.baselines.task import Task
+from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Model
 from igcf.model.usage import Usage
+from igcf.online import Greedy, ModelLearner, replay
 
 SHARE_WEIGHT = 5.0
 """Reactions of the population's own share of likes that are added to every item's."""
 SWEEPS = 12
+DIMS, PENALTIES, NOISES = (8, 16, 32), (2.0, 5.0, 10.0), (0.05, 0.1, 0.2, 0.5)
+"""Values that the factor model tries on validation users, one setting after the other."""
 
 
 def like_shares(task: Task) -> FloatArray:
@@ -22,7 +28,9 @@ def like_shares(task: Task) -> FloatArray:
     return np.asarray((likes + SHARE_WEIGHT * is_liked.mean()) / (count + SHARE_WEIGHT))
 
 
-def fit_liked_factors(task: Task, dim: int, penalty: float, *, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def liked_factors(
+    task: Task, dim: int, penalty: float, *, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Factorise 1[liked] - share over all reactions by alternating least squares.
 
     A user has a constant and `dim` factors, penalised alike; so have the items' factors.
@@ -35,7 +43,6 @@ def fit_liked_factors(task: Task, dim: int, penalty: float, *, seed: int) -> tup
     shape = (train.n_users, train.n_items)
     by_user = sp.csr_array((rest, (train.user_idx, train.item_idx)), shape=shape)
     by_item = sp.csr_array(by_user.T)
-    rng = np.random.default_rng(seed)
     items = np.column_stack([np.ones(train.n_items), rng.normal(0.0, 0.1, (train.n_items, dim))])
     users = np.zeros((train.n_users, dim + 1))
     for _ in range(SWEEPS):
@@ -66,3 +73,29 @@ def liked_factors_model(task: Task, fitted: tuple[FloatArray, FloatArray, FloatA
         reward=task.reward_of("satisfied"),
         usage=Usage(),
     )
+
+
+def fit_liked_factors(task: Task, settings: Settings, rng: np.random.Generator) -> ModelLearner:
+    """Tune size, penalty and noise of the factor model one after the other on the validation users."""
+    truth = task.validation_truth()[0]
+    rounds = min(task.rounds, int((~np.isnan(truth)).sum(axis=1).min()))
+    fits: dict[tuple[int, float], Any] = {}
+    scores: dict[tuple[int, float, float], float] = {}
+
+    def model_of(point: tuple[int, float, float]) -> Model:
+        dim, penalty, noise = point
+        if (dim, penalty) not in fits:
+            fits[dim, penalty] = liked_factors(task, dim, penalty, rng=deepcopy(rng))  # all fits start alike
+        return liked_factors_model(task, fits[dim, penalty], noise)
+
+    def score(point: tuple[int, float, float]) -> float:
+        if point not in scores:
+            learner = ModelLearner(model_of(point), Greedy())
+            shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=True)
+            scores[point] = float((shown.values >= task.satisfied).sum(axis=(1, 2)).mean())
+        return scores[point]
+
+    dim = max(DIMS, key=lambda each: score((each, 5.0, 0.1)))
+    penalty = max(PENALTIES, key=lambda each: score((dim, each, 0.1)))
+    noise = max(NOISES, key=lambda each: score((dim, penalty, each)))
+    return ModelLearner(model_of((dim, penalty, noise)), Greedy())

@@ -15,6 +15,7 @@ from igcf.lab.baselines.graph_models import (
     play_igcf_paper,
 )
 from igcf.lab.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
+from igcf.lab.baselines.liked import fit_liked_factors, like_shares
 from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
@@ -71,6 +72,11 @@ def _as_fitted(learner: Any, settings: Settings) -> Learner:
     return learner  # type: ignore[no-any-return]
 
 
+def _by_history(name: str, fit: Any, defaults: Settings, grid: Any) -> Method:
+    """Return a method that scores by what satisfied the user before."""
+    return Method(name, fit, _as_fitted, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True)
+
+
 _ALL = (
     Method("random", _nothing, lambda fitted, settings: RandomItems(), uses_logged=True),
     Method(
@@ -85,6 +91,8 @@ _ALL = (
         lambda counts, settings: RankedItems(counts),
         uses_logged=True,
     ),
+    Method("share", lambda task, settings, rng: like_shares(task), lambda shares, settings: RankedItems(shares)),
+    Method("liked-factors", fit_liked_factors, _as_fitted),
     Method(
         "mf",
         fit_icf,
@@ -116,26 +124,10 @@ _ALL = (
         is_refitted=True,
     ),
     Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS, packages=("torch",)),
-    Method(
-        "item-knn",
-        item_knn.fit_item_knn,
-        _as_fitted,
-        item_knn.DEFAULTS,
-        grid=item_knn.GRID,
-        uses_logged=True,
-        is_refitted=True,
-    ),
-    Method("ease", ease.fit_ease, _as_fitted, ease.DEFAULTS, grid=ease.GRID, uses_logged=True, is_refitted=True),
-    Method(
-        "graph-filter",
-        graph_filter.fit_filter,
-        _as_fitted,
-        graph_filter.DEFAULTS,
-        grid=graph_filter.GRID,
-        uses_logged=True,
-        is_refitted=True,
-    ),
-    Method("als", als.fit_als, _as_fitted, als.DEFAULTS, grid=als.GRID, uses_logged=True, is_refitted=True),
+    _by_history("item-knn", item_knn.fit_item_knn, item_knn.DEFAULTS, item_knn.GRID),
+    _by_history("ease", ease.fit_ease, ease.DEFAULTS, ease.GRID),
+    _by_history("graph-filter", graph_filter.fit_filter, graph_filter.DEFAULTS, graph_filter.GRID),
+    _by_history("als", als.fit_als, als.DEFAULTS, als.GRID),
     Method(
         "pca-gp",
         fit_pca_gp,
@@ -163,7 +155,7 @@ _ALL = (
         igcf.fit_igcf,
         igcf.play_igcf,
         igcf.DEFAULTS,
-        online=frozenset(set(igcf.DEFAULTS) - set(igcf.FIT)),
+        online=frozenset(set(igcf.DEFAULTS) - {*igcf.FIT, *igcf.OF_THE_PROTOCOL}),
         grid={"nu": (0.0, 0.1)},
         variants=igcf.VARIANTS,
         uses_logged=True,

@@ -31,6 +31,8 @@ class Task:
     """Reward that the paper gives to a learner on this data: ratings as they are, or whether a user is satisfied."""
     may_refit: bool = True
     """Whether a method may learn from the validation users too once all choices are made: not where they are met."""
+    seed: int | None = None
+    """Seed of the fit; None: drawn from the random numbers of the job."""
 
     def reward_of(self, kind: str | None = None) -> Reward:
         """Return how values become rewards; None takes the reward of this data."""
@@ -83,6 +85,8 @@ class Method:
     """Settings that each ablation changes, by its name."""
     uses_logged: bool = False
     """Whether its learner has `know` and so can start from a log of what the user did before."""
+    needs_logged: bool = False
+    """Whether it scores by a history alone, so that it has nothing to say to a new user."""
     logged_settings: Settings = field(default_factory=dict)
     """Settings that differ from the defaults where users have a logged history."""
     is_refitted: bool = False

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.lab.baselines import method_named
-from igcf.lab.evaluate.jobs import Job, Outcome, code_version, run_job
+from igcf.lab.evaluate.jobs import code_version, run_job
+from igcf.lab.evaluate.protocols import Job, Outcome
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.cluster.ray_cluster import ray_cluster
 

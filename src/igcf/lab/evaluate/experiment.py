@@ -5,14 +5,13 @@ from typing import Any
 
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.lab.baselines import METHODS, method_named
-from igcf.lab.evaluate.jobs import Job, Play, jobs_sharing_fits
-from igcf.lab.evaluate.protocols import Setup, check_methods, prepare
+from igcf.lab.baselines import method_named
+from igcf.lab.evaluate.jobs import jobs_sharing_fits
+from igcf.lab.evaluate.protocols import Job, Setup, prepare
 from igcf.lab.evaluate.results import Results, collect
-from igcf.lab.evaluate.returning import starts
 from igcf.lab.evaluate.run import HERE, Execution, run_jobs
 from igcf.lab.evaluate.tune import Grid, tune
-from igcf.lab.evaluate.tuned_settings import LOGGED, tuned_settings, variant_settings
+from igcf.lab.evaluate.tuned_settings import tuned_settings
 
 
 def evaluate(
@@ -37,13 +36,15 @@ def evaluate(
             None takes the settings that were found before.
         execution: where the jobs run, and where they are saved.
     """
-    check_methods(methods)
+    if not methods or len(set(methods)) < len(methods):
+        raise ConfigError(f"name each method once, got {', '.join(methods) or 'none'}")
     if not seeds:
         raise ConfigError("seeds must name at least one seed")
     unused = sorted(set(settings or {}) - set(methods))
     if unused:
         raise ConfigError(f"settings are given for {', '.join(unused)}, which is not among the methods")
-    check_uses_logged(setup, methods)
+    for name in methods:
+        setup.protocol.check(method_named(name))
     settings_of = {name: tuned_settings(setup.dataset, setup.protocol, name, settings) for name in methods}
     prepare(data, setup, seeds[0])  # a log that cannot be split so is refused before anything runs
     tuning: list[dict[str, Any]] = []
@@ -56,24 +57,6 @@ def evaluate(
 
 
 def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> list[Job]:
-    """Return the jobs of one method and seed: one, or in an ablation the full model and its variants."""
+    """Return the jobs of one method and seed, which together make its rows."""
     method = method_named(name)
-    plays = [Play(name, settings)]
-    if setup.protocol == "returning":
-        plays = [Play(name + words, settings, start) for words, start in starts(setup.logged)]
-    if setup.protocol == "ablation":
-        if not method.variants:
-            raise ConfigError(f"{name} has no ablations; igcf and igcf-paper have")
-        for what, changes in method.variants.items():
-            label = f"{name} {what}"
-            found = variant_settings(setup.dataset, label)
-            plays.append(Play(label, method.settings({**settings, **found, **changes})))
-    return jobs_sharing_fits(method, setup, seed, plays)
-
-
-def check_uses_logged(setup: Setup, methods: Sequence[str]) -> None:
-    """Refuse methods that cannot start from a logged history where there is one."""
-    unable = [name for name in methods if not method_named(name).uses_logged]
-    if setup.protocol in LOGGED and unable:
-        able = ", ".join(method.name for method in METHODS.values() if method.uses_logged)
-        raise ConfigError(f"{', '.join(unable)} cannot start from a logged history; methods that can: {able}")
+    return jobs_sharing_fits(method, setup, seed, setup.protocol.plays(method, settings, setup.dataset))

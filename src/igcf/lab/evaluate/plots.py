@@ -7,7 +7,7 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.charts import Bar, Tone, bar_chart
 from igcf.curves import Frame, Line, line_chart
-from igcf.lab.evaluate.protocols import Session, primary_metric
+from igcf.lab.evaluate.protocols import Session
 from igcf.lab.evaluate.results import Results, Row
 from igcf.tables import with_margin
 
@@ -21,16 +21,15 @@ def ends(results: Results) -> dict[str, str]:
 
 def ways(results: Results, curve: str | None = None) -> dict[str, str]:
     """Draw how a metric grew, one chart per session; `curve` is what the methods are compared by unless given."""
-    axis = "length k of the list" if results.setup.protocol == "known-users" else "round"
     return {
-        _name(session, results): _lines(results, session, curve or main_curve(results, session), axis)
+        _name(session, results): _lines(results, session, curve or main_curve(results, session))
         for session in results.sessions
     }
 
 
 def main_curve(results: Results, session: Session) -> str:
     """Return the name of the curve that methods are compared by."""
-    return "ndcg" if results.setup.protocol == "known-users" else primary_metric(session)
+    return results.setup.protocol.target(session)[0]
 
 
 def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
@@ -43,10 +42,7 @@ def by_user(rows: Sequence[Row], curve: str) -> FloatArray:
 
 
 def _name(session: Session, results: Results) -> str:
-    if results.setup.protocol == "known-users":
-        return results.setup.dataset
-    each = f" of {session.slate} items" if session.slate > 1 else ""
-    return f"{results.setup.dataset}, {session.rounds} rounds{each}"
+    return f"{results.setup.dataset}, {results.setup.protocol.shape(session)}"
 
 
 def _moments(results: Results, session: Session, curve: str) -> dict[str, tuple[FloatArray, FloatArray]]:
@@ -74,10 +70,10 @@ def _bars(results: Results, session: Session) -> str:
     return bar_chart(bars, f"{curve} in the end, {_name(session, results)}")
 
 
-def _lines(results: Results, session: Session, curve: str, axis: str) -> str:
+def _lines(results: Results, session: Session, curve: str) -> str:
     lines = []
     for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
         rounds = range(1, len(mean) + 1)
         low, high = (mean - half).tolist(), (mean + half).tolist()
         lines.append(Line(method, list(rounds), mean.tolist(), _tone(place), low, high))
-    return line_chart(lines, f"{curve}, {_name(session, results)}", Frame(axis))
+    return line_chart(lines, f"{curve}, {_name(session, results)}", Frame(results.setup.protocol.axis))

@@ -3,22 +3,23 @@
 import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from igcf.lab.evaluate.jobs import code_version
-from igcf.lab.evaluate.observed import OBSERVED_METHODS
-from igcf.lab.evaluate.own_figures import OwnFigures
-from igcf.lab.evaluate.protocols import Protocol
+from igcf.lab.evaluate.protocols.cold import ThinLog
+from igcf.lab.evaluate.protocols.observed import Observed
+from igcf.lab.evaluate.protocols.ranking import KnownUsers
 from igcf.lab.evaluate.reproduce import PAPER_METHODS
-from igcf.lab.evaluate.returning import Part
 from igcf.tables import Table, as_markdown
 
 SHORT_TO_FIT = tuple(name for name in PAPER_METHODS if name != "nicf")
-KNOWN_USERS_METHODS = ("pop", "pop-satisfied", "item-knn", "ease", "als", "pca-gp", "igcf-graph", "igcf")
+KNOWN_USERS_METHODS = KnownUsers.methods
 MINUTES = "minutes.json"
 """File with the minutes that each finished experiment took."""
 OTHERS = (
+    "calibration (`igcf calibration --dataset ml-1m`), "
     "the graph as a third expert (`python tools/third_expert.py`), 250 components (`igcf evaluate --methods igcf --set "
     "igcf:wide=true`) and every figure of validation users, which a search printed (`src/igcf/lab/evaluate/settings/`, "
     "`research/log.md`)"
@@ -30,7 +31,7 @@ OTHERS = (
 class Experiment:
     """One published experiment."""
 
-    protocol: Protocol | OwnFigures
+    protocol: str
     dataset: str
     methods: tuple[str, ...]
     minutes: float
@@ -39,19 +40,16 @@ class Experiment:
     seed: int = 0
     """The first seed."""
     thin: float | None = None
-    """Share of the log's rows that is kept; in `thin-log` of the training log's."""
-    per_user: int | None = None
-    """Largest number of reactions that is kept of a training user, in `thin-log`."""
-    part: Part = "random"
-    """Which reactions of a returning user are logged."""
+    """Share of the log's rows that is kept."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the protocol."""
 
     @property
     def name(self) -> str:
         """Name of the experiment and of its folder, for instance `cold-start-ml-1m-10-seeds`."""
         parts = [self.protocol, self.dataset]
-        parts += [f"{'' if self.protocol == 'thin-log' else 'thin-'}{self.thin:g}"] if self.thin else []
-        parts += [f"{self.per_user}-per-user"] if self.per_user else []
-        parts += [self.part] if self.part != "random" else []
+        parts += [f"thin-{self.thin:g}"] if self.thin else []
+        parts += [f"{value:g}-per-user" if name == "per_user" else str(value) for name, value in self.options.items()]
         parts += [f"{self.seeds}-seeds"] if self.seeds > 1 else []
         parts += [f"seed-{self.seed}"] if self.seed else []
         parts += ["nicf"] if self.methods == ("nicf",) else []
@@ -61,14 +59,9 @@ class Experiment:
     def command(self) -> str:
         """Command that runs this experiment alone."""
         words = ["igcf", "evaluate", "--dataset", self.dataset, "--protocol", self.protocol]
-        if self.protocol == "thin-log":
-            kept = f"--keep {self.thin:g}" if self.thin else f"--per-user {self.per_user}"
-            return f"python tools/graph_helps.py {self.dataset} {kept}"
-        if self.protocol == "calibration":
-            words = ["igcf", "calibration", "--dataset", self.dataset]
-        words += ["--methods", ",".join(self.methods)] if self.methods else []
+        words += ["--methods", ",".join(self.methods)]
         words += [f"--thin {self.thin:g}"] if self.thin else []
-        words += [f"--part {self.part}"] if self.part != "random" else []
+        words += [f"--{name.replace('_', '-')} {value}" for name, value in self.options.items()]
         words += [f"--seeds {self.seeds}"] if self.seeds > 1 else []
         words += [f"--seed {self.seed}"] if self.seed else []
         return " ".join(words)
@@ -87,15 +80,14 @@ PUBLISHED: tuple[Experiment, ...] = (
     *_on(("ml-1m", "ml-100k", "eachmovie"), Experiment("known-users", "", KNOWN_USERS_METHODS, 5)),
     Experiment("known-users", "ml-1m", KNOWN_USERS_METHODS, 5, thin=0.1),
     Experiment("returning", "ml-1m", ("igcf",), 3),
-    Experiment("returning", "ml-1m", ("igcf",), 3, part="earliest"),
-    Experiment("thin-log", "ml-1m", (), 5, per_user=10),
-    *(Experiment("thin-log", "ml-1m", (), 5, thin=share) for share in (0.3, 0.1, 0.05, 0.01)),
-    Experiment("calibration", "ml-1m", ("pca-gp", "igcf"), 3),
-    *_on(("ml-1m", "eachmovie", "kuairec"), Experiment("observed", "", OBSERVED_METHODS, 5)),
+    Experiment("returning", "ml-1m", ("igcf",), 3, options={"part": "earliest"}),
+    Experiment("thin-log", "ml-1m", ThinLog.methods, 5, options={"per_user": 10}),
+    *(Experiment("thin-log", "ml-1m", ThinLog.methods, 5, options={"keep": share}) for share in (0.3, 0.1, 0.05, 0.01)),
+    *_on(("ml-1m", "eachmovie", "kuairec"), Experiment("observed", "", Observed.methods, 5)),
     *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", SHORT_TO_FIT, 30, seeds=10)),
     *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", ("nicf",), 10, seeds=3)),
-    *(Experiment("new-items", "ml-1m", (), 20, seed=seed) for seed in range(3)),
-    Experiment("new-items", "kuairec", (), 5),
+    Experiment("new-items", "ml-1m", ("igcf",), 60, seeds=3),
+    Experiment("new-items", "kuairec", ("igcf",), 5),
 )
 """The published experiments, those of the paper's tables first, the longest last."""
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from igcf.data import Interactions
-from igcf.errors import IgcfError
 from igcf.lab.evaluate.paper import printed
 from igcf.lab.evaluate.plots import ends, main_curve, ways
 from igcf.lab.evaluate.reproduce import side_by_side, side_by_side_tables
@@ -26,7 +25,7 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 
     After a search also `settings.json`, which is `settings/<dataset>.json` of this package with what was found.
     """
-    has_paper = printed(results.setup.protocol, results.setup.dataset)
+    has_paper = printed(results.setup.protocol.name, results.setup.dataset)
     beside = side_by_side_tables(results) if has_paper else []
     tables = [*results_tables(results), *beside]
     texts = {
@@ -36,7 +35,7 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
         "report.html": page(results, [*results_tables(results, is_short=True), *beside]),
     }
     if results.tuning:
-        document = settings_document(results.setup.dataset, results.setup.protocol, results.tuning)
+        document = settings_document(results.setup.dataset, results.setup.protocol.name, results.tuning)
         texts["settings.json"] = json.dumps(document, indent=2, allow_nan=False) + "\n"
     for name, text in texts.items():
         part = folder / f".{name}.part"
@@ -48,21 +47,6 @@ def write_results(results: Results, data: Interactions, folder: Path) -> None:
 def results_document(results: Results) -> dict[str, Any]:
     """Return the JSON document of an experiment, with the verdict."""
     return results.as_dict() | {"verdict": verdict(results).as_dict()}
-
-
-def write_tables(folder: Path, document: dict[str, Any], tables: list[Table]) -> None:
-    """Write `results.json`, `results.md` and `results.tex` of a protocol that has figures of its own."""
-    texts = {
-        "results.json": json.dumps(document, indent=2, allow_nan=False),
-        "results.md": "\n".join(as_markdown(table) for table in tables),
-        "results.tex": "\n".join(as_latex(table) for table in tables),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text)
-    except OSError as error:
-        raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
 
 
 WORDS = {
@@ -77,8 +61,8 @@ WORDS = {
     "novelty": "How unpopular the shown items are; 0 would be only what everybody knows.",
     "whiskers, bands, ±": "In charts a 95 % confidence interval over users, in tables the standard deviation of seeds.",
     "effect": "From -1 to 1: 1 if every user is better off with the method, -1 if none is.",
-    "p corrected": "How likely a difference of this size would be by chance, corrected for the number of comparisons; "
-    "below 0.05 it is marked with a star.",
+    "p": "How likely a difference of this size would be by chance, corrected for the number of comparisons (Holm); "
+    "below 0.05 it is marked with a star, otherwise the two are a tie.",
     "fit s, online s": "Seconds of training, and of all sessions with users.",
 }
 
@@ -89,19 +73,18 @@ def page(results: Results, tables: list[Table]) -> str:
     curves = [main_curve(results, session) for session in results.sessions]
     what = {"precision": "Satisfied items", "ndcg": "nDCG"}[curves[0]]
     intro = (
-        f"{setup.dataset}, {setup.protocol}; {results.n_users} test users, {results.n_items} items; igcf "
+        f"{setup.dataset}, {setup.protocol.name}; {results.n_users} test users, {results.n_items} items; igcf "
         f"{__version__}. A reaction of at least {setup.satisfied:g} is a success. "
         "Every choice of a setting was made on validation users."
     )
     settings = {row.method: dict(row.outcome.settings) for row in results.rows}
     command = preformatted(results.command) if results.command else ""
-    known = setup.protocol == "known-users"
     parts = [
         section(f"{what} per user in the end", multiples(ends(results)), "Whiskers: 95 % confidence over users."),
-        section(f"{what}, {'by the length of the list' if known else 'round by round'}", multiples(ways(results))),
+        section(f"{what} by {setup.protocol.axis}", multiples(ways(results))),
         section("Recall: the share of what would have satisfied the user", multiples(ways(results, "recall"))),
         *(section(table.title, html_table(table)) for table in tables),
         section("The words", terms(WORDS)),
         folded("Command and settings", command + preformatted(json.dumps(settings, indent=1))),
     ]
-    return report_page(f"{setup.dataset}, {setup.protocol}", verdict(results).sentence, intro, parts)
+    return report_page(f"{setup.dataset}, {setup.protocol.name}", verdict(results).sentence, intro, parts)

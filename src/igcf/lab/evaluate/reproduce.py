@@ -4,7 +4,7 @@ from typing import Any
 
 from igcf.lab.baselines import method_named
 from igcf.lab.evaluate.paper import printed
-from igcf.lab.evaluate.protocols import PROTOCOLS, Protocol
+from igcf.lab.evaluate.protocols import protocol_named
 from igcf.lab.evaluate.results import Results, summary
 from igcf.tables import Table
 
@@ -22,29 +22,26 @@ PAPER_METHODS = (
     "igcf",
 )
 """Rows of the paper's tables and the honest rivals that it left out, ours last."""
-TABLES: dict[Protocol, tuple[str, ...]] = {
+LEFT_OUT = {("ablation", "igcf")}
+"""Rows that a table could have and has not: the default model has an ablation table of its own."""
+TABLES: dict[str, tuple[str, ...]] = {
     "cold-start": ("kuairec", "ml-1m", "eachmovie"),
     "taste-drift": ("kuairec", "ml-1m"),
     "top-k": ("kuairec", "ml-1m", "eachmovie"),
     "ablation": ("kuairec",),
 }
 """Tables of the paper and the data sets in each."""
-assert set(TABLES) <= set(PROTOCOLS)  # noqa: S101
 
 
-def methods_of(table: Protocol) -> tuple[str, ...]:
+def methods_of(table: str) -> list[str]:
     """Return the rows of a table, with those that the paper leaves out."""
-    return ("igcf-paper", "igcf-graph") if table == "ablation" else PAPER_METHODS
-
-
-def can_be_in(table: Protocol, method: str) -> bool:
-    """Tell whether a method makes a row of a table: an ablation needs parts that can be left out."""
-    return table != "ablation" or bool(method_named(method).variants)
+    protocol = protocol_named(table)
+    return [name for name in PAPER_METHODS if protocol.accepts(method_named(name)) and (table, name) not in LEFT_OUT]
 
 
 def side_by_side(results: Results) -> list[dict[str, Any]]:
     """Return one entry per method and metric: ours (mean over seeds, best seed), the paper's, and the difference."""
-    theirs = printed(results.setup.protocol, results.setup.dataset)
+    theirs = printed(results.setup.protocol.name, results.setup.dataset)
     found = []
     for session in results.sessions:
         for method in results.methods:
@@ -53,7 +50,7 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
                 if (metric == "ndcg") != (session.slate > 1):
                     continue
                 for t, spread in each[metric].items():
-                    name = f"{metric}@{t}" if metric != "ndcg" else f"ndcg_{session.slate}@{t}"
+                    name = results.setup.protocol.metric_name(metric, session, int(t))
                     paper = theirs.get(method, {}).get(name)
                     found.append(
                         {
@@ -71,17 +68,15 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
 
 def side_by_side_tables(results: Results) -> list[Table]:
     """Build one table per kind of metric: ours, the best seed of several, the paper's, and the difference."""
-    entries = side_by_side(results)
+    entries, setup = side_by_side(results), results.setup
     is_printed = any(each["paper"] is not None for each in entries)
     n_seeds = len({row.outcome.seed for row in results.rows})
     tables = []
     for kind in ("precision", "after_drift", "recall", "ndcg"):
         metrics = list(dict.fromkeys(each["metric"] for each in entries if each["metric"].startswith(kind)))
-        if results.setup.protocol in ("top-k", "ablation"):
-            printed_names = {
-                name for row in printed(results.setup.protocol, results.setup.dataset).values() for name in row
-            }
-            metrics = [name for name in metrics if not printed_names or name in printed_names]
+        if len(results.sessions) > 1:  # of several sessions the paper prints some figures only
+            names = {name for row in printed(setup.protocol.name, setup.dataset).values() for name in row}
+            metrics = [name for name in metrics if not names or name in names]
         if not metrics:
             continue
         lookup = {(each["method"], each["metric"]): each for each in entries}
@@ -99,11 +94,10 @@ def side_by_side_tables(results: Results) -> list[Table]:
                     paper, difference = each["paper"], each["difference"]
                     cells += ["", ""] if paper is None else [f"{paper:.{digits}f}", f"{difference:+.{digits}f}"]
             rows.append((method, *cells))
-        setup = results.setup
         group = (() if n_seeds == 1 else (f"best of {n_seeds}",)) + (("paper", "+/-") if is_printed else ())
         tables.append(
             Table(
-                title=f"{setup.dataset}, {setup.protocol}, {kind}: "
+                title=f"{setup.dataset}, {setup.protocol.name}, {kind}: "
                 + ("ours, the paper's, difference" if is_printed else "the paper prints nothing for this data set"),
                 header=("method", *(part for metric in metrics for part in (metric, *group))),
                 rows=tuple(rows),

@@ -8,7 +8,8 @@ from typing import Literal
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.lab.evaluate.engines import LOCAL, Engine, finished_jobs
-from igcf.lab.evaluate.jobs import Job, Outcome, load_outcomes, save_outcomes
+from igcf.lab.evaluate.jobs import job_key, load_outcomes, save_outcomes
+from igcf.lab.evaluate.protocols import Job, Outcome
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HER
     fingerprint = data.fingerprint()
     done: dict[str, list[Outcome]] = {}
     todo: dict[str, Job] = {}
-    names = [job.key(fingerprint) for job in jobs]
+    names = [job_key(job, fingerprint) for job in jobs]
 
     def tell(job: Job, what: Literal["started", "finished", "kept"]) -> None:
         if execution.watch:

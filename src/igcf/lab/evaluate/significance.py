@@ -1,12 +1,16 @@
 """Comparison of two methods on the same users: paired test, effect size, correction."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
 
 from igcf.arrays import FloatArray
+
+SIGNIFICANT = 0.05
+"""A difference whose p value is not below this is a tie."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +22,21 @@ class Comparison:
     metric: str
     difference: float
     """Mean over users of method minus reference."""
-    p_value: float
-    """P value of the two-sided Wilcoxon signed-rank test."""
+    p_uncorrected: float
+    """P value of the two-sided Wilcoxon signed-rank test, before correction."""
     effect: float
     """Matched-pairs rank-biserial correlation: 1 if every user is better off with the method, -1 if none is."""
-    p_corrected: float = 1.0
-    """P value after Holm's correction over all comparisons of the experiment."""
+    p_value: float = 1.0
+    """P value after Holm's correction over all comparisons of the experiment: the one that is reported everywhere."""
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the difference is within chance."""
+        return self.p_value >= SIGNIFICANT
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "tie": self.is_tie}
 
 
 def compare(method: str, reference: str, metric: str, ours: FloatArray, theirs: FloatArray) -> Comparison:
@@ -54,8 +67,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Correct the p values of the comparisons of one experiment as one family."""
-    values = holm([each.p_value for each in comparisons])
-    return [replace(each, p_corrected=value) for each, value in zip(comparisons, values, strict=True)]
+    values = holm([each.p_uncorrected for each in comparisons])
+    return [replace(each, p_value=value) for each, value in zip(comparisons, values, strict=True)]
 
 
 def per_user(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:

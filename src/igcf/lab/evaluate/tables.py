@@ -1,10 +1,7 @@
 """Results of an experiment as tables."""
 
-from igcf.lab.evaluate.protocols import Session, Setup, cutoffs, primary_cutoff, primary_metric
 from igcf.lab.evaluate.results import Results, summary
 from igcf.tables import Table, short_number, with_margin
-
-SIGNIFICANT = 0.05
 
 
 def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
@@ -17,22 +14,22 @@ def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
         tables.append(_comparison_table(results, is_short=is_short))
     if any(each["tried"] for each in results.tuning):
         tables.append(_tuning_table(results))
-    return tables
+    return [*tables, *results.setup.protocol.more_tables([(row.outcome, row.counted) for row in results.rows])]
 
 
 def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
     setup, session = results.setup, results.sessions[number]
-    columns = _known_users_columns(results) if setup.protocol == "known-users" else _columns(setup, session)
+    own = [row for row in results.rows if row.outcome.session == session]
+    columns = setup.protocol.columns(session, own[0].counted)
     summaries = [summary(results, method, session) for method in results.methods]
     cells_of = [[each[name][t] if t else each[name] for name, t, _ in columns] for each in summaries]
     values = [[each["mean"] for each in row] for row in cells_of]
-    spreads = [[each["std"] for each in row] for row in cells_of]
     n_seeds = max(len(each["seeds"]) for each in summaries)
     rows = []
-    for method, each, mean, std in zip(results.methods, summaries, values, spreads, strict=True):
+    for method, each, found in zip(results.methods, summaries, cells_of, strict=True):
         cells = [
-            _number(m, s if n_seeds > 1 else None, name, is_short=is_short)
-            for m, s, (name, _, _) in zip(mean, std, columns, strict=True)
+            _number(cell["mean"], cell["std"] if n_seeds > 1 else None, name, is_short=is_short)
+            for cell, (name, _, _) in zip(found, columns, strict=True)
         ]
         extra = [f"{each['coverage']['mean']:.3f}", f"{each['novelty']['mean']:.2f}"]
         seconds = [f"{each['seconds'][name]['mean']:.1f}" for name in ("pretrain", "online")]
@@ -40,59 +37,30 @@ def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
     best = {
         (max(range(len(values)), key=lambda row: values[row][column]), column + 1) for column in range(len(columns))
     }
-    if setup.protocol == "known-users":
-        shape = f"{setup.share:.0%} of the successes hidden"
-    else:
-        shape = f"{session.rounds} rounds" + (f" of {session.slate} items" if session.slate > 1 else "")
     return Table(
-        title=f"{setup.dataset}, {setup.protocol}: {results.n_users} users, {results.n_items} items, {shape}, "
-        f"{n_seeds} seed{'s' if n_seeds > 1 else ''}",
+        title=f"{setup.dataset}, {setup.protocol.name}: {results.n_users} users, {results.n_items} items, "
+        f"{setup.protocol.shape(session)}, {n_seeds} seed{'s' if n_seeds > 1 else ''}",
         header=("method", *(label for _, _, label in columns), "coverage", "novelty", "fit s", "online s"),
         rows=tuple(rows),
         best=frozenset(best),
     )
 
 
-def _columns(setup: Setup, session: Session) -> list[tuple[str, str, str]]:
-    """Return metric, T and heading of each column of an interactive experiment."""
-    at = [str(t) for t in cutoffs(setup, session)]
-    main = primary_metric(session)
-    short = "P" if main == "precision" else f"nDCG{session.slate}"
-    columns = [(main, t, f"{short}@{t}") for t in at]
-    if main == "ndcg":
-        columns += [("precision", at[-1], f"P@{at[-1]}")]
-    columns += [("recall", t, f"R@{t}") for t in (at if main == "precision" else at[-1:])]
-    if setup.protocol == "taste-drift":
-        half = session.rounds // 2
-        columns.insert(len(at), ("after_drift", at[-1], f"P {half + 1}-{session.rounds}"))
-    columns.append(("share", at[-1], f"share@{at[-1]}"))
-    return columns
-
-
-def _known_users_columns(results: Results) -> list[tuple[str, str, str]]:
-    row = results.rows[0]
-    columns = [("ndcg", k, f"nDCG@{k}") for k in row.ndcg]
-    columns += [("recall", k, f"Recall@{k}") for k in row.recall]
-    return [*columns, ("mrr", "", "MRR")]
-
-
 def _comparison_table(results: Results, *, is_short: bool) -> Table:
-    decimals = 4 if results.setup.protocol == "known-users" else 3
     rows = [
         (
             each.method,
             each.reference,
             each.metric,
-            f"{each.difference:+.2g}" if is_short else f"{each.difference:+.{decimals}f}",
+            f"{each.difference:+.2g}" if is_short else f"{each.difference:+.4f}",
             f"{each.effect:+.2f}",
-            f"{each.p_value:.2g}",
-            f"{each.p_corrected:.2g}" + (" *" if each.p_corrected < SIGNIFICANT else ""),
+            f"{each.p_value:.2g} {'tie' if each.is_tie else '*'}",
         )
         for each in results.comparisons
     ]
     return Table(
         title="Paired comparisons over users (Wilcoxon signed-rank, rank-biserial effect, Holm's correction)",
-        header=("method", "against", "metric", "difference", "effect", "p", "p corrected"),
+        header=("method", "against", "metric", "difference", "effect", "p"),
         rows=tuple(rows),
         n_keys=3,
     )
@@ -108,11 +76,11 @@ def _tuning_table(results: Results) -> Table:
         searched = [name for name in each["settings"] if any(point[name] != tried[0][name] for point in tried)]
         chosen = ", ".join(f"{name} {each['settings'][name]}" for name in searched)
         rows.append((each["method"], chosen, str(len(tried)), f"{each['score']:.3f}"))
-    is_known = results.setup.protocol == "known-users"
-    metric = "P" if session.slate == 1 else "nDCG" if is_known else f"nDCG{session.slate}"
+    name, last = results.setup.protocol.target(session)
+    metric = results.setup.protocol.metric_name(name, session, last)
     return Table(
         title="Chosen on validation users",
-        header=("method", "settings", "points tried", f"{metric}@{primary_cutoff(results.setup, session)}"),
+        header=("method", "settings", "points tried", metric),
         rows=tuple(rows),
     )
 

@@ -7,31 +7,11 @@ from typing import Any, Literal
 
 from igcf.data import Interactions
 from igcf.lab.baselines import Method, method_named
-from igcf.lab.evaluate.jobs import Job, Outcome, Play, jobs_sharing_fits
-from igcf.lab.evaluate.protocols import Protocol, Setup, primary_cutoff, primary_metric
-from igcf.lab.evaluate.results import row_of
+from igcf.lab.evaluate.jobs import jobs_sharing_fits
+from igcf.lab.evaluate.protocols import Job, Outcome, Play, Setup
 from igcf.lab.evaluate.run import HERE, Execution, run_jobs
 
 Grid = Literal["quick", "paper"]
-DRIFT_GRID = {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94), "nu": (0.0, 0.1, 0.5)}
-"""Values of forgetting and exploration that are tried where tastes drift, the same for every method that has them."""
-
-
-def grids_of(method: Method, protocol: Protocol, *, paper: bool = False) -> list[Mapping[str, tuple[Any, ...]]]:
-    """Return the grids that are searched one after the other, each around the best of the one before.
-
-    It is the method's own (or the paper's); where users are known by a history, the method may have another one. Where
-    tastes drift, forgetting comes first, then exploration.
-    """
-    own = method.paper_grid if paper and method.paper_grid else method.grid
-    if protocol == "known-users" and method.known_grid is not None:
-        own = method.known_grid
-    if protocol != "taste-drift":
-        return [own]
-    drift: list[Mapping[str, tuple[Any, ...]]] = [
-        {name: values} for name, values in DRIFT_GRID.items() if name in method.defaults
-    ]
-    return [*drift, {name: values for name, values in own.items() if name not in DRIFT_GRID}]
 
 
 def grid_points(start: Mapping[str, Any], grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -70,13 +50,11 @@ def tune(
         grid: `quick` searches our grid, `paper` what the paper searched.
         execution: where the jobs run.
 
-    Where tastes drift, forgetting and exploration are searched first, the same values for all methods.
-
     Returns:
         For each method its best settings, their score, and all points with theirs, best first.
     """
     found = [_Search(method_named(name), dict(start)) for name, start in starts.items()]
-    stages = [grids_of(search.method, setup.protocol, paper=grid == "paper") for search in found]
+    stages = [setup.protocol.grids(search.method, paper=grid == "paper") for search in found]
     for stage in range(max(map(len, stages))):
         todo = [(search, grids[stage]) for search, grids in zip(found, stages, strict=True) if stage < len(grids)]
         jobs = {search.method.name: search.jobs(own, setup, seed) for search, own in todo}
@@ -120,7 +98,6 @@ class _Search:
 
 
 def score_of(outcome: Outcome, setup: Setup) -> float:
-    """Return the primary metric of an outcome at the end."""
-    row = row_of(outcome, setup)
-    figures = getattr(row, primary_metric(outcome.session))
-    return float(figures[str(primary_cutoff(setup, outcome.session))])
+    """Return the figure that methods are tuned by."""
+    name, t = setup.protocol.target(outcome.session)
+    return float(setup.protocol.count(outcome, setup).figures[name][str(t)])

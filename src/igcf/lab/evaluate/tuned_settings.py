@@ -4,15 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from igcf.errors import ConfigError
 from igcf.lab.baselines import method_named
 
-BASE = "cold-start"
-"""Protocol whose settings also hold under the others, except for settings found under those."""
-LOGGED = ("known-users", "returning")
-"""Protocols in which users have a logged history."""
+if TYPE_CHECKING:
+    from igcf.lab.evaluate.protocols import Protocol
 
 
 @cache
@@ -22,15 +20,15 @@ def _read(dataset: str) -> dict[str, Any]:
 
 
 def tuned_settings(
-    dataset: str, protocol: str, method: str, changes: Mapping[str, Mapping[str, Any]] | None = None
+    dataset: str, protocol: "Protocol", method: str, changes: Mapping[str, Mapping[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Return the settings of a method: its defaults, those found under cold start, under this protocol, `changes`.
+    """Return the settings of a method: its defaults, those of the protocol, those found by tuning, `changes`.
 
-    `changes` holds settings by method. Where users have a logged history, a method may have other defaults.
+    `changes` holds settings by method.
     """
     known = _read(dataset)
-    found: dict[str, Any] = dict(method_named(method).logged_settings) if protocol in LOGGED else {}
-    for name in (BASE, protocol):
+    found = dict(protocol.settings_of(method_named(method)))
+    for name in (*protocol.tuned_under, protocol.name):
         found |= known.get(name, {}).get(method, {}).get("settings", {})
     return method_named(method).settings({**found, **(changes or {}).get(method, {})})
 

@@ -1,24 +1,18 @@
-"""Who won an experiment, by how much, and whether it is more than chance."""
+"""Who won an experiment, by how much; a difference within chance is a tie."""
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from igcf.lab.evaluate import known_users
-from igcf.lab.evaluate.protocols import primary_metric
-from igcf.lab.evaluate.results import Results, user_scores
-from igcf.lab.evaluate.significance import compare, corrected
+from igcf.lab.evaluate.results import Results, ranked
+from igcf.lab.evaluate.significance import SIGNIFICANT
 from igcf.tables import short_number
-
-SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The best method of an experiment beside the second best, at the last round of the first session."""
 
-    winner: str
+    best: str
     score: float
     """Mean over users of what the methods are compared by."""
     unit: str
@@ -27,64 +21,50 @@ class Verdict:
     runner_up: str | None = None
     difference: float = 0.0
     p_value: float = 1.0
-    """P value of the paired test of both, after Holm's correction over the winner's tests against all others."""
+    """P value of the paired test of both, that of the comparisons of the experiment."""
 
     @property
-    def is_more_than_chance(self) -> bool:
-        """Whether the winner's lead is significant."""
-        return self.p_value < SIGNIFICANT
+    def is_tie(self) -> bool:
+        """Whether the difference between the two best methods is within chance."""
+        return self.runner_up is not None and self.p_value >= SIGNIFICANT
 
     @property
-    def is_level(self) -> bool:
-        """Whether the two best methods have the same score."""
-        return self.runner_up is not None and abs(self.difference) < 1e-9  # sums of the same numbers in another order
+    def winner(self) -> str | None:
+        """The best method; None where the two best tie or there is only one."""
+        return None if self.is_tie or self.runner_up is None else self.best
 
     @property
     def sentence(self) -> str:
         """One line for people."""
+        score = f"{short_number(self.score)} {self.unit}"
         if self.runner_up is None:
-            return f"{self.winner}: {short_number(self.score)} {self.unit}; there is no other method to compare with"
-        if self.is_level:
-            return (
-                f"{self.winner} and {self.runner_up} are level: {short_number(self.score)} {self.unit} "
-                f"(a mean over {self.n_users} users)"
-            )
-        share = f" ({self.difference / (self.score - self.difference):+.1%})" if self.score > self.difference else ""
-        chance = "is more than chance" if self.is_more_than_chance else "may be chance"
-        return (
-            f"{self.winner} won: {short_number(self.score)} {self.unit}, {self.difference:.2g} more than "
-            f"{self.runner_up}{share}"
-            f"; this {chance} (p = {self.p_value:.2g}, paired test over {self.n_users} users)"
-        )
+            return f"{self.best}: {score}; there is no other method to compare with"
+        test = f"p = {self.p_value:.2g}, paired test over {self.n_users} users"
+        other = self.score - self.difference
+        if self.is_tie:
+            scores = f"{short_number(self.score)} and {short_number(other)} {self.unit}"
+            return f"{self.best} and {self.runner_up} tie: {scores}, a difference within chance ({test})"
+        share = f" ({self.difference / other:+.1%})" if other > 0 else ""
+        return f"{self.best} won: {score}, {self.difference:.2g} more than {self.runner_up}{share}; {test}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**vars(self), "more_than_chance": self.is_more_than_chance, "sentence": self.sentence}
+        return {"winner": self.winner, "tie": self.is_tie, **vars(self), "sentence": self.sentence}
 
 
 def verdict(results: Results) -> Verdict:
-    """Compare the best method with all others, user by user."""
-    session = results.sessions[0]
-    curve, t = primary_metric(session), session.rounds
-    what = "satisfied items" if curve == "precision" else f"cumulative nDCG with lists of {session.slate}"
-    unit = f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
-    if results.setup.protocol == "known-users":
-        curve, largest = known_users.COMPARED[0]
-        t = min(largest, session.slate)
-        unit = f"{curve}@{t}"
-    rows = {method: results.rows_of(method, session) for method in results.methods}
-    scores = {method: user_scores(own, curve, t) for method, own in rows.items()}
-    means = {method: float(np.mean(list(each.values()))) for method, each in scores.items()}
-    ranked = sorted(means, key=lambda method: -means[method])
-    winner = ranked[0]
-    found = []
-    for other in ranked[1:]:
-        users = sorted(scores[winner].keys() & scores[other].keys())
-        ours, theirs = (np.array([scores[method][user] for user in users]) for method in (winner, other))
-        found.append(compare(winner, other, curve, ours, theirs))
-    if not found:
-        return Verdict(winner, means[winner], unit, len(scores[winner]))
-    first = corrected(found)[0]
-    return Verdict(
-        winner, means[winner], unit, len(scores[winner]), first.reference, first.difference, first.p_corrected
+    """Compare the two best methods, user by user."""
+    session, protocol = results.sessions[0], results.setup.protocol
+    curve, t = protocol.target(session)
+    means = ranked(results, session)
+    best, *others = means
+    unit, n_users = protocol.unit(session), len({user for row in results.rows for user in row.outcome.user_ids})
+    if not others:
+        return Verdict(best, means[best], unit, n_users)
+    metric = protocol.metric_name(curve, session, t)
+    test = next(
+        each
+        for each in results.comparisons
+        if {each.method, each.reference} == {best, others[0]} and each.metric == metric
     )
+    return Verdict(best, means[best], unit, n_users, others[0], abs(test.difference), test.p_value)

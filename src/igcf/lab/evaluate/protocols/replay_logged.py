@@ -9,7 +9,7 @@ import numpy as np
 from igcf.arrays import Float32Array
 from igcf.data import Interactions
 from igcf.lab.baselines.logged import Logged
-from igcf.lab.evaluate.protocols import Session
+from igcf.lab.evaluate.protocols.base import Session
 from igcf.online import Learner, Shown
 
 BLOCK = 256

@@ -1,45 +1,20 @@
-"""Users who are met one after the other while new items are learned from them."""
+"""Users who arrive one after another while new items are learned from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from igcf.lab.evaluate.protocols import Setup
+from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.lab.evaluate.protocols.base import Setup
 from igcf.model import Model
-from igcf.online import Greedy, Learner, ModelLearner, ScoringEngine, replay
+from igcf.online import Greedy, ModelLearner, ScoringEngine, replay
 from igcf.online.new_items.evidence import NewItems
 from igcf.online.selection import select_items
 from igcf.online.shared_items import Answers
 
 STRETCH = 100
-"""Users who are met at the same time."""
-
-
-@dataclass(frozen=True, eq=False)
-class NewItemsRow:
-    """What the test users had of one method."""
-
-    method: str
-    reactions: int | None
-    """Largest number of reactions to each new item that it knows; None: it does not depend on them."""
-    all_items: FloatArray
-    """Successes of each test user."""
-    new_items: FloatArray
-    """Successes of each test user on new items."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "method": self.method,
-            "reactions": self.reactions,
-            "all": float(self.all_items.mean()),
-            "new": float(self.new_items.mean()),
-            "successes": self.all_items.astype(int).tolist(),
-            "successes_new": self.new_items.astype(int).tolist(),
-        }
+"""Users who arrive at the same time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +36,7 @@ class Stretch:
 
 
 class LiveLearner:
-    """Learner that meets users with new items among the others, learns both, and lets users try new items."""
+    """Learner that recommends new items among the others, learns both, and lets users try new items."""
 
     def __init__(self, items: NewItems, *, is_learning: bool, watchers: Sequence[NewItems] = ()) -> None:
         self.items, self.is_learning, self.watchers = items, is_learning, watchers
@@ -106,32 +81,18 @@ class LiveLearner:
         self._engine.observe(rows, values)
 
 
-def played(
-    method: str,
-    reactions: int | None,
-    learner: Learner,
-    truth: Float32Array,
-    cold: Setup,
-    new: int | BoolArray,
-) -> NewItemsRow:
-    """Play users; `new` is the first new row, or says which rows are new."""
-    shown = replay(learner, truth, rounds=cold.sessions[0].rounds, rng=np.random.default_rng(0))
-    rows, is_success = shown.rows[:, :, 0], shown.values[:, :, 0] >= cold.satisfied
-    is_new = new[rows] if isinstance(new, np.ndarray) else rows >= new
-    return NewItemsRow(
-        method, reactions, is_success.sum(axis=1).astype(np.float64), (is_success & is_new).sum(axis=1).astype(float)
-    )
-
-
-def learned(base: Model, learner: LiveLearner, stream: Float32Array, cold: Setup, n_old: int) -> list[Stretch]:
+def arrive(base: Model, learner: LiveLearner, stream: Float32Array, setup: Setup, n_old: int) -> list[Stretch]:
     """Let the users of the stream come, and compare them with a frozen catalogue, stretch by stretch."""
     result = []
+    rounds = setup.sessions[0].rounds
     for start in range(0, len(stream), STRETCH):
         part = stream[start : start + STRETCH]
-        frozen = played("frozen", None, ModelLearner(base, Greedy()), part[:, :n_old], cold, n_old)
+        frozen = replay(ModelLearner(base, Greedy()), part[:, :n_old], rounds=rounds, rng=np.random.default_rng(0))
         before = int(learner.items.trials.sum())
-        own = played("igcf", None, learner, part, cold, n_old)
+        shown = replay(learner, part, rounds=rounds, rng=np.random.default_rng(0))
         trials, reactions = int(learner.items.trials.sum()) - before, float(learner.items.n_reactions.mean())
-        n_frozen, n_all, n_new = (int(each.sum()) for each in (frozen.all_items, own.all_items, own.new_items))
-        result.append(Stretch(len(part), n_frozen, n_all, n_new, trials, reactions))
+        is_success = shown.values >= setup.satisfied
+        n_new = int((is_success & (shown.rows >= n_old)).sum())
+        n_frozen = int((frozen.values >= setup.satisfied).sum())
+        result.append(Stretch(len(part), n_frozen, int(is_success.sum()), n_new, trials, reactions))
     return result

@@ -1,0 +1,357 @@
+"""What a protocol is: who is tested, what is fed back, for how long, what is counted and how it is described."""
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.data import Interactions
+from igcf.errors import ConfigError
+from igcf.lab.baselines import METHODS, Method, Task, method_named
+from igcf.lab.evaluate import metrics
+from igcf.online import Learner, Shown
+from igcf.tables import Table
+
+CUTOFFS = (10, 20, 40, 60, 120)
+Users = Literal["test", "validation"]
+Grid = Mapping[str, tuple[Any, ...]]
+Figures = dict[str, float]
+"""One number per T, which is the key as text."""
+Column = tuple[str, str, str]
+"""Name of a figure, its T (empty for a single number), and the heading of its column."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Number of rounds with a user, and of items that are shown in each."""
+
+    rounds: int
+    slate: int
+
+    def __str__(self) -> str:
+        """Describe the session in words."""
+        return f"{self.rounds} round{'s' if self.rounds > 1 else ''}" + (
+            f" of {self.slate} items" if self.slate > 1 else ""
+        )
+
+
+@dataclass(frozen=True)
+class Play:
+    """One way to use a fitted method, with the label of its row in the tables."""
+
+    label: str
+    settings: Mapping[str, Any]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the protocol needs to know about this row; it is written into the JSON document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Experiment on one log, up to the seed: plain values only, so that it can be hashed and written down."""
+
+    dataset: str
+    protocol: "Protocol"
+    sessions: tuple[Session, ...]
+    satisfied: float
+    split: Literal["time", "users", "auto"] = "auto"
+    by_activity: bool = True
+    n_users: int = 200
+    n_validation: int = 200
+    min_reactions: int = 120
+    reward: Literal["raw", "satisfied"] = "raw"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; the options of the protocol stand beside the others."""
+        return {**asdict(self), "protocol": self.protocol.name, **asdict(self.protocol)}
+
+    @property
+    def sentence(self) -> str:
+        """One line for people: how long, with whom, and how they were chosen."""
+        return f"experiment: {self.protocol.sentence(self)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Experiment with its users: the data to learn from, and the true reactions of the users who are tested."""
+
+    task: Task
+    truth: tuple[Float32Array, ...]
+    """Values of shape (users, items), one table per period; NaN where there is no reaction."""
+    user_ids: tuple[str, ...]
+    record: Interactions | None = None
+    """Reactions from before the first round: all that is given of a known user, all that a returning one ever had."""
+
+    @property
+    def n_satisfied(self) -> IntArray:
+        """Number of items that satisfy each user, over all periods."""
+        return np.asarray(np.sum([(table >= self.task.satisfied).sum(axis=1) for table in self.truth], axis=0))
+
+    @property
+    def item_shares(self) -> FloatArray:
+        """Share of the training users who reacted to each item."""
+        counts = np.bincount(self.task.train.item_idx, minlength=self.task.train.n_items)
+        return counts / max(self.task.train.n_users, 1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit of a method and the plays that use it, which differ in online settings only."""
+
+    method: str
+    setup: Setup
+    seed: int
+    plays: tuple[Play, ...]
+    users: Users = "test"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Items that one play showed to all users in one session, and what the metrics need beside them."""
+
+    label: str
+    method: str
+    seed: int
+    settings: Mapping[str, Any]
+    notes: Mapping[str, Any]
+    session: Session
+    user_ids: tuple[str, ...]
+    shown: Shown
+    n_satisfied: IntArray
+    item_shares: FloatArray
+    details: Mapping[str, Any]
+    """Further plain values that the protocol reports."""
+    seconds: dict[str, float]
+
+
+class Played(NamedTuple):
+    """What one play in one session showed, further values that the protocol reports, and the seconds it took."""
+
+    shown: Shown
+    details: dict[str, Any]
+    seconds: dict[str, float]
+
+
+class Counted(NamedTuple):
+    """Figures of one outcome."""
+
+    figures: dict[str, Figures]
+    """By name, for instance `precision`; each holds one number per T."""
+    numbers: Figures
+    """Single numbers by name, for instance `coverage`."""
+    curves: dict[str, FloatArray]
+    """The same figures of each user, shape (users, T)."""
+
+
+class Pair(NamedTuple):
+    """Row and reference that are compared, the curve and the T."""
+
+    label: str
+    reference: str
+    curve: str
+    t: int
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Base of all protocols: sessions of some rounds with users whose reactions are known.
+
+    A protocol is a frozen dataclass whose fields are its options. Whatever differs between protocols is a method or
+    a class variable here; nothing else asks which protocol it is.
+    """
+
+    name: ClassVar[str] = ""
+    sessions: ClassVar[tuple[Session, ...]] = (Session(120, 1),)
+    methods: ClassVar[tuple[str, ...]] = ("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "pca-gp", "igcf")
+    """Methods that run unless others are named."""
+    has_history: ClassVar[bool] = False
+    """Whether methods must be able to start from a logged history."""
+    tuned_under: ClassVar[tuple[str, ...]] = ("cold-start",)
+    """Protocols whose settings hold here too, except for those found under this one."""
+    axis: ClassVar[str] = "round"
+    """What the curves of the report run over."""
+
+    def setup(self, data: Interactions, choices: "Choices") -> Setup:
+        """Return the experiment on a log."""
+        raise NotImplementedError
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+        """Split the log; `users` says whether the test users are played or, for tuning, the validation users."""
+        raise NotImplementedError
+
+    def sentence(self, setup: Setup) -> str:
+        """Describe how long, with whom, and how they were chosen."""
+        lengths = " and ".join(map(str, setup.sessions))
+        split = {"time": "split in time", "users": "split by users", "auto": "split in time where there are times"}
+        return (
+            f"{lengths} with at most {setup.n_users} test users of at least {setup.min_reactions} reactions; "
+            f"{split[setup.split]}"
+        )
+
+    # running
+
+    def settings_of(self, method: Method) -> Mapping[str, Any]:
+        """Return settings of a method that differ from its defaults under this protocol."""
+        return method.logged_settings if self.has_history else {}
+
+    def check(self, method: Method) -> None:
+        """Refuse a method that this protocol cannot run."""
+        if self.has_history and not method.uses_logged:
+            able = ", ".join(each.name for each in METHODS.values() if each.uses_logged)
+            raise ConfigError(f"{method.name} cannot start from a logged history; methods that can: {able}")
+
+    def accepts(self, method: Method) -> bool:
+        """Tell whether `--methods all` includes a method."""
+        return method.uses_logged if self.has_history else not method.needs_logged
+
+    def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
+        """Return the rows of one method."""
+        return [Play(method.name, settings)]
+
+    def rng(self, job: Job, purpose: int) -> np.random.Generator:
+        """Return random numbers that depend on seed and method only, so that plays may be grouped in any way."""
+        return np.random.default_rng([job.seed, purpose, zlib.crc32(job.method.encode())])
+
+    def run(self, case: Case, job: Job) -> Iterator[Played]:
+        """Fit the method once and yield what each play shows in each session, plays first."""
+        method = method_named(job.method)
+        started = time.perf_counter()
+        task = case.task.refitted() if method.is_refitted else case.task
+        fitted = method.fit(task, job.plays[0].settings, self.rng(job, 1))
+        fit_seconds = time.perf_counter() - started
+        for play in job.plays:
+            for session in job.setup.sessions:
+                started = time.perf_counter()
+                shown, details = self.show(method.play(fitted, play.settings), case, job, play, session)
+                online = time.perf_counter() - started
+                yield Played(shown, details, {"pretrain": round(fit_seconds, 3), "online": round(online, 3)})
+
+    def show(
+        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
+    ) -> tuple[Shown, dict[str, Any]]:
+        """Play one session with all users."""
+        raise NotImplementedError
+
+    def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
+        """Return the grids that are searched one after the other, each around the best of the one before."""
+        return [method.paper_grid if paper and method.paper_grid else method.grid]
+
+    # counting
+
+    def cutoffs(self, session: Session) -> tuple[int, ...]:
+        """Return the rounds T at which figures are reported: the paper's, and the last one."""
+        return tuple(sorted({*(t for t in CUTOFFS if t < session.rounds and t != 60), session.rounds}))
+
+    def target(self, session: Session) -> tuple[str, int]:
+        """Return the curve and the T that methods are tuned and ranked by."""
+        return "precision" if session.slate == 1 else "ndcg", self.cutoffs(session)[-1]
+
+    def metric_name(self, curve: str, session: Session, t: int) -> str:
+        """Return the name of a figure in comparisons and in the paper's tables."""
+        return f"{curve}_{session.slate}@{t}" if curve == "ndcg" else f"{curve}@{t}"
+
+    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+        """Count the figures of one outcome."""
+        satisfied = outcome.shown.values >= setup.satisfied
+        session = outcome.session
+        curves = {
+            "precision": metrics.cumulative_precision(satisfied),
+            "recall": metrics.cumulative_recall(satisfied, outcome.n_satisfied),
+        }
+        if session.slate > 1:
+            curves["ndcg"] = metrics.cumulative_ndcg(satisfied)
+        at = self.cutoffs(session)
+        figures = {name: figures_at(curve, at) for name, curve in curves.items()}
+        figures["share"] = {t: value / (int(t) * session.slate) for t, value in figures["precision"].items()}
+        return Counted(figures, shown_numbers(outcome), curves)
+
+    def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
+        """Yield what is compared in a session: our models with the best baseline at every T, all others at the last.
+
+        Args:
+            session: the session.
+            outcomes: the rows of the session.
+            means: by label, the mean over users of the curve that methods are ranked by, for every T.
+        """
+        curve, _ = self.target(session)
+        baselines = [label for label in means if label in METHODS and not label.startswith("igcf")]
+        for t in self.cutoffs(session) if baselines else ():
+            best = max(baselines, key=lambda label: float(means[label][t - 1]))
+            for label in means:
+                if label != best and (label.startswith("igcf") or t == session.rounds):
+                    yield Pair(label, best, curve, t)
+
+    # describing
+
+    def columns(self, session: Session, counted: Counted) -> list[Column]:
+        """Return the columns of a session's table."""
+        at = [str(t) for t in self.cutoffs(session)]
+        main, _ = self.target(session)
+        short = "P" if main == "precision" else f"nDCG{session.slate}"
+        columns = [(main, t, f"{short}@{t}") for t in at]
+        if main == "ndcg":
+            columns.append(("precision", at[-1], f"P@{at[-1]}"))
+        columns += [("recall", t, f"R@{t}") for t in (at if main == "precision" else at[-1:])]
+        return [*columns, ("share", at[-1], f"share@{at[-1]}")]
+
+    def shape(self, session: Session) -> str:
+        """Describe a session in the title of its table."""
+        return str(session)
+
+    def unit(self, session: Session) -> str:
+        """Return what the score of a method counts, in words."""
+        what = "satisfied items" if session.slate == 1 else f"cumulative nDCG with lists of {session.slate}"
+        return f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
+
+    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+        """Return tables of this protocol only."""
+        return []
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of the caller; None leaves one to the protocol."""
+
+    rounds: int | None = None
+    slate: int | None = None
+    satisfied: float | None = None
+    split: Literal["time", "users", "auto"] | None = None
+    n_users: int | None = None
+    min_reactions: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below one."""
+        for name in ("rounds", "slate", "n_users"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
+
+    def sessions(self, own: tuple[Session, ...]) -> tuple[Session, ...]:
+        """Return the sessions of a protocol with the rounds and slate of the caller."""
+        if self.slate is not None:
+            own = tuple(each for each in own if each.slate == self.slate) or (Session(own[0].rounds, self.slate),)
+        if self.rounds is not None:
+            own = tuple(Session(self.rounds, each.slate) for each in own)
+        return own
+
+
+def figures_at(curve: FloatArray, at: Sequence[int], *, offset: int = 0) -> Figures:
+    """Return the mean over users at each T; the curve begins after `offset` rounds."""
+    return {str(t): mean_of_known(curve[:, t - 1 - offset]) for t in at if t > offset}
+
+
+def mean_of_known(values: FloatArray) -> float:
+    """Return the mean of what is not NaN, 0 where nothing is known."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0
+
+
+def shown_numbers(outcome: Outcome) -> Figures:
+    """Return coverage and novelty of what was shown."""
+    return {
+        "coverage": metrics.coverage(outcome.shown.rows, len(outcome.item_shares)),
+        "novelty": metrics.novelty(outcome.shown.rows, outcome.item_shares),
+    }

@@ -1,0 +1,262 @@
+"""Sessions with users outside the training data: `cold-start`, `taste-drift`, `top-k`, `ablation`, `thin-log`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.data import Interactions, success_in, taste_drift
+from igcf.data.registry import known_dataset
+from igcf.data.splits import ColdStart as ColdUsers
+from igcf.data.splits import cold_start
+from igcf.errors import ConfigError
+from igcf.lab.baselines import Method, Task
+from igcf.lab.evaluate import metrics
+from igcf.lab.evaluate.protocols.base import (
+    Case,
+    Choices,
+    Column,
+    Counted,
+    Grid,
+    Job,
+    Outcome,
+    Pair,
+    Play,
+    Protocol,
+    Session,
+    Setup,
+    Users,
+    figures_at,
+)
+from igcf.lab.evaluate.protocols.sizes import fitting_size
+from igcf.lab.evaluate.tuned_settings import variant_settings
+from igcf.online import Learner, Shown, replay
+
+
+@dataclass(frozen=True)
+class ColdStart(Protocol):
+    """New users, one item a round."""
+
+    name: ClassVar[str] = "cold-start"
+
+    def setup(self, data: Interactions, choices: Choices) -> Setup:
+        """Return the experiment as the paper runs it on this data set, with the caller's choices.
+
+        In a log that igcf does not know by name, the rounds, the least number of reactions of a test user, the number
+        of test users and the split are what the log allows (`fitting_size`).
+        """
+        sessions = choices.sessions(self.sessions)
+        info = known_dataset(data)
+        if info is None:
+            size = fitting_size(data, choices.split or "auto", max(each.rounds * each.slate for each in sessions))
+            if choices.rounds is None:
+                sessions = tuple(
+                    Session(max(1, min(each.rounds, size.n_shown // each.slate)), each.slate) for each in sessions
+                )
+            split, n_users, least = size.split, size.n_users, min(size.n_shown, sessions[0].rounds)
+        else:
+            split, n_users, least = info.default_split, Setup.n_users, Setup.min_reactions
+        shown = max(each.rounds * each.slate for each in sessions)
+        if shown > data.n_items:
+            raise ConfigError(
+                f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower rounds= or slate="
+            )
+        return Setup(
+            dataset=data.name,
+            protocol=self,
+            sessions=sessions,
+            satisfied=success_in(data).threshold if choices.satisfied is None else choices.satisfied,
+            split=choices.split or split,
+            by_activity=info.by_activity if info else True,
+            n_users=choices.n_users or n_users,
+            min_reactions=least if choices.min_reactions is None else choices.min_reactions,
+            reward=reward_of(data),
+        )
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+        """Split the log into training users and those who are tested."""
+        cold = cold_users(data, setup, seed)
+        return tested(setup, cold.train, (cold.validation,), (cold.test,), users)
+
+    def show(
+        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
+    ) -> tuple[Shown, dict[str, Any]]:
+        """Play one session with all users."""
+        return replay(learner, case.truth, rounds=session.rounds, slate=session.slate, rng=self.rng(job, 2)), {}
+
+
+@dataclass(frozen=True)
+class TopK(ColdStart):
+    """New users, several items a round."""
+
+    name: ClassVar[str] = "top-k"
+    sessions: ClassVar[tuple[Session, ...]] = (Session(40, 3), Session(20, 5))
+
+
+@dataclass(frozen=True)
+class TasteDrift(ColdStart):
+    """Users whose taste changes in the middle of the session."""
+
+    name: ClassVar[str] = "taste-drift"
+    DRIFT_GRID: ClassVar[Grid] = {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94), "nu": (0.0, 0.1, 0.5)}
+    """Values of forgetting and exploration that are tried, the same for every method that has them."""
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+        """Halve the history of the users whose taste changed most."""
+        drift = taste_drift(
+            data, n_test=setup.n_users, n_validation=setup.n_validation, min_reactions=setup.min_reactions
+        )
+        validation = (drift.validation_before, drift.validation_after)
+        return tested(setup, drift.train, validation, (drift.test_before, drift.test_after), users)
+
+    def cutoffs(self, session: Session) -> tuple[int, ...]:
+        """Return the rounds from the change on: 60, 80, 100, 120 of 120."""
+        return tuple(sorted({max(1, session.rounds * part // 6) for part in (3, 4, 5, 6)}))
+
+    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+        """Count the rounds after the change alone, too."""
+        counted = super().count(outcome, setup)
+        after = metrics.after_drift(outcome.shown.values >= setup.satisfied)
+        session = outcome.session
+        counted.figures["after_drift"] = figures_at(after, self.cutoffs(session), offset=session.rounds // 2)
+        return counted
+
+    def columns(self, session: Session, counted: Counted) -> list[Column]:
+        """Put the rounds after the change behind the others."""
+        columns, at = super().columns(session, counted), self.cutoffs(session)
+        after = ("after_drift", str(at[-1]), f"P {session.rounds // 2 + 1}-{session.rounds}")
+        return [*columns[: len(at)], after, *columns[len(at) :]]
+
+    def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
+        """Search forgetting first, then exploration, then the method's own grid."""
+        (own,) = super().grids(method, paper=paper)
+        drift: list[Grid] = [{name: values} for name, values in self.DRIFT_GRID.items() if name in method.defaults]
+        return [*drift, {name: values for name, values in own.items() if name not in self.DRIFT_GRID}]
+
+
+@dataclass(frozen=True)
+class Ablation(ColdStart):
+    """A model and its variants, each without one of its parts."""
+
+    name: ClassVar[str] = "ablation"
+    sessions: ClassVar[tuple[Session, ...]] = (Session(60, 1), Session(20, 3))
+    methods: ClassVar[tuple[str, ...]] = ("igcf",)
+
+    def check(self, method: Method) -> None:
+        """Refuse a method without variants."""
+        if not method.variants:
+            raise ConfigError(f"{method.name} has no ablations; igcf and igcf-paper have")
+
+    def accepts(self, method: Method) -> bool:
+        """Tell whether the method has variants."""
+        return bool(method.variants)
+
+    def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
+        """Return the full model and its variants."""
+        rows = [Play(method.name, settings)]
+        for what, changes in method.variants.items():
+            label = f"{method.name} {what}"
+            found = variant_settings(dataset, label)
+            rows.append(Play(label, method.settings({**settings, **found, **changes})))
+        return rows
+
+    def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
+        """Compare every variant with the full model."""
+        curve, last = self.target(session)
+        for t in self.cutoffs(session):
+            for label, method in {each.label: each.method for each in outcomes}.items():
+                if label != method and (label.startswith("igcf") or t == last):
+                    yield Pair(label, method, curve, t)
+
+
+@dataclass(frozen=True)
+class ThinLog(ColdStart):
+    """Cold start after training on a part of the log only; validation and test users are whole.
+
+    Choices are made on the validation users, and no method learns from them: their records are longer than the
+    thinnest logs.
+    """
+
+    name: ClassVar[str] = "thin-log"
+    methods: ClassVar[tuple[str, ...]] = ("pop-satisfied", "pca-gp", "igcf-graph", "igcf")
+    tuned_under: ClassVar[tuple[str, ...]] = ()
+    GRAPHS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **{f"K = {layers}": {"graph": "lightgcn", "layers": layers} for layers in range(4)},
+        "SGC, K = 2": {"graph": "sgc", "layers": 2},
+        "APPNP, K = 2": {"graph": "appnp", "layers": 2},
+    }
+    keep: float | None = None
+    """Share of the training reactions that is kept."""
+    per_user: int | None = None
+    """Largest number of reactions that is kept of a training user."""
+
+    def __post_init__(self) -> None:
+        """Refuse a log that is not thinned in exactly one way."""
+        if (self.keep is None) == (self.per_user is None):
+            raise ConfigError("thin-log needs --keep SHARE or --per-user N, not both")
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+        """Thin the training log of cold start."""
+        case, rng = super().prepare(data, setup, seed, users), np.random.default_rng(seed)
+        train = case.task.train
+        part = kept_share(train, self.keep, rng) if self.keep else at_most(train, self.per_user or 1, rng)
+        return replace(case, task=replace(case.task, train=part, may_refit=False))
+
+    def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
+        """Return the graph model with several graphs, the others as they are."""
+        if not {"graph", "layers"} <= set(settings):
+            return super().plays(method, settings, dataset)
+        return [Play(f"{method.name}, {words}", {**settings, **graph}) for words, graph in self.GRAPHS.items()]
+
+    def shape(self, session: Session) -> str:
+        """Say what is kept."""
+        kept = f"{self.keep:.0%} of the training log" if self.keep else f"at most {self.per_user} reactions per user"
+        return f"{session}, {kept}"
+
+
+def tested(
+    setup: Setup,
+    train: Interactions,
+    validation: tuple[Interactions, ...],
+    test: tuple[Interactions, ...],
+    users: Users,
+) -> Case:
+    """Return the case of a split in which the test or the validation users are played."""
+    played = test if users == "test" else validation
+    first = setup.sessions[0]
+    task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward, may_refit=users == "test")
+    return Case(task, tuple(log.dense() for log in played), played[0].user_ids)
+
+
+def cold_users(data: Interactions, setup: Setup, seed: int) -> ColdUsers:
+    """Split the log into training users and the validation and test users of an experiment."""
+    return cold_start(
+        data,
+        split=setup.split,
+        n_test=setup.n_users,
+        n_validation=setup.n_validation,
+        min_reactions=setup.min_reactions,
+        by_activity=setup.by_activity,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def reward_of(data: Interactions) -> Any:
+    """Return the reward that the paper gives to a learner: watch ratios are not ratings."""
+    return "satisfied" if data.name == "kuairec" else "raw"
+
+
+def kept_share(log: Interactions, share: float, rng: np.random.Generator) -> Interactions:
+    """Keep each reaction with this probability; users who lose all of them are gone."""
+    part = log.subset(rng.random(len(log)) < share)
+    return part.only_users(np.unique(part.user_idx))
+
+
+def at_most(log: Interactions, n: int, rng: np.random.Generator) -> Interactions:
+    """Keep at most n reactions of every user, drawn."""
+    order = np.lexsort((rng.random(len(log)), log.user_idx))
+    counts = np.bincount(log.user_idx, minlength=log.n_users)
+    place = np.arange(len(log)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return log.subset(np.sort(order[place < n]))
