@@ -19,6 +19,7 @@ RewardKind = Literal[PredictedReward, "exposed", "liked"]
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["cosine", "constant"]
 Start = Literal["random", "zeros"]
+BinaryUpdate = Literal["bound", "gaussian"]
 Kernel = Literal["compiled", "torch"]
 METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
@@ -74,6 +75,9 @@ class GraphConfig:
     """Noise variance of the online phase; None: estimated from the training residuals."""
     item_noise: bool = True
     """Estimate one noise variance per item instead of one for all (continuous feedback)."""
+    binary_update: BinaryUpdate = "bound"
+    """Online update of binary feedback: of the quadratic bound of the logistic likelihood, or `gaussian` as the paper
+    prints it, success and failure as observations 1 and 0 of the logit (eq:update_dis)."""
     kl_weight: float = 1.0
     """Weight of the KL term; 1 gives the true evidence lower bound."""
     start: Start = "random"
@@ -115,6 +119,41 @@ class GraphConfig:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
         _check_fields(self)
         _check_pairs_of_settings(self)
+
+    @classmethod
+    def paper(cls, feedback: Feedback = "continuous", **changes: Any) -> "GraphConfig":
+        """Return the settings of the paper's algorithm as printed (alg:pretrain); `changes` replace some of them.
+
+        What the paper does not print (sigma_0, sigma_noise, batch size, number of epochs) is chosen here; the epochs
+        by held-out users. docs/deviations.md lists what still differs.
+
+        Example:
+            >>> import igcf
+            >>> igcf.GraphConfig.paper("binary", dim=32).reward
+            'satisfied'
+        """
+        noise_var = 0.5  # the loss is then the mean squared error
+        printed: dict[str, Any] = {
+            "feedback": feedback,  # eq::model::reg or eq::model::cls
+            "reward": "satisfied" if feedback == "binary" else "raw",
+            "binary_update": "gaussian",  # eq:update_dis for both kinds of feedback
+            "missing": "ignore",  # eq::objective::reg and eq::objective::cls sum over observed pairs
+            "graph": "lightgcn",
+            "layers": 3,
+            "noise_std": noise_var**0.5,
+            "online_noise_var": noise_var,  # one sigma_noise in both phases
+            "item_noise": False,
+            "start": "zeros",
+            "optimiser": "sgd",
+            "learning_rate": 5.0,
+            "schedule": "constant",
+            "batch_size": 200,
+            "epochs": 20,
+            "validate_every": 1,
+            "gamma": 1.0,
+            "tune": False,
+        }
+        return cls(**{**printed, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, for `meta.json` and reports."""

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from igcf.cli.pretrain import parse_settings
+from igcf.config import GraphConfig
 from igcf.data import synthetic_catalogue
 from igcf.errors import ModelError
 from igcf.model import Model
@@ -29,6 +30,22 @@ def test_a_log_becomes_a_model_folder(log: Path, tmp_path: Path) -> None:
     assert Model.load(tmp_path / "model").n_items == 40
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("feedback", "reward"), [("continuous", "raw"), ("binary", "satisfied")])
+def test_the_paper_s_model_is_one_option(tmp_path: Path, feedback: str, reward: str) -> None:
+    changes = ("--feedback", feedback, "--dim", "4", "--epochs", "2")
+    result = run(
+        "pretrain", "--dataset", "synthetic", "--preset", "paper", *changes, "--out", str(tmp_path / "m"), "--json"
+    )
+    assert result.exit_code == 0, result.stderr
+    settings = json.loads(result.stdout)["settings"]
+    expected = GraphConfig.paper(feedback, dim=4, epochs=2).as_dict()  # type: ignore[arg-type]
+    assert settings == expected | {"satisfied": settings["satisfied"]}
+    assert settings["reward"] == reward
+    picks = run("recommend", str(tmp_path / "m"), "--policy", "info-ucb", "--json")
+    assert len(json.loads(picks.stdout)["items"]) == 5
+
+
 def test_an_existing_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     result = run("pretrain", "--dataset", "nothing.csv", "--out", str(tmp_path))
     assert_one_line_error(result, "already exists")
@@ -50,6 +67,10 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
         (("--dataset", str(infinite)), ("inf",)),
         (("--dataset", "no-such-set"), ("no-such-set",)),
         (("--dataset", "synthetic", "--method", "graph", "--dim", "0"), ("dim must be at least 1, got 0",)),
+        (
+            ("--dataset", "synthetic", "--preset", "paper", "--method", "experts"),
+            ("method=experts does not fit config",),
+        ),
         (("--dataset", "synthetic", "--set", "colour=red"), ("colour=red", "NAME=VALUE")),
         ((), ("--dataset or --from-store",)),
     ]
@@ -60,7 +81,7 @@ def test_bad_logs_and_settings_are_refused_and_nothing_is_written(log: Path, tmp
 
 def test_a_misspelt_folder_to_go_on_from_is_refused_before_anything_is_read_or_written(tmp_path: Path) -> None:
     out, wrong = str(tmp_path / "model"), tmp_path / "sttae"
-    for options in ((), ("--method", "graph", "--dim", "4"), ("--shards", "2")):
+    for options in ((), ("--method", "graph"), ("--shards", "2")):
         given = ("--dataset", "nothing.csv", "--out", out, "--resume", "--checkpoint", str(wrong), *options)
         assert_one_line_error(run("pretrain", *given), f"no checkpoint folder {wrong}", "train without resume")
     assert_one_line_error(run("pretrain", "--dataset", "nothing.csv", "--out", out, "--resume"), "needs the checkpoint")

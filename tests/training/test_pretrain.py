@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -48,28 +48,23 @@ def test_every_variant_learns_the_checkerboard(settings: dict[str, Any]) -> None
     assert hits_of_new_users(model) > 0.85
 
 
-def test_the_algorithm_of_the_paper_learns_the_checkerboard() -> None:
+@pytest.mark.parametrize("feedback", ["continuous", "binary"])
+def test_the_algorithm_of_the_paper_learns_the_checkerboard(feedback: Literal["continuous", "binary"]) -> None:
     """alg:pretrain: zeros, batches, SGD, observed pairs; edges at successes, for all pairs alike tell nothing."""
-    model = pretrain(
-        checkerboard(),
-        method="graph",
-        dim=4,
-        missing="ignore",
-        graph="lightgcn",
-        layers=3,
-        edges="satisfied",
-        reward="raw",
-        start="zeros",
-        optimiser="sgd",
-        learning_rate=3.0,
-        schedule="constant",
-        batch_size=300,
-        noise_std=1.0,
-        kl_weight=0.1,
-        epochs=40,
-        holdout=0.0,
-    )
-    assert hits_of_new_users(model) > 0.85
+    quick = {"dim": 4, "learning_rate": 3.0, "batch_size": 300, "kl_weight": 0.1, "epochs": 40, "holdout": 0.0}
+    config = GraphConfig.paper(feedback, edges="satisfied", binary_update="bound", **quick)
+    assert hits_of_new_users(pretrain(checkerboard(), config)) > 0.85
+
+
+def test_binary_feedback_as_printed_is_a_gaussian_observation_of_the_logit() -> None:
+    config = GraphConfig.paper("binary", dim=4, edges="satisfied", epochs=2, holdout=0.0)
+    printed = pretrain(checkerboard(), config)
+    bounded = pretrain(checkerboard(), config, binary_update="bound", online_noise_var=None)
+    assert printed.dim == 4
+    assert bounded.dim == 5  # a constant of one half beside the logits
+    slope = bounded.item_noise[0]  # the bound's slope and variance are both 2 lambda
+    np.testing.assert_allclose(bounded.item_vectors[:, :4], slope * printed.item_vectors, rtol=1e-5, atol=1e-7)
+    assert set(printed.item_noise) == {config.online_noise_var}
 
 
 def test_model_carries_ids_settings_and_metrics() -> None:
@@ -98,7 +93,7 @@ def test_trained_model_survives_saving(tmp_path: Path) -> None:
 
 
 def test_resumed_pretraining_gives_the_same_model(tmp_path: Path) -> None:
-    log, settings = checkerboard(), {"dim": 4, "epochs": 12, "validate_every": 3}
+    log, settings = checkerboard(), {"method": "graph", "dim": 4, "epochs": 12, "validate_every": 3}
 
     class InterruptedRunError(Exception):
         pass

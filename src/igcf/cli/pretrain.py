@@ -49,6 +49,9 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @column_options
 @ITEMS
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
+@click.option(
+    "--preset", type=click.Choice(("paper",)), help="All settings as the paper prints them; others change some."
+)
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
@@ -86,6 +89,7 @@ def pretrain(
     checkpoint: Path | None,
     resume: bool,
     as_json: bool,
+    preset: str | None,
     shards: int | None,
     engine: "Engine | None",
     address: str | None,
@@ -93,9 +97,9 @@ def pretrain(
 ) -> None:
     """Learn a model from a log and write it to --out.
 
-    Without further options it is the best model that igcf knows, the average of a linear and a logistic expert. The
-    options --dim, --feedback, --missing, --graph, --layers, --epochs, --learning-rate and --tune are those of the
-    paper's graph model, --method graph.
+    Without further options it is the best model that igcf knows, the average of a linear and a logistic expert.
+    --method graph is the paper's graph model with settings chosen on validation users (--dim, --feedback, --missing,
+    --graph, --layers, ...), --preset paper the same as the paper prints it.
 
     With --shards or --engine workers share the users of the log; they read Parquet files themselves, so that no process
     needs the whole log. The result is that of one process.
@@ -108,6 +112,7 @@ def pretrain(
       igcf pretrain --dataset events.csv --kinds view=1,like=4,purchase=5,hide=1 --out model/
       igcf pretrain --dataset clicks.csv --implicit --out model/
       igcf pretrain --dataset ml-1m --method graph --dim 64 --missing zero --out model/
+      igcf pretrain --dataset ml-100k --preset paper --feedback binary --out model/
       igcf pretrain --from-store sqlite:///igcf.db --out model2/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
@@ -120,7 +125,8 @@ def pretrain(
         for name, value in settings.items()
         if value is not None
     } | parse_settings(others)
-    config = configured(None, chosen)  # a bad setting is refused before anything is read
+    base = GraphConfig.paper(chosen.get("feedback", "continuous")) if preset else None
+    config = configured(base, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
     are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
     own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
@@ -146,7 +152,7 @@ def pretrain(
         shards=shards,
         engine=engine,
         address=address,
-        **chosen,
+        config=config,
     )
     model.save(out)
     if own_state is not None:

@@ -34,8 +34,8 @@ def pretrain(
 ) -> Model:
     """Learn a model from a log: by default the experts, or the paper's variational graph model (alg:pretrain).
 
-    The graph model, `method="graph"` or a `GraphConfig`, needs `pip install 'igcf[train]'`. Both methods choose what is
-    left open on validation users.
+    `method="graph"` chooses the graph model, `config=igcf.GraphConfig.paper()` the graph model as the paper prints it;
+    both need `pip install 'igcf[train]'`. Both methods choose what is left open on validation users.
 
     Validation users have the same items in the same order and are not in `data`. On them the graph model's training
     stops when their interactive precision no longer grows, and its online noise and gamma are chosen. Without, a few of

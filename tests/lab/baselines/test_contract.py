@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, method_named
-from igcf.online import Learner, replay
+from igcf.online import InfoUcb, Learner, Ucb, replay
 from tests.lab.baselines.worlds import N_ITEMS, checkerboard, complete_truth, task
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -24,6 +25,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "igcf": {"linear_dim": 3, "activity": 0.0, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
     "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
+    "igcf-paper-printed": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
+    "igcf-paper-info-ucb": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
+    "igcf-paper-binary": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
 }
 LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "graph-filter", "pca-gp", "igcf")
 
@@ -127,6 +131,32 @@ def test_a_complete_graph_is_refused_and_is_not_what_a_fully_observed_log_gets(n
         method.fit(full, method.settings({**QUICK[name], "edges": "observed"}), np.random.default_rng(0))
     model = method.fit(full, method.settings(QUICK[name]), np.random.default_rng(0))
     assert model.metadata["settings"]["edges"] == "satisfied"
+
+
+def test_the_printed_row_is_the_preset_of_the_paper() -> None:
+    method = method_named("igcf-paper-printed")
+    model = method.fit(task(), method.settings({"dim": 4}), np.random.default_rng(0))
+    found, printed = model.metadata["settings"], GraphConfig.paper(dim=4).as_dict()
+    beside = {"epochs", "gamma", "holdout", "learning_rate", "satisfied", "seed", "shuffle"}  # by experiment or play
+    assert {name: found[name] for name in found if name not in beside} == {
+        name: printed[name] for name in printed if name not in beside
+    }
+    played = method.play(model, method.settings())
+    assert played.model.noise_var == printed["online_noise_var"]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(
+        played.model.prior_cov - model.prior_cov,  # type: ignore[attr-defined]
+        printed["gamma"] * np.eye(4),
+        atol=1e-9,
+    )
+
+
+def test_the_rule_of_the_online_phase_is_a_setting() -> None:
+    method = method_named("igcf-paper")
+    settings = method.settings(QUICK["igcf-paper"])
+    model = method.fit(task(), settings, np.random.default_rng(0))
+    learner = method.play(model, {**settings, "policy": "info-ucb", "delta": 0.3})
+    assert learner.policy == InfoUcb(0.3)  # type: ignore[attr-defined]
+    assert method.play(model, {**settings, "nu": 0.2}).policy == Ucb(0.2)  # type: ignore[attr-defined]
 
 
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:

@@ -6,14 +6,7 @@ import numpy as np
 
 from igcf.errors import ConfigError
 from igcf.lab.baselines import als, ease, graph_filter, igcf, item_knn
-from igcf.lab.baselines.graph_models import (
-    GRAPH_DEFAULTS,
-    PAPER_DEFAULTS,
-    fit_igcf_graph,
-    fit_igcf_paper,
-    play_igcf_graph,
-    play_igcf_paper,
-)
+from igcf.lab.baselines.graph_models import GRAPH_METHODS
 from igcf.lab.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
 from igcf.lab.baselines.liked import fit_liked_factors, like_shares
 from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
@@ -26,12 +19,6 @@ PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
 DIMS = (32, 64, 128, 256)
 PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
 """The paper searches the size only; without the penalty the comparison would not be fair."""
-PAPER_GRID = {
-    "dim": DIMS,
-    "gamma": (0.01, 0.1, 1.0),
-    "learning_rate": (0.01, 0.1, 0.5, 1.0, 5.0, 10.0),
-    "nu": (0.1, 0.5, 1.0, 5.0, 10.0),
-}
 NICF_DEFAULTS = {
     "dim": 50,
     "blocks": 2,
@@ -44,18 +31,6 @@ NICF_DEFAULTS = {
     "patience": 4,
     "check_every": 50,
 }
-WITHOUT: dict[str, Settings] = {
-    "- meta": {"meta": False},
-    "- exploration": {"nu": 0.0},
-    "- meta & exploration": {"meta": False, "nu": 0.0},
-}
-"""Rows of the paper's ablation table that change the online phase."""
-GRAPHS: dict[str, Settings] = {
-    **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)},
-    **{f"SGC, K = {layers}": {"graph": "sgc", "layers": layers} for layers in (3, 2, 1)},
-    **{f"APPNP, K = {layers}": {"graph": "appnp", "layers": layers} for layers in (3, 2, 1)},
-}
-"""Rows of an ablation that change the graph of `igcf-graph`; without layers all graphs are the same model."""
 
 
 def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
@@ -139,17 +114,7 @@ _ALL = (
         is_refitted=True,
         known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
     ),
-    Method(
-        "igcf-paper",
-        fit_igcf_paper,
-        play_igcf_paper,
-        PAPER_DEFAULTS,
-        online=frozenset({"meta", "gamma", "nu", "noise_var", "item_uncertainty", "forgetting"}),
-        grid={"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)},
-        paper_grid=PAPER_GRID,
-        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
-        packages=("torch", "numba"),
-    ),
+    *GRAPH_METHODS,
     Method(
         "igcf",
         igcf.fit_igcf,
@@ -161,18 +126,6 @@ _ALL = (
         uses_logged=True,
         logged_settings={"neighbours": True},
         known_grid={},
-    ),
-    Method(
-        "igcf-graph",
-        fit_igcf_graph,
-        play_igcf_graph,
-        GRAPH_DEFAULTS,
-        online=frozenset({"meta", "nu", "forgetting"}),
-        grid={"layers": (0, 2), "nu": (0.0, 0.1)},
-        variants={**WITHOUT, **GRAPHS},
-        uses_logged=True,
-        known_grid={"layers": (0, 2)},
-        packages=("torch", "numba"),
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

@@ -103,4 +103,6 @@ def _rows(block: str, datasets: tuple[str, ...], dataset: str) -> dict[str, list
         width = len(numbers) // len(datasets)
         start = datasets.index(dataset) * width
         found[method] = [float(number) for number in numbers[start : start + width]]
+        if method == "igcf-paper":
+            found["igcf-paper-printed"] = found[method]  # both rows are the paper's model
     return found

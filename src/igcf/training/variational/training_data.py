@@ -58,7 +58,7 @@ class GraphTrainingData:
     def online_settings(self, vectors: Vectors) -> OnlineSettings:
         """Return noise and gamma of the online phase; noise that is not set is estimated from the log."""
         config = self.config
-        if config.feedback == "binary":
+        if config.feedback == "binary" and config.binary_update == "bound":
             xi = root_mean_square(vectors.users)
             return OnlineSettings(config.online_noise_var or 2 * curvature(xi), config.gamma, xi)
         if config.online_noise_var is not None:
