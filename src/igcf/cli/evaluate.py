@@ -18,6 +18,7 @@ PROTOCOL_NAMES = (
     "ablation",
     "known-users",
     "returning",
+    "next",
     "observed",
     "new-items",
     "thin-log",
@@ -51,6 +52,11 @@ PROTOCOL_NAMES = (
     "--share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="known-users: share of each user's successes that is hidden; new-items: share of new items. [default: 0.2]",
+)
+@click.option(
+    "--moment",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="next: share of the reactions before the moment. [default: 0.8]",
 )
 @click.option("--logged", help="returning: numbers of logged reactions, joined by commas. [default: 1,5,20,100]")
 @click.option(
@@ -92,6 +98,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     split: str | None,
     min_reactions: int | None,
     share: float | None,
+    moment: float | None,
     logged: str | None,
     part: str | None,
     new: str | None,
@@ -116,6 +123,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
       igcf evaluate --dataset ml-1m --protocol observed
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
+      igcf evaluate --dataset ml-1m --protocol next
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
       igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
@@ -134,6 +142,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     own = protocol_named(
         protocol,
         share=share,
+        moment=moment,
         logged=parse_counts(logged) if logged else None,
         part=part,
         new=new,

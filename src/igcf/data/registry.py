@@ -49,6 +49,16 @@ DATASETS: dict[str, DatasetInfo] = {
             default_split="time",
         ),
         DatasetInfo(
+            name="synthetic-drift",
+            description="invented films that appear, are popular for some weeks and fade; 1,200 users; built in",
+            url=None,
+            checksum=None,
+            files=(),
+            satisfied=4.0,
+            licence="Apache-2.0 (part of igcf)",
+            default_split="time",
+        ),
+        DatasetInfo(
             name="ml-100k",
             description="MovieLens 100K: 100,000 stars 1-5 of 943 users on 1,682 films, times, genres",
             url="https://files.grouplens.org/datasets/movielens/ml-100k.zip",
@@ -169,6 +179,10 @@ def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
         from igcf.data.synthetic import synthetic_catalogue
 
         return synthetic_catalogue()
+    if info.name == "synthetic-drift":
+        from igcf.data.drifting import drifting_catalogue
+
+        return drifting_catalogue()
     path = find_dataset(info, data_dir)
     if path is None:
         folder = data_dir if data_dir is not None else default_data_dir()

@@ -10,7 +10,7 @@ from igcf.lab.baselines.graph_models import GRAPH_METHODS
 from igcf.lab.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
 from igcf.lab.baselines.liked import fit_liked_factors, like_shares
 from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
-from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, satisfied_counts
+from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, recent_counts, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.online import Learner
 
@@ -65,6 +65,15 @@ _ALL = (
         lambda task, settings, rng: satisfied_counts(task),
         lambda counts, settings: RankedItems(counts),
         uses_logged=True,
+    ),
+    Method(
+        "pop-recent",
+        lambda task, settings, rng: recent_counts(task, settings["days"]),
+        lambda counts, settings: RankedItems(counts),
+        {"days": 30.0},
+        grid={"days": (1.0, 3.0, 7.0, 14.0, 30.0, 60.0, 120.0, 365.0)},
+        uses_logged=True,
+        is_refitted=True,
     ),
     Method("share", lambda task, settings, rng: like_shares(task), lambda shares, settings: RankedItems(shares)),
     Method("liked-factors", fit_liked_factors, _as_fitted),

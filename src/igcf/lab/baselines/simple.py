@@ -3,6 +3,7 @@
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.errors import DataError
 from igcf.lab.baselines.task import Task
 from igcf.online import top_k
 
@@ -51,6 +52,16 @@ class RankedItems:
 def interaction_counts(task: Task) -> FloatArray:
     """Count the training users who reacted to each item at all."""
     return np.bincount(task.train.item_idx, minlength=task.train.n_items).astype(np.float64)
+
+
+def recent_counts(task: Task, days: float) -> FloatArray:
+    """Count the training users who were satisfied with each item in the last days of the log."""
+    train = task.train
+    if train.timestamps is None:
+        raise DataError(f"{train.name} has no timestamps; pop-recent needs them")
+    is_recent = train.timestamps >= train.timestamps.max() - days * 86_400
+    happy = (train.values >= task.satisfied) & is_recent
+    return np.bincount(train.item_idx[happy], minlength=train.n_items).astype(np.float64)
 
 
 def satisfied_counts(task: Task) -> FloatArray:

@@ -9,6 +9,7 @@ from igcf.errors import ConfigError
 from igcf.lab.evaluate.protocols.base import Case, Choices, Job, Outcome, Play, Protocol, Session, Setup, Users
 from igcf.lab.evaluate.protocols.cold import Ablation, ColdStart, TasteDrift, ThinLog, TopK
 from igcf.lab.evaluate.protocols.new_items import NewItemsProtocol
+from igcf.lab.evaluate.protocols.next import Next
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers
 from igcf.lab.evaluate.protocols.returning import Returning
@@ -35,6 +36,7 @@ _ALL: tuple[type[Protocol], ...] = (
     TopK,
     Ablation,
     KnownUsers,
+    Next,
     Returning,
     Observed,
     NewItemsProtocol,
