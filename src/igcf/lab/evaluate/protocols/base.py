@@ -1,5 +1,6 @@
 """What a protocol is: who is tested, what is fed back, for how long, what is counted and how it is described."""
 
+import math
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from igcf.online import Learner, Shown
 from igcf.tables import Table
 
 CUTOFFS = (10, 20, 40, 60, 120)
+MOST_POINTS = 64
+"""Largest number of points of a grid that is searched as a whole."""
 Users = Literal["test", "validation"]
 Grid = Mapping[str, tuple[Any, ...]]
 Figures = dict[str, float]
@@ -237,7 +240,7 @@ class Protocol:
 
     def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
         """Return the grids that are searched one after the other, each around the best of the one before."""
-        return [method.paper_grid if paper and method.paper_grid else method.grid]
+        return [method.paper_grid] if paper and method.paper_grid else in_stages(method.grid)
 
     # counting
 
@@ -336,6 +339,13 @@ class Choices:
         if self.rounds is not None:
             own = tuple(Session(self.rounds, each.slate) for each in own)
         return own
+
+
+def in_stages(grid: Grid) -> list[Grid]:
+    """Return a grid as it is, or one setting at a time where it has too many points."""
+    if math.prod(map(len, grid.values())) <= MOST_POINTS:
+        return [grid]
+    return [{name: values} for name, values in grid.items()]
 
 
 def figures_at(curve: FloatArray, at: Sequence[int], *, offset: int = 0) -> Figures:

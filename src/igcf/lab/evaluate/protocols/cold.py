@@ -131,7 +131,7 @@ class TasteDrift(ColdStart):
 
     def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
         """Search forgetting first, then exploration, then the method's own grid."""
-        (own,) = super().grids(method, paper=paper)
+        own = {name: values for grid in super().grids(method, paper=paper) for name, values in grid.items()}
         drift: list[Grid] = [{name: values} for name, values in self.DRIFT_GRID.items() if name in method.defaults]
         return [*drift, {name: values for name, values in own.items() if name not in self.DRIFT_GRID}]
 

@@ -25,6 +25,7 @@ from igcf.lab.evaluate.protocols.base import (
     Setup,
     Users,
     figures_at,
+    in_stages,
     mean_of_known,
     shown_numbers,
 )
@@ -97,7 +98,7 @@ class Ranking(Protocol):
 
     def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
         """Return the grid of a method for users with a history."""
-        return super().grids(method, paper=paper) if method.known_grid is None else [method.known_grid]
+        return super().grids(method, paper=paper) if method.known_grid is None else in_stages(method.known_grid)
 
     def cutoffs(self, session: Session) -> tuple[int, ...]:
         """Return the lengths at which a list is judged by any metric."""
