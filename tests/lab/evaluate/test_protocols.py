@@ -72,7 +72,11 @@ def test_a_split_by_users_depends_on_the_seed_and_one_in_time_does_not() -> None
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_runs_with_several_seeds_and_reports(name: str, tmp_path: Path) -> None:
     """No protocol goes its own way: seeds, comparisons, tables, verdict and the report are the same for all."""
-    data = drifting_catalogue(n_users=240, n_items=160) if name == "next" else synthetic_catalogue(n_users=240, n_items=120)
+    data = (
+        drifting_catalogue(n_users=240, n_items=160)
+        if name == "next"
+        else synthetic_catalogue(n_users=240, n_items=120)
+    )
     protocol = protocol_named(name, keep=0.5 if name == "thin-log" else None)
     sizes = {} if protocol.axis != "round" else {"rounds": 8, "min_reactions": 20}
     small = setup_for(data, protocol, n_users=20, **sizes)
