@@ -40,7 +40,7 @@ def test_the_log_ends_where_the_hidden_successes_begin(users: str) -> None:
 def test_settings_are_tuned_before_the_moment() -> None:
     data = log()
     setup = setup_for(data, "next", n_users=50)
-    final, tuning = (prepare(data, setup, 0, users) for users in ("test", "validation"))  # type: ignore[arg-type]
+    final, tuning = (prepare(data, setup, 0, users) for users in ("test", "validation"))
     assert final.record is not None
     assert final.record.timestamps is not None
     is_early = before(data, 0.8)
