@@ -35,7 +35,11 @@ PROTOCOL_NAMES = (
     show_default=True,
     help="Who is tested and what is counted (docs/protocols.md).",
 )
-@click.option("--methods", default=None, help="Names, joined by commas, or `all`. [default: the protocol's]")
+@click.option(
+    "--methods",
+    default=None,
+    help="Names or import paths (my.module:METHOD), joined by commas, or `all`. [default: the protocol's]",
+)
 @click.option(
     "--rounds", type=click.IntRange(min=1), help="Rounds per user [default: the protocol's, or what the log allows]."
 )
@@ -122,6 +126,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
       igcf evaluate --dataset ml-1m --protocol observed
+      igcf evaluate --dataset ml-1m --methods my.module:METHOD,igcf --jobs 2
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
       igcf evaluate --dataset ml-1m --protocol next
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20

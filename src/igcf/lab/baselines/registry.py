@@ -1,5 +1,12 @@
 """All methods by name: how they are fitted and played, their settings, and what tuning tries."""
 
+import hashlib
+import os
+import sys
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,7 +148,39 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def method_named(name: str) -> Method:
-    """Return the method called `name`; an unknown name is refused."""
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; known are {', '.join(METHODS)}")
-    return METHODS[name]
+    """Return the method called `name`, or the one at an import path such as `my.module:METHOD`.
+
+    A module is also looked for in the current folder, as `python -m` does, so that a method can be a file of its own.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    if ":" not in name:
+        known = ", ".join(METHODS)
+        raise ConfigError(f"unknown method {name!r}; known are {known}, and my.module:NAME for one of your own")
+    return imported_method(name)
+
+
+@cache
+def imported_method(path: str) -> Method:
+    """Import the method at `module:NAME`; it is known by that path, so that every process finds it again."""
+    module, _, name = path.partition(":")
+    if "" not in sys.path and (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"cannot import the method {path}: {error}; expected module:NAME of an igcf.lab.baselines.Method"
+        ) from error
+    if not isinstance(found, Method):
+        raise ConfigError(f"{path} is a {type(found).__name__}; expected an igcf.lab.baselines.Method")
+    return replace(found, name=path)
+
+
+def method_source(name: str) -> str:
+    """Return a hash of the module that a method of one's own comes from; of others, the code of igcf has its own."""
+    if name in METHODS:
+        return ""
+    imported_method(name)
+    file = sys.modules[name.partition(":")[0]].__file__
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""

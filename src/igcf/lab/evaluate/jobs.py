@@ -17,7 +17,7 @@ import numpy as np
 import igcf
 from igcf.data import Interactions
 from igcf.errors import IgcfError
-from igcf.lab.baselines import Method
+from igcf.lab.baselines import Method, method_source
 from igcf.lab.evaluate.protocols import Job, Outcome, Play, Session, Setup, Users
 from igcf.online import Shown
 from igcf.online.backend import loops
@@ -46,9 +46,9 @@ BACKEND = loops.name
 def job_key(job: Job, fingerprint: str) -> str:
     """Return a name for the outcomes of a job that is equal for equal data, settings, code, packages and backend."""
     plays = [[dict(play.settings), dict(play.notes)] for play in job.plays]
-    plain = [job.method, job.setup.as_dict(), job.seed, plays, job.users]
+    plain = [job.method, method_source(job.method), job.setup.as_dict(), job.seed, plays, job.users]
     text = json.dumps([fingerprint, code_version(), plain], sort_keys=True, default=str)
-    return f"{job.method}-{job.seed}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    return f"{job.method.replace(':', '.')}-{job.seed}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
 
 def run_job(data: Interactions, job: Job) -> list[Outcome]:

@@ -42,8 +42,8 @@ def parse_changes(changes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Read `METHOD:NAME=VALUE` texts as settings by method; values are JSON, or plain words."""
     found: dict[str, dict[str, Any]] = {}
     for text in changes:
-        method, colon, rest = text.partition(":")
-        name, equals, value = rest.partition("=")
+        target, equals, value = text.partition("=")
+        method, colon, name = target.rpartition(":")  # the method may be an import path, my.module:METHOD
         if not (colon and equals and name):
             raise ConfigError(f"cannot read {text!r}; expected METHOD:NAME=VALUE, for instance icf-ucb:penalty=20")
         try:
