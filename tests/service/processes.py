@@ -58,7 +58,8 @@ class Server:
 
     def workers(self) -> list[int]:
         pid = self.process.pid
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [each for each in found if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
 
     def kill(self) -> None:
         """`kill -9` for the server and all of its workers."""

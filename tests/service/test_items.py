@@ -319,28 +319,6 @@ def test_a_new_user_may_be_made_of_a_visitor_and_merging_nobody_makes_nobody(cli
     assert client.get("/v1/users/nobody").json()["revision"] == 0
 
 
-def test_a_key_of_the_catalogue_changes_items_and_a_client_does_not(open_service: OpenService, tmp_path: Path) -> None:
-    keys = {role: f"{role}-key-0123456789" for role in ("client", "catalogue", "admin")}
-    (tmp_path / "keys").write_text("".join(f"{role} {key}\n" for role, key in keys.items()))
-    client = TestClient(create_app(open_service(api_key_file=str(tmp_path / "keys"))))
-    found = {
-        role: [
-            client.delete("/v1/items/item-1", headers={"x-api-key": key}).status_code,
-            client.post("/v1/items", json={"items": [{"id": "a"}]}, headers={"x-api-key": key}).status_code,
-            client.get("/v1/items", headers={"x-api-key": key}).status_code,
-            client.get("/v1/stats", headers={"x-api-key": key}).status_code,
-            client.delete("/v1/users/ann", headers={"x-api-key": key}).status_code,
-            client.post("/v1/users/ann/merge", json={"from": "visitor"}, headers={"x-api-key": key}).status_code,
-        ]
-        for role, key in keys.items()
-    }
-    assert found == {
-        "client": [403, 403, 200, 403, 200, 200],
-        "catalogue": [200, 200, 200, 403, 403, 403],
-        "admin": [200] * 6,
-    }
-
-
 @pytest.fixture(scope="module")
 def content_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "content"

@@ -19,7 +19,8 @@ from fastapi.testclient import TestClient
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving.model_swap import Follower, load_and_announce
+from igcf.service.serving.background import background
+from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.audit import Answer
@@ -169,13 +170,14 @@ def test_following_goes_on_after_any_error(
         return read()
 
     monkeypatch.setattr(two.store, "generation", generation)
-    follower = Follower(two)
+    threads = background(two, {})
     try:
         wait_until(lambda: not failures, "the thread died of an error")
         announced = load_and_announce(one, str(second_folder))
         wait_until(lambda: two.current_model.served.model_id == announced.model, "a swap was missed")
     finally:
-        follower.close()
+        for thread in threads:
+            thread.close()
 
 
 def test_deleted_users_leave_the_memory_though_the_announced_model_cannot_be_loaded(open_service: OpenService) -> None:
@@ -185,13 +187,14 @@ def test_deleted_users_leave_the_memory_though_the_announced_model_cannot_be_loa
         pass
     assert len(two.users) == 1
     one.store.announce("/nowhere", "nothing")
-    follower = Follower(two)
+    threads = background(two, {})
     try:
         wait_until(lambda: two.current_model.problem is not None, "the model was not looked at")
         one.store.forget("ann")
         wait_until(lambda: len(two.users) == 0, "a deleted user stays in memory")
     finally:
-        follower.close()
+        for thread in threads:
+            thread.close()
 
 
 def answer(name: str, when: float) -> Answer:

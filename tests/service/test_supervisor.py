@@ -50,9 +50,10 @@ def served_by(server: Server, n: int = 20) -> set[str]:
     return {httpx.get(f"{server.url}/v1/model", timeout=20).json()["model"] for _ in range(n)}
 
 
-def restarts(server: Server) -> float:
-    lines = httpx.get(f"{server.url}/metrics", timeout=20).text.splitlines()
-    return sum(float(line.split()[1]) for line in lines if line.startswith("igcf_worker_restarts_total "))
+def has_come_back(server: Server, before: list[int]) -> bool:
+    """Whether another worker has taken the place of a dead one, and answers."""
+    now = server.workers()
+    return len(now) == len(before) and now != before and httpx.get(f"{server.url}/readyz").status_code == 200
 
 
 def test_a_worker_comes_back_with_the_announced_model_though_the_first_one_is_gone(
@@ -64,7 +65,7 @@ def test_a_worker_comes_back_with_the_announced_model_though_the_first_one_is_go
     shutil.rmtree(first)
     before = server.workers()
     os.kill(before[0], signal.SIGKILL)
-    wait_until(lambda: restarts(server) == 1, "the worker did not come back")
+    wait_until(lambda: has_come_back(server, before), "the worker did not come back")
     assert served_by(server) == {wanted}
     assert server.process.poll() is None
 
@@ -77,11 +78,12 @@ def test_a_worker_that_cannot_restart_is_tried_again_while_the_others_serve(
     wanted = httpx.post(f"{server.url}/v1/model", json={"folder": str(second)}, timeout=20).json()["model"]
     wait_until(lambda: served_by(server) == {wanted}, "the swap did not reach all workers")
     second.rename(tmp_path / "away")
-    os.kill(server.workers()[0], signal.SIGKILL)
-    wait_until(lambda: server.written().count("cannot be loaded") >= 2, "the worker was not tried again")
+    before = server.workers()
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: server.written().count("cannot be loaded") >= 2, "the worker was not tried again", 240)
     assert served_by(server) == {wanted}
     (tmp_path / "away").rename(second)
-    wait_until(lambda: restarts(server) == 1, "the worker did not come back")
+    wait_until(lambda: has_come_back(server, before), "the worker did not come back")
     assert served_by(server) == {wanted}
 
 
@@ -92,7 +94,7 @@ def test_workers_outlive_a_database_that_goes_away(start: StartServer, models: t
         cluster.stop()
         for pid in server.workers():
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: server.written().count("Error: the store") >= 3, "the workers were not tried again")
+        wait_until(lambda: server.written().count("Error: the store") >= 3, "the workers were not tried again", 240)
         assert server.process.poll() is None
         cluster.start()
         server.wait_until_ready(60)
@@ -137,33 +139,31 @@ def test_the_password_of_the_database_is_not_in_the_process_list(
         start(models[0], plain, "--workers", "2", "--store-password-file", str(tmp_path / "password")),
         start(models[0], None, "--workers", "2", IGCF_STORE=plain.replace("postgres@", f"postgres:{secret}@", 1)),
     ):
-        assert httpx.get(f"{server.url}/v1/stats").json()["store"]["kind"] == "postgresql"
+        assert httpx.get(f"{server.url}/readyz").status_code == 200
         assert len(server.workers()) == 2
         for pid in (server.process.pid, *server.workers()):
             assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert secret not in server.written()
 
 
-def test_what_killed_supervisors_leave_behind_is_removed_by_the_next(
+def test_a_killed_parent_leaves_no_metrics_behind(
     start: StartServer, tmp_path: Path, models: tuple[Path, Path]
 ) -> None:
-    place = {"TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
-    first = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
-    first.kill()
-    second = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
-    third = start(models[0], str(tmp_path / "s.db"), "--workers", "2", **place)
-    assert len(list((tmp_path / "tmp").glob("igcf-metrics-*"))) == 2  # of those who live
-    for server in (second, third):
-        assert restarts(server) == 0
-        server.stop()
-    assert list((tmp_path / "tmp").glob("igcf-metrics-*")) == []
+    server = start(models[0], str(tmp_path / "s.db"), "--workers", "2", TMPDIR=str(tmp_path / "tmp"))
+
+    def found() -> list[Path]:
+        return list((tmp_path / "tmp").glob("igcf-metrics-*"))
+
+    assert len(found()) == 1
+    os.kill(server.process.pid, signal.SIGKILL)
+    wait_until(lambda: not found(), "the metrics of a dead server stay")
 
 
 def test_every_line_of_the_log_has_a_time(start: StartServer, tmp_path: Path, models: tuple[Path, Path]) -> None:
     server = start(models[0], str(tmp_path / "s.db"), "--workers", "2")
     os.kill(server.workers()[0], signal.SIGKILL)
-    wait_until(lambda: "worker died" in server.written(), "the death was not told")
+    wait_until(lambda: " died" in server.written(), "the death was not told")
     lines = [line for line in server.written().splitlines() if line.startswith("{")]
     assert lines
     assert all('"time":' in line for line in lines)

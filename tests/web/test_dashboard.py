@@ -19,7 +19,7 @@ def server(serve_here: Serve) -> Server:
 @pytest.fixture(scope="module")
 def locked(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
     keys: Path = tmp_path_factory.mktemp("keys") / "keys"
-    keys.write_text(f"admin {ADMIN_KEY}\nclient {CLIENT_KEY}\n")
+    keys.write_text(f"admin {ADMIN_KEY}\nserver {CLIENT_KEY}\n")
     return serve(film_model(), "--api-key-file", str(keys))
 
 
@@ -36,30 +36,19 @@ def test_the_dashboard_shows_what_happened(visit: Visit, server: Server) -> None
     tiles = visitor.text("#tiles")
     assert "Users\n2" in tiles
     assert "Reactions\n12" in tiles
-    assert "liked 6 (50.0 %)" in visitor.text("#feedback")
-    assert "no reaction 2" in visitor.text("#feedback")
-    assert "to learn" in visitor.text("#exploration")
-    assert "POST /v1/users/{user}/recommendations" in visitor.text("#traffic")
     assert visitor.page.locator("#most-liked tbody tr").count() == 3
     assert "Nothing yet" in visitor.text("#drift"), "six reactions say nothing about a change"
-    assert visitor.page.locator("#series figure").count() == 5
-    assert visitor.page.locator("#series .hits").count() >= 1
-    assert "0 put aside (skip: no evidence) and 0 out of logs" in visitor.text("#feedback")
     assert visitor.page.locator("#changes").is_hidden(), "nothing came or went"
     assert "Healthy" in visitor.text("#store-state")
     assert "sqlite" in visitor.text("#store")
     assert "data.users" in visitor.text("#model")
 
 
-def test_it_fits_a_phone_without_broken_words(visit: Visit, server: Server) -> None:
+def test_it_fits_a_phone(visit: Visit, server: Server) -> None:
     server.call("POST", "/v1/users/cal/recommendations", {"k": 3})
     visitor = visit(path="/dashboard", viewport={"width": 390, "height": 844}, is_mobile=True)
-    visitor.page.wait_for_selector("#traffic table")
+    visitor.page.wait_for_selector("#most-shown table")
     assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    tall = visitor.page.evaluate(
-        "Math.max(...[...document.querySelectorAll('#traffic th code')].map((each) => each.offsetHeight))"
-    )
-    assert tall < 130, "routes break at slashes only"
 
 
 def test_it_can_be_paused(visit: Visit) -> None:
@@ -88,7 +77,7 @@ def test_only_the_admin_key_opens_the_dashboard(visit: Visit, locked: Server) ->
     visitor.errors.clear()
 
 
-def test_a_visitor_is_asked_for_the_client_key(visit: Visit, locked: Server) -> None:
+def test_a_visitor_is_asked_for_a_server_key(visit: Visit, locked: Server) -> None:
     visitor = visit(locked, path=None)
     page = visitor.page
     page.goto(locked.url)

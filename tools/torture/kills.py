@@ -65,7 +65,7 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
         wait_until_ready(server.port)
         for number in range(kills):
             kind = place.rng.choice(("worker", "supervisor", "group"))
-            restarts, workers = server.restarts(), server.workers()
+            workers = server.workers()
             with clients(place.ledger, [server.port], f"s{number}", place.rng):
                 time.sleep(place.rng.uniform(0.02, LONGEST_S))
                 started = time.monotonic()
@@ -77,7 +77,7 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
                     server.kill(server.process.pid, *workers)
                 time.sleep(place.rng.uniform(0, 0.05))
             if kind == "worker":
-                recovered = _wait_for_restart(server, restarts) - started
+                recovered = _wait_for_restart(server, workers) - started
             else:
                 server.wait(workers)
                 server = Served(place.models[0], place.url, log)
@@ -89,9 +89,9 @@ def kill_served(place: Place, kills: int = 4) -> Iterator[Trial]:
     yield Trial(WHOLE, place.name, problems=check_whole_store(place.url))
 
 
-def _wait_for_restart(server: Served, restarts: int, seconds: float = 2 * READY_S) -> float:
+def _wait_for_restart(server: Served, before: list[int], seconds: float = 2 * READY_S) -> float:
     deadline = time.monotonic() + seconds
-    while server.restarts() <= restarts:
+    while len(server.workers()) < len(before) or set(server.workers()) <= set(before):
         if time.monotonic() > deadline:
             raise TimeoutError("the worker was not started again")
         time.sleep(0.02)

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -17,15 +18,14 @@ import igcf.service.context
 import igcf.service.http.application
 import igcf.service.http.connections
 import igcf.service.http.logs  # noqa: F401
-from igcf.service.server import bound_socket
+from igcf.service.server import bound_socket, run
 from igcf.service.settings import ServiceSettings
-from igcf.service.worker import Place, work
 
 PR_SET_PDEATHSIG = 1
 """Linux: ask for a signal when the parent has died."""
 
 
-def serve(place: Place, settings: dict[str, Any], log: str) -> None:
+def serve(folder: str, settings: dict[str, Any], bound: socket.socket, log: str) -> None:
     """Be a server until told to stop: the same function that `igcf serve` runs; does not return."""
     code = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no server outlives a torture that was ended
@@ -33,7 +33,7 @@ def serve(place: Place, settings: dict[str, Any], log: str) -> None:
         for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
             os.dup2(os.open(log if number == 2 else os.devnull, flags), number)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code = work(place, ServiceSettings(**settings))
+        code = run(folder, ServiceSettings(**settings), bound)
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:
@@ -43,14 +43,12 @@ def serve(place: Place, settings: dict[str, Any], log: str) -> None:
 def launch(log: str) -> None:
     """Fork a server for every line."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need nobody to fetch them
-    parent_fd, own_fd = os.pipe()  # reads as ended when the launcher is gone; servers then stop by themselves
     for line in sys.stdin:
         asked = json.loads(line)
         bound = bound_socket("127.0.0.1", 0)
         pid = os.fork()
         if pid == 0:
-            os.close(own_fd)
-            serve(Place(asked["folder"], bound.fileno(), parent_fd), asked["settings"], log)
+            serve(asked["folder"], asked["settings"], bound, log)
         print(json.dumps({"pid": pid, "port": bound.getsockname()[1]}), flush=True)
         bound.close()
 

@@ -57,7 +57,7 @@ class Launcher:
         """Fork a server; it is not ready yet."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {"store": store, "log_level": "error", "models_root": str(model.parent)} | settings
+        asked = {"store": store, "log_level": "error", "models": str(model.parent)} | settings
         self._process.stdin.write(json.dumps({"folder": str(model), "settings": asked}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -95,12 +95,8 @@ class Served:
     def workers(self) -> list[int]:
         """Ids of the processes that answer."""
         pid = self.process.pid
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-    def restarts(self) -> int:
-        """How many workers have been started again."""
-        lines = str(call(self.port, "GET", "/metrics").body).splitlines()
-        return sum(int(float(line.split()[1])) for line in lines if line.startswith("igcf_worker_restarts_total "))
+        found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [each for each in found if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
 
     def kill(self, *pids: int) -> None:
         """`kill -9` for some of its processes."""

@@ -172,14 +172,6 @@ export interface Feedback {
 export interface FeedbackBatch {
   feedback: Array<UserFeedback>;
 }
-export interface FeedbackMix {
-  satisfied: number;
-  unsatisfied: number;
-  none: number;
-  skip: number;
-  logged: number;
-  duplicates: number;
-}
 export interface FeedbackReceipt {
   revision: number;
   duplicate: boolean;
@@ -228,13 +220,6 @@ export interface LikedItem {
   likes: number;
   reactions: number;
 }
-export interface LoadPoint {
-  time: number;
-  requests: number;
-  errors: number;
-  p50_ms: number | null;
-  p99_ms: number | null;
-}
 export interface LoggedReaction {
   item: string;
   value?: number | null;
@@ -274,6 +259,7 @@ export interface ModelLoaded {
 }
 export interface ModelRequest {
   folder: string;
+  force?: boolean;
 }
 export interface NewItemState {
   reactions: number;
@@ -364,34 +350,6 @@ export interface RewardInfo {
   high: number;
   implicit: boolean;
 }
-export interface RouteTraffic {
-  route: string;
-  method: string;
-  requests: number;
-  errors: number;
-  p50_ms: number | null;
-  p90_ms: number | null;
-  p99_ms: number | null;
-}
-export interface Series {
-  span_s: number;
-  step_s: number;
-  popular_hit_rate: number;
-  points: Array<SeriesPoint>;
-}
-export interface SeriesPoint {
-  time: number;
-  reactions?: number;
-  hits?: number;
-  skips?: number;
-  logged?: number;
-  answers?: number;
-  learning?: number;
-}
-export interface SessionCache {
-  hits: number;
-  misses: number;
-}
 export interface ShownItem {
   item: string;
   title: string | null;
@@ -416,15 +374,9 @@ export interface Stats {
   model: ModelInfo;
   uptime_s: number;
   workers: number;
-  traffic: Array<RouteTraffic>;
-  exploration_share: number | null;
-  feedback: FeedbackMix;
-  sessions: SessionCache;
   most_shown: Array<ShownItem>;
   most_liked: Array<LikedItem>;
   drifting_users: Array<DriftingUser>;
-  series: Series;
-  load: Array<LoadPoint>;
   generations: Array<Generation>;
   catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;

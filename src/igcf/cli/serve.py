@@ -56,8 +56,8 @@ def serve(
     """
     prefer_one_thread()  # before NumPy: requests are what runs side by side here
 
+    from igcf.service.server import start
     from igcf.service.sources import load_settings
-    from igcf.service.start import start
 
     loaded = load_settings(given(options), file=config, flags=FLAGS)
     for text in loaded.notes:

@@ -11,7 +11,6 @@ from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.group_commit import GroupCommit
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
-from igcf.service.serving.load import LoadHistory
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
@@ -32,8 +31,6 @@ class ServiceContext:
     users: UsersInMemory
     audit: AuditLog
     metrics: Metrics
-    load: LoadHistory
-    """What the counters said in the last half hour."""
     versions: VersionReader
     rules: Rules | None
     """Rules that every answer keeps to."""
@@ -45,7 +42,12 @@ class ServiceContext:
 
     @classmethod
     def open(
-        cls, model: Path | ServedModel, settings: ServiceSettings, *, generation: int | None = None
+        cls,
+        model: Path | ServedModel,
+        settings: ServiceSettings,
+        *,
+        generation: int | None = None,
+        metrics_folder: str | None = None,
     ) -> "ServiceContext":
         """Load the model, open the store (migrating it where needed) and start the audit log.
 
@@ -53,15 +55,16 @@ class ServiceContext:
             model: the model to serve first, or its folder.
             settings: limits and places.
             generation: models announced after this one are followed; None: those announced from now on.
+            metrics_folder: where several workers share their metrics.
         """
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
-        if settings.models_root is None:
-            settings = settings.changed(models_root=str(Path(served.folder).parent))
+        if settings.models is None:
+            settings = settings.changed(models=str(Path(served.folder).parent))
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
         if store.database.checkpointer is not None:
             store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
-        metrics = Metrics()
+        metrics = Metrics(metrics_folder)
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         users = UsersInMemory(store, settings, metrics.count_session)
         return cls(
@@ -76,7 +79,6 @@ class ServiceContext:
                 days=settings.audit_days,
             ),
             metrics=metrics,
-            load=LoadHistory(metrics),
             versions=VersionReader(store),
             items_from_log=ItemsFromLog(store),
             items=LiveItems(ItemStore(store.database), current, users.keep_only),

@@ -1,7 +1,7 @@
 """What the service refuses, and the HTTP status that says so."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from igcf.errors import (
@@ -37,12 +37,56 @@ class KeyRequiredError(IgcfError):
     """No key was sent, or one that is not known."""
 
 
-class AdminRequiredError(IgcfError):
-    """The key is known but may not do this."""
+class ForbiddenError(IgcfError):
+    """The key is known but may not do this, or a page of another site asks."""
+
+
+class BadRequestError(IgcfError):
+    """An ambiguous request, such as one with conflicting headers."""
+
+
+class NotFoundError(IgcfError):
+    """A path without a route."""
+
+
+class MethodNotAllowedError(IgcfError):
+    """A path that does not take this method."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"this address takes {self.allowed}")
+
+
+class BodyTooLargeError(IgcfError):
+    """A body beyond the limit."""
+
+
+class BodyTimeoutError(IgcfError):
+    """A body that did not arrive in time."""
+
+
+class UnsupportedMediaTypeError(IgcfError):
+    """A body that is not declared as JSON."""
+
+
+class InternalError(IgcfError):
+    """A defect of the service."""
 
 
 class OverloadedError(IgcfError):
     """More work than this server does at a time."""
+
+
+class TimeBudgetError(IgcfError):
+    """A request that takes longer than one may."""
+
+
+class RequestCancelledError(IgcfError):
+    """A request whose client has gone."""
+
+
+class CatalogueMismatchError(IgcfError):
+    """A model of another catalogue than the one in service."""
 
 
 class ServiceUnavailableError(StoreError):
@@ -63,7 +107,17 @@ STATUS: dict[type[IgcfError], int] = {
     NoItemsLeftError: 409,
     EventConflictError: 409,
     KeyRequiredError: 401,
-    AdminRequiredError: 403,
+    ForbiddenError: 403,
+    BadRequestError: 400,
+    NotFoundError: 404,
+    MethodNotAllowedError: 405,
+    BodyTimeoutError: 408,
+    BodyTooLargeError: 413,
+    UnsupportedMediaTypeError: 415,
+    InternalError: 500,
+    CatalogueMismatchError: 409,
+    TimeBudgetError: 422,
+    RequestCancelledError: 400,
     OverloadedError: 503,
     StoreError: 503,
 }

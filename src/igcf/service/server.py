@@ -1,39 +1,93 @@
-"""Running the application: one process, or a supervisor with several worker processes on one socket."""
+"""From the options of `igcf serve` to a running server: check everything before listening, then let uvicorn serve."""
 
-import fcntl
-import json
-import logging
+import gc
+import inspect
+import multiprocessing
 import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from typing import Any, cast
 
-from igcf.errors import ConfigError
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from igcf.errors import ConfigError, IgcfError
+from igcf.online import read_rules
+from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
+from igcf.service.http.authentication import Keys
+from igcf.service.http.connections import limited_protocol
 from igcf.service.http.logs import configure
 from igcf.service.serving.current_model import CurrentModel
+from igcf.service.serving.pictures import Pictures
+from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.worker import MISTAKE, Place, work
+from igcf.service.store.store import Store
+from igcf.service.store.urls import database_url, is_missing_file, printed_url
 
-GRACE_S = 15
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
-"""A dead worker is started again after the first; each further failure in a row doubles it, up to the second."""
-METRICS_PREFIX = "igcf-metrics-"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SHUTDOWN_S = 10
+SWITCH_S = 0.0002
+"""Interval after which a thread gives the interpreter to another: a commit waits for it about ten times."""
+RESTART_PAUSE_S = 1.0
+"""Pause of a worker that cannot start before it ends; uvicorn then starts another one."""
 
-log = logging.getLogger("igcf.service")
+HEALTHCHECK_S = 60
+"""A worker that gives no sign of life for so long is replaced; importing its packages may take a while, too."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A server that is bound and about to run."""
+
+    url: str
+    store: str
+    model: str
+    """Folder of the model that is served."""
+    is_exposed: bool
+    run: Callable[[], int]
+
+
+def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
+    """Check the keys, the folders, the model and the store, migrate the store, and bind the address.
+
+    The model that the store announces is served instead of `model`, unless `is_override` announces `model`.
+    """
+    if settings.api_key_file is not None:
+        Keys.from_file(Path(settings.api_key_file))
+    if settings.images is not None:
+        Pictures(settings.images)
+    host = settings.host
+    settings = settings.changed(
+        models=settings.models or str(model.resolve().parent),
+        allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
+    )
+    current = _first_model(model, settings, is_override=is_override)
+    if settings.rules is not None:
+        read_rules(Path(settings.rules)).compiled(current.served.catalogue)
+    bound = bound_socket(host, settings.port)
+    name = f"[{host}]" if ":" in host else host
+    return Ready(
+        url=f"http://{name}:{bound.getsockname()[1]}",
+        store=printed_url(database_url(settings.store)),
+        model=current.served.folder,
+        is_exposed=host not in LOOPBACK and settings.api_key_file is None,
+        run=lambda: run(str(model.resolve()), settings, bound, current),
+    )
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, or one sentence about why there is none."""
+    """Return a listening socket, or say in one sentence why there is none."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         bound = socket.create_server((host, port), family=family, backlog=2048)
@@ -43,133 +97,100 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(folder: str, current: CurrentModel, settings: ServiceSettings, bound: socket.socket) -> int:
-    """Serve until told to stop; returns the exit code. `folder` is for a store that has announced no model."""
-    place = Place(folder, bound.fileno())
-    if settings.workers == 1:
-        return work(place, settings, current)
-    return Supervisor(place, settings).run()
+@dataclass(frozen=True)
+class Worker:
+    """The application of one process; sent to worker processes, which call it."""
 
+    folder: str
+    """The model to serve where the store has announced none."""
+    settings: ServiceSettings
+    metrics: str | None = None
+    """Folder in which workers share their metrics."""
 
-@dataclass
-class Slot:
-    """One of the workers, through all of its lives."""
+    def __call__(self) -> FastAPI:
+        """Build the application; one that cannot be built ends the worker, and uvicorn tries again."""
+        configure(self.settings.log_level)
+        _stop_with_parent(self.metrics)
+        try:
+            return self.application()
+        except IgcfError as error:
+            print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+            time.sleep(RESTART_PAUSE_S)
+            sys.exit(1)
 
-    number: int
-    process: "subprocess.Popen[bytes] | None" = None
-    failures: int = 0
-    """Deaths in a row before the worker was up."""
-    due: float = 0.0
-    """When to start it again."""
-
-
-class Supervisor:
-    """Starts workers, starts them again when they die, stops them together."""
-
-    def __init__(self, place: Place, settings: ServiceSettings) -> None:
-        self._place, self._settings = place, settings
-        self._slots = [Slot(number) for number in range(settings.workers)]
-        self._stopping = threading.Event()
-        self._has_served = False
-
-    def run(self) -> int:
-        """Until a signal, or a mistake that keeps every worker from starting for the first time.
-
-        Once a worker has been up, nothing that happens to a worker ends the others.
-        """
-        configure(self._settings.log_level)
-        parent_fd, own_fd = os.pipe()
-        up_fd, tell_fd = os.pipe()
-        os.set_blocking(up_fd, False)
-        self._place = replace(self._place, parent_fd=parent_fd, up_fd=tell_fd)
-        code = 0
-        with metrics_folder() as metrics:
-            environment = {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, self._stop)
-            while not self._stopping.wait(0.05):
-                self._hear(up_fd)
-                for slot in self._slots:
-                    if self._look_after(slot, environment) == MISTAKE and not self._has_served:
-                        code = MISTAKE
-                        self._stopping.set()
-                        break
-            self._end_all()
-        for fd in (parent_fd, own_fd, up_fd, tell_fd):
-            os.close(fd)
-        return code
-
-    def _hear(self, up_fd: int) -> None:
-        """Read which workers have come up."""
-        with suppress(BlockingIOError):
-            for number in os.read(up_fd, 1024):
-                self._slots[number].failures = 0
-                self._has_served = True
-
-    def _look_after(self, slot: Slot, environment: dict[str, str]) -> int | None:
-        """Start a worker that is due, note the death of one; returns the exit code of one that has just died."""
-        if slot.process is None:
-            if time.monotonic() >= slot.due:
-                slot.process = self._start(slot, environment)
-            return None
-        code = slot.process.poll()
-        if code is not None:
-            _forget_process(slot.process.pid, environment)
-            pause = min(SHORTEST_PAUSE_S * 2**slot.failures, LONGEST_PAUSE_S)
-            slot.process, slot.due, slot.failures = None, time.monotonic() + pause, slot.failures + 1
-            log.error("worker died", extra={"code": code, "again_in_s": pause})
-        return code
-
-    def _start(self, slot: Slot, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-        place = replace(self._place, slot=slot.number, is_restart=slot.due > 0)
-        fds = [fd for fd in (place.socket_fd, place.parent_fd, place.up_fd) if fd is not None]
-        # A group of their own: Ctrl-C reaches the supervisor alone, which then stops them in order.
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "igcf.service.worker", json.dumps(vars(place))],
-            env=os.environ | environment,
-            pass_fds=fds,
-            process_group=0,
-            stdin=subprocess.PIPE,
-        )
-        # Through a pipe: what is on a command line is in the process list, and the settings may hold a password.
-        with suppress(BrokenPipeError), process.stdin or nullcontext() as pipe:
-            if pipe is not None:
-                pipe.write(self._settings.to_json().encode())
-        return process
-
-    def _stop(self, _: int, __: FrameType | None) -> None:
-        self._stopping.set()
-
-    def _end_all(self) -> None:
-        alive = [slot.process for slot in self._slots if slot.process is not None and slot.process.poll() is None]
-        for process in alive:
-            process.terminate()
-        deadline = time.monotonic() + GRACE_S
-        for process in alive:
+    def application(self, current: CurrentModel | None = None) -> FastAPI:
+        """Build the application; `current` where the model is loaded already."""
+        sys.setswitchinterval(SWITCH_S)
+        if current is None:
+            store = Store(self.settings.store)
             try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                current = CurrentModel.announced(store, Path(self.folder), self.settings)
+            finally:
+                store.close()
+        context = ServiceContext.open(
+            current.served, self.settings, generation=current.generation, metrics_folder=self.metrics
+        )
+        app = create_app(context)
+        gc.collect()
+        gc.freeze()  # what lives as long as the process is not scanned again, which takes a tenth of a second each time
+        return app
 
 
-def _forget_process(pid: int, environment: dict[str, str]) -> None:
-    """Take what a dead worker said about the moment (gauges) out of the shared metrics; its counts stay."""
-    from prometheus_client.multiprocess import mark_process_dead
+def run(folder: str, settings: ServiceSettings, bound: socket.socket, current: CurrentModel | None = None) -> int:
+    """Serve until told to stop; returns the exit code. `folder` is for a store that has announced no model."""
+    configure(settings.log_level)
+    if settings.workers == 1:
+        server = uvicorn.Server(_config(Worker(folder, settings).application(current), settings))
+        server.run(sockets=[bound])
+        return 0 if server.started else 1
+    with ExitStack() as stack:
+        metrics = stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-metrics-", ignore_cleanup_errors=True))
+        config = _config(Worker(folder, settings, metrics), settings, factory=True, workers=settings.workers)
+        if hasattr(config, "timeout_worker_healthcheck"):
+            config.timeout_worker_healthcheck = HEALTHCHECK_S
+        is_older = "target" in inspect.signature(Multiprocess).parameters
+        more: dict[str, Any] = {"target": uvicorn.Server(config).run} if is_older else {}
+        Multiprocess(config, sockets=[bound], **more).run()
+    return 0
 
-    mark_process_dead(pid, environment["PROMETHEUS_MULTIPROC_DIR"])  # type: ignore[no-untyped-call]
+
+def _config(app: Any, settings: ServiceSettings, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=cast("Any", limited_protocol(settings)),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        lifespan="on",
+        **more,
+    )
 
 
-@contextmanager
-def metrics_folder() -> Iterator[Path]:
-    """A folder in which workers share their counters; those that killed supervisors left behind are removed.
+def _stop_with_parent(metrics: str | None) -> None:
+    """End a worker whose parent was killed."""
+    parent = multiprocessing.parent_process()
 
-    Its owner holds a lock on a file in it for as long as it lives.
-    """
-    for left in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
-        with suppress(OSError), (left / "lock").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix=METRICS_PREFIX) as name, (Path(name) / "lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield Path(name)
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            shutil.rmtree(metrics or "", ignore_errors=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="igcf-parent", daemon=True).start()
+
+
+def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
+    if is_missing_file(settings.store) or is_override:
+        ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
+    store = Store(settings.store)
+    try:
+        if is_override:
+            served = ServedModel.from_folder(model, settings)
+            if store.generation()[1] != served.folder:
+                store.announce(served.folder, served.model_id)
+        return CurrentModel.announced(store, model, settings)
+    finally:
+        store.close()

@@ -1,6 +1,5 @@
 """Settings of the service: one typed definition, frozen and checked; where their values come from is in `sources`."""
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ValidationError, model_validator
@@ -76,10 +75,10 @@ class ServiceSettings(BaseSettings):
     """A connection that takes no part of its answer for so long is closed."""
     max_connections: int = 512
     """Open connections, per process; more are answered 503."""
-    max_connections_per_address: int = 128
-    """Open connections of one address, per process; more are answered 503."""
     max_in_flight: int = 64
     """Requests in work, per process, reads and writes counted apart; more are answered 503."""
+    request_timeout_s: float = 10.0
+    """A request that computes longer is ended; one for many users answers for those it has reached."""
     store_wait_s: float = 5.0
     """A request that waits longer for its turn to write, or for an answer of the store, is answered 503."""
     threads: int = 4
@@ -93,12 +92,12 @@ class ServiceSettings(BaseSettings):
     audit_days: float = 90.0
     """Days after which answers are deleted from the audit."""
     api_key_file: str | None = None
-    """File with lines of 'client KEY', 'catalogue KEY' and 'admin KEY'; read again when it changes."""
+    """File with lines of 'server KEY', 'admin KEY' and 'page SECRET'; read again when it changes."""
     cors_origins: Names = ()
     """Origins of pages that may call."""
     allowed_hosts: Names = ()
     """Names under which the server may be called; empty: loopback names on loopback, else any."""
-    models_root: str | None = None
+    models: str | None = None
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
@@ -139,7 +138,7 @@ class ServiceSettings(BaseSettings):
         self._refuse_empty_names()
         named_policy("ucb" if self.policy is None else self.policy, nu=self.nu)
         counts = (
-            "max_k max_list max_batch max_body max_in_flight max_connections max_connections_per_address threads "
+            "max_k max_list max_batch max_body max_in_flight max_connections threads "
             "hot_users hot_megabytes audit_queue skip_rounds max_items max_items_body workers"
         )
         for name in counts.split():
@@ -155,6 +154,7 @@ class ServiceSettings(BaseSettings):
             "header_timeout_s",
             "send_timeout_s",
             "store_wait_s",
+            "request_timeout_s",
         ):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -173,12 +173,3 @@ class ServiceSettings(BaseSettings):
     def changed(self, **values: Any) -> "ServiceSettings":
         """Make settings that differ in some values."""
         return ServiceSettings(**self.model_dump() | values)
-
-    def to_json(self) -> str:
-        """The settings as one line; holds the path of the key file, never a key, and may hold a database's password."""
-        return self.model_dump_json()
-
-    @classmethod
-    def from_json(cls, text: str) -> "ServiceSettings":
-        """The settings that `to_json` wrote."""
-        return cls(**json.loads(text))

@@ -21,6 +21,7 @@ from igcf.service.http.authentication import KeyFile, Keys
 from igcf.service.http.logs import JsonLines
 from igcf.service.settings import ServiceSettings
 
+JSON = {"Content-Type": "application/json"}
 CLIENT_KEY, ADMIN_KEY = "client-key-0123456789", "admin-key-0123456789"
 
 
@@ -41,7 +42,7 @@ def opened(model_folder: Path, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
     path = tmp_path / "keys"
-    path.write_text(f"# who may do what\n\nclient {CLIENT_KEY}\nadmin {ADMIN_KEY}\n")
+    path.write_text(f"# who may do what\n\nserver {CLIENT_KEY}\nadmin {ADMIN_KEY}\n")
     return path
 
 
@@ -93,9 +94,9 @@ def test_a_key_may_also_be_sent_as_x_api_key(opened: Any, key_file: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("client only-a-client-key-here", "no admin key"),
+        ("server only-a-client-key-here", "no admin key"),
         ("admin short", "at least 16"),
-        ("owner 0123456789abcdef", "expected 'client KEY'"),
+        ("owner 0123456789abcdef", "expected 'server KEY'"),
         ("", "no admin key"),
     ],
 )
@@ -117,7 +118,7 @@ def test_a_pipe_or_a_folder_in_the_place_of_the_keys_is_not_waited_for(key_file:
         with pytest.raises(ConfigError, match="it is no regular file"):
             keys.refresh()
         assert keys.is_stale
-        keys.check({"x-api-key": ADMIN_KEY}, needed="admin")
+        keys.keys.check({"x-api-key": ADMIN_KEY}, "GET", "/metrics")
     with pytest.raises(ConfigError, match="it is no regular file"):
         KeyFile(key_file)
 
@@ -139,10 +140,10 @@ def test_keys_are_rotated_without_a_restart(opened: Any, key_file: Path, caplog:
                 time.sleep(0.02)
             raise AssertionError(f"{key} is not answered {status}")
 
-        key_file.write_text("client another-key-0123456789\nadmin new-admin-key-0123456789\n")
+        key_file.write_text("server another-key-0123456789\nadmin new-admin-key-0123456789\n")
         becomes("another-key-0123456789", 200)
         assert client.get("/v1/model", headers=bearer(CLIENT_KEY)).status_code == 401
-        key_file.write_text("client half-a-")
+        key_file.write_text("server half-a-")
         for _ in range(200):
             if any("the old ones stay" in record.message for record in caplog.records):
                 break
@@ -191,7 +192,7 @@ def test_every_answer_carries_a_strict_policy(opened: Any) -> None:
 
 def test_a_large_body_is_refused_before_it_is_read(opened: Any) -> None:
     client = opened(max_body=1000)
-    answer = client.post("/v1/feedback", content=b"[" * 2000)
+    answer = client.post("/v1/feedback", content=b"[" * 2000, headers=JSON)
     assert answer.status_code == 413
     assert answer.json()["error"] == "BodyTooLargeError"
 
@@ -199,7 +200,7 @@ def test_a_large_body_is_refused_before_it_is_read(opened: Any) -> None:
         for _ in range(100):
             yield b"x" * 100
 
-    assert client.post("/v1/feedback", content=endless()).status_code == 413
+    assert client.post("/v1/feedback", content=endless(), headers=JSON).status_code == 413
 
 
 def test_a_server_may_lower_its_limits_and_not_raise_them(opened: Any) -> None:
@@ -272,8 +273,8 @@ def test_other_origins_are_let_in_only_when_configured(opened: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "error", "message"),
     [
-        ("GET", "/nothing", 404, "NotFound", "no route of this server; /docs lists them all"),
-        ("PUT", "/v1/feedback", 405, "MethodNotAllowed", "this address takes POST"),
+        ("GET", "/nothing", 404, "NotFoundError", "no route of this server; /docs lists them all"),
+        ("PUT", "/v1/feedback", 405, "MethodNotAllowedError", "this address takes POST"),
     ],
 )
 @pytest.mark.parametrize("body", [None, {"k": 5}])
@@ -304,16 +305,10 @@ def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     assert 'igcf_requests_total{method="POST",route="/v1/users/{user}/feedback",status="200"} 4.0' in text
     assert 'igcf_sessions_total{cache="miss"} 1.0' in text
     found = client.get("/v1/stats").json()
-    assert found["feedback"] == {"satisfied": 1, "unsatisfied": 1, "none": 1, "skip": 0, "logged": 0, "duplicates": 1}
-    assert 0 <= found["exploration_share"] <= 1
     assert found["most_liked"][0]["item"] == answer["items"][0]["item"]
     assert found["store"]["kind"] == "sqlite"
     assert found["store"]["reactions"] == 3
     assert found["drifting_users"] == []  # nothing is said of somebody who reacted three times
-    routes = {(row["route"], row["method"]): row for row in found["traffic"]}
-    row = routes["/v1/users/{user}/feedback", "POST"]
-    assert row["requests"] == 4
-    assert 0 < row["p50_ms"] <= row["p99_ms"]
 
 
 def test_an_unforeseen_error_tells_nothing_and_is_logged(
@@ -323,7 +318,8 @@ def test_an_unforeseen_error_tells_nothing_and_is_logged(
     monkeypatch.setattr("igcf.service.http.item_routes.model_info", lambda *_: 1 / 0)
     answer = client.get("/v1/model")
     assert answer.status_code == 500
-    assert answer.json() == {"error": "InternalError", "message": "the server made a mistake; see its log"}
+    assert answer.json()["error"] == "InternalError"
+    assert answer.json()["message"].endswith(f"see the server log for request ID {answer.headers['x-request-id']}")
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -335,7 +331,7 @@ def test_pages_of_other_origins_can_read_refusals(opened: Any, key_file: Path) -
         (client.get("/v1/model", headers=asked), 401),
         (client.get("/v1/stats", headers=asked | bearer(CLIENT_KEY)), 403),
         (client.get("/nothing", headers=asked), 404),
-        (client.post("/v1/feedback", content=b"x" * 20, headers=asked | bearer(CLIENT_KEY)), 413),
+        (client.post("/v1/feedback", content=b"x" * 20, headers=asked | JSON | bearer(CLIENT_KEY)), 413),
     ]:
         assert answer.status_code == status
         assert answer.headers["access-control-allow-origin"] == origin
@@ -346,7 +342,7 @@ def test_a_path_that_is_not_utf_8_names_nobody(opened: Any) -> None:
     client = opened()
     for name in ("%ff", "%fe", "a%c3"):
         answer = client.get(f"/v1/users/{name}")
-        assert (answer.status_code, answer.json()["error"]) == (400, "BadRequest")
+        assert (answer.status_code, answer.json()["error"]) == (400, "BadRequestError")
     assert client.get("/v1/users/Zo%C3%AB").json()["user"] == "Zoë"
 
 
@@ -435,11 +431,9 @@ def test_mistakes_in_queries_entries_and_bytes_are_told_too(opened: Any) -> None
     [entry] = client.post("/v1/feedback", json=[{"user": "ann"}]).json()["results"]
     assert entry["message"] == "item is missing"
     broken = client.post("/v1/users/a/feedback", content=b"\xff", headers={"content-type": "application/json"})
-    assert broken.json() == {"error": "BadRequest", "message": "the body is not JSON in UTF-8"}
+    assert broken.json() == {"error": "BadRequestError", "message": "the body is not JSON in UTF-8"}
     plain = client.post("/v1/users/a/feedback", content=b"a=b", headers={"content-type": "text/plain"})
-    assert plain.json()["message"] == (
-        "the body must be an object, got text; say that it is JSON by the header content-type: application/json"
-    )
+    assert (plain.status_code, plain.json()["error"]) == (415, "UnsupportedMediaTypeError")
 
 
 def test_the_document_tells_of_keys_and_has_names_that_stay(opened: Any, key_file: Path) -> None:
@@ -452,7 +446,7 @@ def test_the_document_tells_of_keys_and_has_names_that_stay(opened: Any, key_fil
     assert asked["security"] == [{"bearer": []}, {"key": []}]
     assert free["paths"]["/v1/users/{user}"]["get"]["security"] == [{}, {"bearer": []}, {"key": []}]
     assert "security" not in keyed["paths"]["/healthz"]["get"]
-    assert keyed["paths"]["/v1/stats"]["get"]["description"].endswith("Needs the admin key.")
+    assert keyed["paths"]["/v1/stats"]["get"]["description"].endswith("Needs an admin key.")
 
 
 def test_the_page_of_the_document_needs_nothing_from_outside(opened: Any) -> None:

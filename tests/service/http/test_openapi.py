@@ -20,7 +20,7 @@ from igcf.service.settings import ServiceSettings
 @pytest.fixture(scope="module")
 def document(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     store = tmp_path_factory.mktemp("fuzz") / "store.db"
-    context = ServiceContext.open(model_folder, ServiceSettings(store=str(store), models_root=str(model_folder.parent)))
+    context = ServiceContext.open(model_folder, ServiceSettings(store=str(store), models=str(model_folder.parent)))
     yield schemathesis.openapi.from_asgi("/openapi.json", create_app(context))
     context.close()
 

@@ -33,8 +33,8 @@ def test_by_default_models_come_from_beside_the_first_one(
 def test_a_root_that_was_named_is_the_one_that_counts(
     open_service: OpenService, second_folder: Path, elsewhere: Path
 ) -> None:
-    context = open_service(models_root=str(elsewhere.parent))
-    assert load_and_announce(context, str(elsewhere)).items == 20
+    context = open_service(models=str(elsewhere.parent))
+    assert load_and_announce(context, elsewhere.name, force=True).items == 20
     with pytest.raises(ModelError, match="outside"):
         load_and_announce(context, str(second_folder))
 

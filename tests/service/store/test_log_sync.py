@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from igcf.errors import StoreError
-from igcf.service.random_ids import AT_ONCE, new_id
 from igcf.service.store import NewEvent, Store, checkpoint, log_sync
 from igcf.service.store.checkpoint import Copier
 from igcf.service.store.log_sync import LogSync
@@ -301,23 +300,6 @@ def test_rows_in_several_statements_are_those_of_one(path: Path) -> None:
         (f"e{n}", n / 7, n + 1) for n in range(1_191)
     ]
     store.close()
-
-
-def test_ids_are_never_handed_out_twice_not_even_by_a_process_that_was_split_in_two() -> None:
-    ids = {new_id() for _ in range(3 * AT_ONCE + 5)}
-    assert len(ids) == 3 * AT_ONCE + 5
-    assert {len(each) for each in ids} == {32}
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        os.write(writing, new_id().encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    theirs = os.read(reading, 32).decode()
-    os.close(reading)
-    os.close(writing)
-    assert len(theirs) == 32
-    assert theirs not in {new_id() for _ in range(AT_ONCE)} | ids
 
 
 def test_sqlite_itself_does_not_wait_for_the_disk(path: Path) -> None:

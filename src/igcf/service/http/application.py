@@ -1,6 +1,5 @@
 """The application, wired from a context; reads no globals, so that a test passes a small one."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,9 +13,9 @@ from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import problem, status_of
+from igcf.service.errors import BadRequestError, MethodNotAllowedError, NotFoundError, problem, status_of
 from igcf.service.http.authentication import KeyFile
-from igcf.service.http.guard import NO_ROUTE, Guard, MethodNotAllowedError, RouteTable, headers_of
+from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, headers_of
 from igcf.service.http.item_routes import item_routes
 from igcf.service.http.many_routes import many_routes
 from igcf.service.http.openapi import DocumentedApp, operation_id
@@ -27,15 +26,13 @@ from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
 from igcf.service.models.mistakes import mistake
 from igcf.service.models.model_responses import Ready
-from igcf.service.serving.model_swap import Follower
+from igcf.service.serving.background import background
 from igcf.service.serving.pictures import Pictures
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
-NOT_JSON = "the body is not JSON in UTF-8"
+BAD_JSON = "the body is not JSON in UTF-8"
 """What the framework answers 400 to."""
-READY_EVERY_S = 5.0
-"""How often a process looks whether it is ready, for its gauge, also where nobody asks."""
 
 
 def create_app(context: ServiceContext) -> FastAPI:
@@ -49,25 +46,13 @@ def create_app(context: ServiceContext) -> FastAPI:
         finally:
             context.metrics.keys_stale.set(keys.is_stale)
 
-    looked = -READY_EVERY_S
-
-    def look() -> None:
-        nonlocal looked
-        if time.monotonic() - looked >= READY_EVERY_S:
-            looked = time.monotonic()
-            readiness(context)
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        others = {
-            "the API keys cannot be read again, the old ones stay": read_keys,
-            "cannot look for health": look,
-            "cannot look at the load": context.load.look,
-        }
-        follower = Follower(context, others)
+        threads = background(context, {"cannot read the API keys, the old ones stay": read_keys})
         yield
-        await anyio.to_thread.run_sync(follower.close)
+        for thread in threads:
+            await anyio.to_thread.run_sync(thread.close)
         await anyio.to_thread.run_sync(context.close)
 
     app = DocumentedApp(
@@ -140,12 +125,12 @@ def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        names = {404: "NotFound", 405: "MethodNotAllowed", 400: "BadRequest"}
-        detail = NOT_JSON if status == 400 else str(error.detail) if isinstance(error, HTTPException) else str(error)
-        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-        if status == 404 and detail == "Not Found":  # the router's own words
-            detail = NO_ROUTE
-        if status == 405:  # the router names the methods of one route, several may share the path
+        headers = dict(getattr(error, "headers", None) or {})
+        refused: IgcfError = BadRequestError(BAD_JSON)
+        if status == 404:
+            detail = str(getattr(error, "detail", ""))
+            refused = NotFoundError(NO_ROUTE if detail == "Not Found" else detail)  # the router's own words
+        elif status == 405:  # the router names the methods of one route, several may share the path
             refused = MethodNotAllowedError(routes.methods(request.url.path))
-            headers["Allow"], detail = refused.allowed, str(refused)
-        return JSONResponse({"error": names.get(status, "HttpError"), "message": detail}, status, headers)
+            headers["Allow"] = refused.allowed
+        return JSONResponse(problem(refused), status, headers)

@@ -1,9 +1,11 @@
-"""Limits of connections: how many, and for how long they may be silent, slow to ask or slow to listen."""
+"""Limits of connections: how many, and for how long they may be silent, slow to ask or slow to listen.
+
+uvicorn waits for the head of a request, and for a client that does not take its answer, without end. Neither the
+application nor a middleware sees such a connection, so the limits are in the protocol.
+"""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,25 +20,13 @@ TOO_MANY = (
     b"content-length: %d\r\n\r\n%s" % (len(_REFUSAL), _REFUSAL)
 )
 MOST_CHUNKS = 1_000
-"""Parts of a body of chunks that may be of any size."""
+"""Chunks of a body that may be of any size."""
 CHUNK = 64
-"""Bytes that each further part must have, on average."""
-
-
-@dataclass
-class OpenConnections:
-    """All connections of a server."""
-
-    by_address: Counter[str] = field(default_factory=Counter)
-    unused: dict["LimitedProtocol", None] = field(default_factory=dict)
-    """Those without a request in work, the one that was used longest ago first."""
+"""Bytes that each further chunk must have, on average."""
 
 
 class FewChunks(h11.Connection):
-    """HTTP of h11 that refuses bodies of thousands of tiny chunks.
-
-    Reading one costs as much as reading a head, and all that have arrived are read at once, while others wait.
-    """
+    """h11 that refuses bodies of thousands of tiny chunks: reading one costs as much as reading a head."""
 
     _chunks = _bytes = 0
 
@@ -54,42 +44,47 @@ class FewChunks(h11.Connection):
 
 def limited_protocol(settings: ServiceSettings) -> Callable[..., asyncio.Protocol]:
     """Build the protocol class of a server; its connections count against one another."""
-    return partial(LimitedProtocol, settings=settings, open_connections=OpenConnections())
+    return partial(LimitedProtocol, settings=settings, unused={})
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP of uvicorn with limits of time for everything that the application does not wait for itself.
+    """HTTP of uvicorn with a limit of connections and of time for what the application does not wait for itself.
 
-    The head of a request, the rest of a request that was answered before it had arrived, and an answer that is not
-    taken; the body of a request is the application's, an idle connection uvicorn's.
+    That is the head of a request, the rest of one that was answered before it had arrived, and an answer that is not
+    taken. The application limits the time of a body, uvicorn that of an idle connection.
     """
 
-    def __init__(self, *args: Any, settings: ServiceSettings, open_connections: OpenConnections, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, settings: ServiceSettings, unused: dict["LimitedProtocol", None], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.conn = FewChunks(h11.SERVER)
-        self._settings, self._open = settings, open_connections
-        self._address: str | None = None
+        self._settings = settings
+        self._unused = unused  # all connections without a request in work, the one used longest ago first
+        self._is_open = False
         self._request_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
-        self._seen_cycle: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, or refuse it; one that nobody uses makes room."""
+        """Let the connection in or refuse it; the one that nobody has used for longest makes room."""
         super().connection_made(transport)
-        address, count = self.client[0] if self.client else "", self._open.by_address
-        is_allowed = count[address] < self._settings.max_connections_per_address
-        if is_allowed and count.total() >= self._settings.max_connections:
-            self._make_room()
-        if not is_allowed or count.total() >= self._settings.max_connections:
+        most = self._settings.max_connections
+        if len(self.connections) > most:
+            for each in self._unused:
+                if not each.transport.get_write_buffer_size():
+                    each.transport.close()
+                    each._leave()
+                    break
+        self._is_open = len(self.connections) <= most
+        if self._is_open:
+            self._watch()
+        else:
             transport.write(TOO_MANY)
             transport.close()
-            return
-        self._address = address
-        count[address] += 1
-        self._watch()
+            self._leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Stop the timers."""
         super().connection_lost(exc)
         for timer in (self._request_timer, self._answer_timer):
             if timer is not None:
@@ -98,8 +93,11 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on what has arrived."""
-        if self._address is not None:
+        if self._is_open:
+            cycle = self.cycle
             super().data_received(data)
+            if self.cycle is not cycle:  # the head is complete
+                self._stop_request_timer()
             self._watch()
 
     def on_response_complete(self) -> None:
@@ -108,7 +106,7 @@ class LimitedProtocol(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP; without a word where the answer to what came before it has begun."""
+        """Refuse what is not HTTP; just close where the answer to what came before it has begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -126,34 +124,20 @@ class LimitedProtocol(H11Protocol):
             self._answer_timer.cancel()
             self._answer_timer = None
 
-    def _make_room(self) -> None:
-        """Close the connection that was used longest ago, of those that owe nobody an answer."""
-        for each in self._open.unused:
-            if not each.transport.get_write_buffer_size():
-                each.transport.close()
-                each._leave()
-                return
-
     def _leave(self) -> None:
         """Count the connection no more."""
-        self._open.unused.pop(self, None)
-        if self._address is not None:
-            self._open.by_address[self._address] -= 1
-            if not self._open.by_address[self._address]:
-                del self._open.by_address[self._address]
-            self._address = None
+        self._unused.pop(self, None)
+        self.connections.discard(self)
+        self._is_open = False
 
     def _watch(self) -> None:
         """Run the timer while a part of a request is owed that nobody else waits for."""
-        if self._address is None:
+        if not self._is_open:
             return
-        if self.cycle is not self._seen_cycle:
-            self._seen_cycle = self.cycle
-            self._stop_request_timer()
         if self.cycle is None or self.cycle.response_complete:
-            self._open.unused.setdefault(self)
+            self._unused.setdefault(self)
         else:
-            self._open.unused.pop(self, None)
+            self._unused.pop(self, None)
         theirs, ours = self.conn.their_state, self.conn.our_state
         owes_head = theirs is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
         owes_rest = theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE)

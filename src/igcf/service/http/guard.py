@@ -5,8 +5,9 @@ import json
 import logging
 import re
 import time
+import uuid
 from collections.abc import Iterable
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
@@ -15,18 +16,34 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from igcf.errors import IgcfError
 from igcf.item_parsing import nearest
-from igcf.service.errors import OverloadedError, RequestError, problem, status_of
-from igcf.service.http.authentication import KeyFile, Role
+from igcf.service.errors import (
+    BadRequestError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    ForbiddenError,
+    InternalError,
+    MethodNotAllowedError,
+    NotFoundError,
+    OverloadedError,
+    RequestCancelledError,
+    RequestError,
+    TimeBudgetError,
+    UnsupportedMediaTypeError,
+    problem,
+    status_of,
+)
+from igcf.service.http.authentication import KeyFile, needs_key
 from igcf.service.http.logs import request_id
-from igcf.service.lanes import ALWAYS_OPEN, Lanes, lane_of_request
+from igcf.service.lanes import ALWAYS_OPEN, Budget, Lanes, budget_of_request, lane_of_request
 from igcf.service.metrics import Metrics
-from igcf.service.random_ids import new_id
 from igcf.service.settings import ServiceSettings
 
 log = logging.getLogger("igcf.service")
 
+SAFE = ("GET", "HEAD", "OPTIONS")
+JSON_TYPE = re.compile(r"application/([\w.+-]+\+)?json\s*(;|$)", re.IGNORECASE)
+NOT_JSON = "the body is not declared as JSON; send the header 'Content-Type: application/json'"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-ADMIN_ONLY = (("POST", "/v1/model"), ("GET", "/v1/stats"), ("GET", "/metrics"))
 SAFE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 CSP = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -45,45 +62,8 @@ NOT_KEPT = (b"cache-control", b"no-store")
 """What is told of users and items is asked for anew each time."""
 
 
-class BodyTooLargeError(IgcfError):
-    """A body beyond the limit."""
-
-
-class BodyTimeoutError(IgcfError):
-    """A body that did not arrive in time."""
-
-
-class BadRequestError(IgcfError):
-    """A request that means different things to different readers."""
-
-
-class NotFoundError(IgcfError):
-    """A path that is none of this server's."""
-
-
-class MethodNotAllowedError(IgcfError):
-    """A method that this path does not know."""
-
-    def __init__(self, allowed: Iterable[str]) -> None:
-        self.allowed = ", ".join(sorted(allowed))
-        super().__init__(f"this address takes {self.allowed}")
-
-
-STATUS = {
-    BodyTooLargeError: 413,
-    BodyTimeoutError: 408,
-    BadRequestError: 400,
-    NotFoundError: 404,
-    MethodNotAllowedError: 405,
-}
-NAMES = {NotFoundError: "NotFound", MethodNotAllowedError: "MethodNotAllowed", BadRequestError: "BadRequest"}
 CLOSING = (400, 408, 413)
 """Refusals after which the connection is closed: where the next request would begin is not certain."""
-
-
-def needs_key(path: str) -> bool:
-    """Whether a path is for those with a key, where the server has keys."""
-    return path.startswith("/v1/") or path == "/metrics"
 
 
 class RouteTable:
@@ -111,20 +91,6 @@ class RouteTable:
         return None
 
 
-def needed_role(method: str, path: str) -> Role:
-    """Find what a key must be to make a request."""
-    if (method, path) in ADMIN_ONLY:
-        return "admin"
-    is_item = path == "/v1/items" or path.startswith("/v1/items/")
-    return "catalogue" if is_item and method not in ("GET", "HEAD") else "client"
-
-
-def ends_user(method: str, path: str) -> bool:
-    """Whether a request deletes a user, or makes two of them one."""
-    of_user = path.startswith("/v1/users/")
-    return of_user and (path.endswith("/merge") if method == "POST" else method == "DELETE" and path.count("/") == 3)
-
-
 class Guard:
     """ASGI middleware: everything that is the same for all routes."""
 
@@ -142,7 +108,7 @@ class Guard:
         started = time.perf_counter()
         headers = Headers(scope=scope)
         sent_id = headers.get("x-request-id", "")
-        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else new_id()
+        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
         token = request_id.set(this_id)
         status = 0
 
@@ -164,12 +130,14 @@ class Guard:
             whole = await self._whole_body(headers, receive, limit) if has_body else receive
             await self._admit(scope, whole, tell)  # only now is it work: a body that never comes keeps nobody waiting
         except IgcfError as error:
+            if isinstance(error, RequestCancelledError | TimeBudgetError):
+                self.metrics.cancelled.inc()
             await _refuse(error, tell)
         except Exception:
             log.exception("request failed")
             if status:  # the answer had begun; the connection cannot be saved
                 raise
-            await _answer(500, {"error": "InternalError", "message": "the server made a mistake; see its log"}, tell)
+            await _refuse(InternalError(f"internal error; see the server log for request ID {this_id}"), tell)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             request_id.reset(token)
@@ -181,13 +149,15 @@ class Guard:
         if has_length and has_encoding:
             raise BadRequestError("a request has either Content-Length or Transfer-Encoding, not both")
         self._check_host(headers)
+        if method not in SAFE:
+            self._check_origin(headers)
         if b"%" in scope.get("raw_path", b""):
             try:
                 unquote_to_bytes(scope["raw_path"]).decode("utf-8")
             except UnicodeDecodeError as error:
                 raise BadRequestError("the path is not UTF-8; percent-encode the bytes of UTF-8") from error
         if method != "OPTIONS" and needs_key(path):
-            self.keys.check(headers, needed=needed_role(method, path), ends_user=ends_user(method, path))
+            self.keys.keys.check(headers, method, path)
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
@@ -196,7 +166,20 @@ class Guard:
             if not allowed:
                 raise NotFoundError(NO_ROUTE)
             raise MethodNotAllowedError(allowed)
+        if has_body and not JSON_TYPE.match(headers.get("content-type", "")):
+            raise UnsupportedMediaTypeError(NOT_JSON)
         return has_body
+
+    def _check_origin(self, headers: Headers) -> None:
+        """Refuse writes that a page of another site makes in the name of its visitor."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "")
+        if origin in self.settings.cors_origins or site == "same-origin":
+            return
+        is_foreign = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+        if is_foreign or site in ("cross-site", "same-site"):
+            raise ForbiddenError(
+                f"a page of {(origin or 'another site')[:80]} may not write here; allow it with --cors-origin"
+            )
 
     def _check_query(self, method: str, path: str, query: bytes) -> None:
         """Refuse parameters that the route does not know: they would be ignored, which nobody wants."""
@@ -213,7 +196,7 @@ class Guard:
             return
         name = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]").lower()
         if name not in allowed:
-            raise BadRequestError("this server is not called by that name; see --allowed-host")
+            raise BadRequestError(f"Host {headers.get('host', '')[:80]!r} is not allowed; add it with --allowed-host")
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the request as work and do it, or refuse it where there is too much of its kind already."""
@@ -222,6 +205,7 @@ class Guard:
             self.metrics.refused.inc()
             raise OverloadedError(f"this server works on {lane.in_flight} such requests already; try again")
         token = lane_of_request.set(lane)
+        budget_of_request.set(Budget(self.settings.request_timeout_s, receive))
         lane.in_flight += 1
         self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
         try:
@@ -271,10 +255,8 @@ class Guard:
 
 
 async def _refuse(error: IgcfError, send: Send) -> None:
-    told = problem(error)
-    told["error"] = NAMES.get(type(error), told["error"])
     headers = {"Allow": error.allowed} if isinstance(error, MethodNotAllowedError) else {}
-    await _answer(STATUS.get(type(error)) or status_of(error), told, send, headers)
+    await _answer(status_of(error), problem(error), send, headers)
 
 
 async def _answer(status: int, content: dict[str, str], send: Send, extra: dict[str, str] | None = None) -> None:

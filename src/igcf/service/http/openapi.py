@@ -5,12 +5,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from igcf.service.http.guard import needed_role, needs_key
+from igcf.service.http.authentication import needed_role, needs_key
 
 SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
+
+WORDS = {"admin": "Needs an admin key.", "server": "", "page": "A page token of the user is enough."}
 
 
 def operation_id(route: APIRoute) -> str:
@@ -34,9 +36,7 @@ class DocumentedApp(FastAPI):
                 for method, operation in operations.items():
                     if needs_key(path):
                         operation["security"] = alternatives
-                    role = needed_role(method.upper(), path)
-                    if needs_key(path) and role != "client":
-                        words = f"Needs the {role} key." if role == "admin" else f"Needs a {role} or the admin key."
-                        operation["description"] = f"{operation.get('description', '').strip()} {words}"
+                        words = WORDS[needed_role(method.upper(), path)]
+                        operation["description"] = f"{operation.get('description', '').strip()} {words}".strip()
             self.openapi_schema = document
         return self.openapi_schema

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
-from igcf.service.http.direct import DirectRoute
 from igcf.service.http.paths import EventId, ItemPath, User, problems
 from igcf.service.http.serialising import as_json, json_response
 from igcf.service.lanes import in_lane
@@ -20,7 +19,7 @@ from igcf.service.serving.statistics import statistics
 
 def user_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of users: recommendations, feedback and what is known about them."""
-    router = APIRouter(prefix="/v1", tags=["users"], route_class=DirectRoute)
+    router = APIRouter(prefix="/v1", tags=["users"])
     store, users, current_model = context.store, context.users, context.current_model
 
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
@@ -101,11 +100,11 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     """Build the routes that need the admin key."""
     router = APIRouter(prefix="/v1", tags=["admin"])
 
-    @router.post("/model", responses=problems(403))
+    @router.post("/model", responses=problems(403, 409))
     @as_json
     def post_model(ask: requests.ModelRequest) -> model_responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
-        return load_and_announce(context, ask.folder)
+        return load_and_announce(context, ask.folder, force=ask.force)
 
     @router.get("/stats", responses=problems(403))
     @as_json

@@ -74,8 +74,7 @@ def _what(error: Mapping[str, Any]) -> str:
     return text if found is None or kind not in _SHAPES else f"{text}, got {_KINDS.get(type(found), 'something else')}"
 
 
-SAY_JSON = "say that it is JSON by the header content-type: application/json"
-_KINDS: dict[type[Any], str] = {list: "a list", dict: "an object", bytes: f"text; {SAY_JSON}"}
+_KINDS: dict[type[Any], str] = {list: "a list", dict: "an object"}
 
 
 def _name(error: Mapping[str, Any], path: Sequence[int | str]) -> str:

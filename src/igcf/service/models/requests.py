@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -239,6 +238,6 @@ class ModelRequest(Schema):
     folder: str = Field(
         min_length=1,
         max_length=4096,
-        description="A model folder on the server; `path` is understood too.",
-        validation_alias=AliasChoices("folder", "path"),
+        description="A model folder on the server, relative to the folder of `--models`.",
     )
+    force: bool = Field(default=False, description="Also one that knows less than half of the items in service.")

@@ -2,7 +2,8 @@
 
 from igcf.errors import ConfigError, IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import problem
+from igcf.service.errors import RequestCancelledError, problem
+from igcf.service.lanes import budget_of_request
 from igcf.service.models.requests import BatchRequest, RecommendationRequest
 from igcf.service.models.responses import BatchResponse, BatchResult, MergeReceipt
 from igcf.service.serving.recommending import answer_rules, check_limits, recommend, resolve_policy
@@ -24,10 +25,13 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     if rules is not None:
         rules.compiled(served.catalogue)
     versions = context.store.versions(ask.users) if context.store.database.is_postgres else {}
-    results = []
+    results, budget = [], budget_of_request.get()
     for user in ask.users:
         try:
+            budget.check()
             results.append(BatchResult(user=user, answer=recommend(context, user, own, versions.get(user))))
+        except RequestCancelledError:
+            raise
         except IgcfError as error:
             told = problem(error)
             results.append(BatchResult(user=user, error=told["error"], message=told["message"]))

@@ -1,6 +1,7 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
 import math
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +11,6 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
-from igcf.service.random_ids import new_id
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.importing import logged_event_id
@@ -120,7 +120,7 @@ def _failed(error: IgcfError) -> BatchEntry:
 def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
-    event_id = reaction.event_id or new_id()
+    event_id = reaction.event_id or uuid.uuid4().hex
     if reaction.kind == SKIP:
         if reaction.value is not None:
             raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")

@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
@@ -18,7 +19,6 @@ from igcf.service.context import ServiceContext
 from igcf.service.models.page_responses import PolicyUsed
 from igcf.service.models.requests import PolicyName, RecommendationRequest
 from igcf.service.models.responses import PropensityKind, Reason, RecommendationResponse, RecommendedItem
-from igcf.service.random_ids import new_id
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
@@ -91,7 +91,7 @@ def recommend(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=new_id(),
+        recommendation_id=uuid.uuid4().hex,
         policy=used,
         propensity=kind,
         items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],

@@ -1,69 +1,67 @@
-"""The figures of the dashboard: from the metrics of all workers and from the store."""
+"""What the dashboard shows of the store, and whether a process can answer; rates and latencies are in the metrics."""
 
 import logging
 import time
-from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from prometheus_client.metrics_core import Metric
 
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.models.dashboard_responses import (
     CatalogueChange,
-    FeedbackMix,
     Generation,
     LikedItem,
-    RouteTraffic,
-    Series,
-    SessionCache,
     ShownItem,
     Stats,
     StoreHealth,
 )
+from igcf.service.serving.catalogue import new_item_state
 from igcf.service.serving.drift import drifting_users
-from igcf.service.serving.load import quantile_ms
 from igcf.service.serving.model_info import model_info
-from igcf.service.serving.series import Moments, catalogue_changes, generations, moments, series
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback, recommendations, shown, users
+from igcf.service.store.tables import feedback, items, recommendations, serving, shown, users
 
 log = logging.getLogger("igcf.service")
 STARTED = time.time()
 READY_S = 2.0
 """How long the store may take to show that it answers."""
-TOP = 10
-FEEDBACK_KINDS = ("satisfied", "unsatisfied", "none", "skip", "logged")
+TOP, LISTED = 10, 8
 RECENT = 100_000
 """Reactions that the counts by item look back on."""
 
 
 def statistics(context: ServiceContext) -> Stats:
-    """Answer `GET /v1/stats`."""
-    families = {family.name: family for family in context.metrics.families()}
-    pleased, learned = (_sum(families, "igcf_shown_items", reason=reason) for reason in ("please", "learn"))
-    kinds = {kind: int(_sum(families, "igcf_feedback", kind=kind)) for kind in FEEDBACK_KINDS}
-    hits, misses = (int(_sum(families, "igcf_sessions", cache=cache)) for cache in ("hit", "miss"))
-    figures = _store_figures(context)
+    """Collect the figures of the dashboard."""
+    served, store = context.current_model.served, context.store
+    started = time.perf_counter()
+    most_shown = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
+    most_liked = _most_liked(served.model.reward.threshold)
     return Stats(
         model=model_info(context.current_model, context.settings),
         uptime_s=time.time() - STARTED,
         workers=context.settings.workers,
-        traffic=_traffic(families),
-        exploration_share=learned / (pleased + learned) if pleased + learned else None,
-        feedback=FeedbackMix(**kinds, duplicates=int(_sum(families, "igcf_feedback_duplicates"))),
-        sessions=SessionCache(hits=hits, misses=misses),
-        most_shown=figures.most_shown,
-        most_liked=figures.most_liked,
-        drifting_users=drifting_users(context.store, context.current_model.served, TOP),
-        series=figures.series,
-        load=context.load.points(),
-        generations=figures.generations,
-        catalogue_changes=figures.catalogue_changes,
-        store=figures.health,
+        most_shown=[
+            ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
+            for item_id, times, explored in store.database.read(lambda each: each.execute(most_shown).all())
+        ],
+        most_liked=[
+            LikedItem(item=item_id, title=served.title_of(item_id), likes=likes, reactions=reactions)
+            for item_id, likes, reactions in store.database.read(lambda each: each.execute(most_liked).all())
+            if likes
+        ],
+        drifting_users=drifting_users(store, served, TOP),
+        generations=store.database.read(generations),
+        catalogue_changes=catalogue_changes(store, served),
+        store=StoreHealth(
+            kind="postgresql" if store.database.is_postgres else "sqlite",
+            **store.database.read(_counts),
+            read_ms=(time.perf_counter() - started) * 1e3,
+            audit_waiting=context.audit.waiting,
+            hot_users=len(context.users),
+        ),
     )
 
 
@@ -92,59 +90,7 @@ def _store_problem(store: Store) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _StoreFigures:
-    """Figures that are read from the store."""
-
-    most_shown: list[ShownItem]
-    most_liked: list[LikedItem]
-    series: Series
-    generations: list[Generation]
-    catalogue_changes: list[CatalogueChange]
-    health: StoreHealth
-
-
-def _store_figures(context: ServiceContext) -> _StoreFigures:
-    served, store = context.current_model.served, context.store
-    started = time.perf_counter()
-    found = store.database.read(lambda connection: _part_figures(connection, served))
-    return _StoreFigures(
-        [
-            ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
-            for item_id, times, explored in found.shown
-        ],
-        [
-            LikedItem(item=item_id, title=served.title_of(item_id), likes=likes, reactions=reactions)
-            for item_id, likes, reactions in found.liked
-            if likes
-        ],
-        series(found.moments, served),
-        store.database.read(generations),
-        catalogue_changes(store, served),
-        StoreHealth(
-            kind="postgresql" if store.database.is_postgres else "sqlite",
-            **found.counts,
-            schema=found.schema,
-            read_ms=(time.perf_counter() - started) * 1e3,
-            audit_waiting=context.audit.waiting,
-            hot_users=len(context.users),
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class _PartFigures:
-    """Figures of the store."""
-
-    shown: list[tuple[str, int, int]]
-    liked: list[tuple[str, int, int]]
-    counts: dict[str, int]
-    schema: int
-    moments: Moments
-
-
-def _part_figures(connection: sa.Connection, served: ServedModel) -> _PartFigures:
-    most_shown = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc()).limit(TOP)
+def _counts(connection: sa.Connection) -> dict[str, int]:
     tables = (("users", users), ("reactions", feedback), ("recommendations", recommendations))
     counts = {
         name: int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
@@ -152,16 +98,8 @@ def _part_figures(connection: sa.Connection, served: ServedModel) -> _PartFigure
     }
     counts["retracted"] = connection.execute(sa.select(sa.func.count(feedback.c.retracts))).scalar_one()
     counts["bytes"] = connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one()
-    return _PartFigures(
-        [(item_id, int(times), int(explored)) for item_id, times, explored in connection.execute(most_shown)],
-        [
-            (item_id, int(likes), int(reactions))
-            for item_id, likes, reactions in connection.execute(_most_liked(served.model.reward.threshold))
-        ],
-        counts,
-        connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one(),
-        moments(connection),
-    )
+    counts["schema"] = connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one()
+    return counts
 
 
 def _most_liked(threshold: float) -> sa.Select[Any]:
@@ -180,34 +118,46 @@ _SIZE = {
 }
 
 
-def _sum(families: dict[str, Metric], name: str, **labels: str) -> float:
-    samples = families[name].samples if name in families else []
-    return sum(
-        sample.value for sample in samples if sample.name.endswith("_total") and labels.items() <= sample.labels.items()
+def generations(connection: sa.Connection) -> list[Generation]:
+    """List the models that were announced, the newest first."""
+    rows = serving.c
+    found = connection.execute(
+        sa.select(rows.generation, rows.model, rows.time).order_by(rows.generation.desc()).limit(LISTED)
     )
+    return [Generation(generation=number, model=model, time=moment) for number, model, moment in found]
 
 
-def _traffic(families: dict[str, Metric]) -> list[RouteTraffic]:
-    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for sample in families["igcf_requests"].samples if "igcf_requests" in families else []:
-        if sample.name.endswith("_total"):
-            entry = counts[sample.labels["route"], sample.labels["method"]]
-            entry[0] += int(sample.value)
-            entry[1] += int(sample.value) if sample.labels["status"] >= "500" else 0
-    buckets: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for sample in families["igcf_request_seconds"].samples if "igcf_request_seconds" in families else []:
-        if sample.name.endswith("_bucket"):
-            key = sample.labels["route"], sample.labels["method"]
-            buckets[key].append((float(sample.labels["le"]), sample.value))
+def latest_changes(connection: sa.Connection) -> list[tuple[str, bool, float, float]]:
+    """Read the items that came, changed or went last: id, whether it is retired, when it was added and changed."""
+    rows = items.c
+    query = sa.select(rows.item_id, rows.retired, rows.added, rows.updated).order_by(rows.updated.desc()).limit(LISTED)
+    return [(item_id, bool(retired), added, updated) for item_id, retired, added, updated in connection.execute(query)]
+
+
+def reactions_to(connection: sa.Connection, item_ids: Sequence[str], threshold: float) -> dict[str, tuple[int, int]]:
+    """Count the reactions to some items when they were shown, and how many of these satisfied."""
+    rows, hit = feedback.c, sa.case((feedback.c.value >= threshold, 1), else_=0)
+    query = sa.select(rows.item_id, sa.func.count(), sa.func.sum(hit)).where(
+        rows.item_id.in_(item_ids), rows.retracts.is_(None), rows.evidence == "shown"
+    )
+    found = connection.execute(query.group_by(rows.item_id))
+    return {item_id: (int(n), int(hits or 0)) for item_id, n, hits in found}
+
+
+def catalogue_changes(store: Store, served: ServedModel) -> list[CatalogueChange]:
+    """List the items that came, changed or went last, with what they met."""
+    latest = store.database.read(latest_changes)
+    ids, threshold = [item_id for item_id, *_ in latest], served.model.reward.threshold
+    counts = store.database.read(lambda connection: reactions_to(connection, ids, threshold))
     return [
-        RouteTraffic(
-            route=route,
-            method=method,
-            requests=requests,
-            errors=errors,
-            p50_ms=quantile_ms(sorted(buckets[route, method]), 0.5),
-            p90_ms=quantile_ms(sorted(buckets[route, method]), 0.9),
-            p99_ms=quantile_ms(sorted(buckets[route, method]), 0.99),
+        CatalogueChange(
+            item=item_id,
+            title=served.title_of(item_id),
+            state="retired" if retired else "changed" if updated > added + 1.0 else "new",
+            time=updated,
+            reactions=counts.get(item_id, (0, 0))[0],
+            hits=counts.get(item_id, (0, 0))[1],
+            new=None if (row := served.model.known_row(item_id)) is None else new_item_state(served, row),
         )
-        for (route, method), (requests, errors) in sorted(counts.items(), key=lambda each: -each[1][0])
+        for item_id, retired, added, updated in latest
     ]

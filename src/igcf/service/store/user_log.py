@@ -5,13 +5,13 @@ A change first locks the rows of its users, so that nobody else, here or on anot
 
 import json
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from igcf.service.random_ids import new_id
 from igcf.service.store import statements
 from igcf.service.store.records import (
     NEUTRAL_DRIFT,
@@ -112,7 +112,7 @@ def _append_sqlite(
     new: list[tuple[Any, ...]] = []
     advanced: dict[str, int] = {}
     for user_id, events in sorted(additions.items()):  # neighbours in the tables, which are sorted too
-        user = found.get(user_id) or UserRow(user_id, new_id())
+        user = found.get(user_id) or UserRow(user_id, uuid.uuid4().hex)
         each = appended[user_id] = _sorted_out(user, events, known, now)
         if not each.fresh:
             continue
@@ -205,7 +205,7 @@ def _lock_or_create_users(connection: sa.Connection, user_ids: Sequence[str], *,
     missing = [user_id for user_id in user_ids if user_id not in found]
     while missing:  # a row that another server inserts or deletes meanwhile is met in the next turn
         now = time.time()
-        new = [{"user_id": each, "born": new_id(), "drift": NEUTRAL_DRIFT, "updated": now} for each in missing]
+        new = [{"user_id": each, "born": uuid.uuid4().hex, "drift": NEUTRAL_DRIFT, "updated": now} for each in missing]
         connection.execute(statements.CREATE, new)
         found |= lock_users(connection, missing, waits=waits)
         missing = [user_id for user_id in missing if user_id not in found] if waits else []

@@ -1,12 +1,10 @@
 // The operator's dashboard: asks for the figures every few seconds and draws them.
 
 import { Away, api, setKey } from "./api.js";
-import { timeChart } from "./charts.js";
 import { byId, el } from "./dom.js";
 import { setUpTheme } from "./theme.js";
 
 const PERIOD_MS = 5_000;
-const BUSIEST = 12;
 
 let isPaused = false;
 let timer = 0;
@@ -63,16 +61,6 @@ function line(share) {
 }
 
 /**
- * @param {string} label
- * @param {[string, string, number][]} parts
- */
-function mix(label, parts) {
-  const bar = el("div", { class: "mix", role: "img", "aria-label": `${label}: ${parts.map(([, words]) => words).join(", ")}` },
-    parts.map(([kind, , n]) => { const part = el("i", { class: kind }); part.style.flex = String(n); return part; }));
-  return [bar, el("p", { class: "keys" }, parts.map(([kind, words]) => el("span", { class: `key ${kind}` }, words)))];
-}
-
-/**
  * Nested metadata as "data.users" -> "1200".
  * @param {any} value
  * @returns {[string, string][]}
@@ -92,47 +80,12 @@ function facts(pairs) {
 
 /** @param {Api.Stats} stats */
 function draw(stats) {
-  const { model, store, feedback, sessions, traffic } = stats;
-  const requests = traffic.reduce((sum, each) => sum + each.requests, 0);
-  const errors = traffic.reduce((sum, each) => sum + each.errors, 0);
-  const answer = traffic.find((each) => each.route.endsWith("/recommendations"));
+  const { model, store } = stats;
   byId("served").textContent = `Model ${model.model}: ${count(model.items)} items, ${model.dim} dimensions`;
   byId("tiles").replaceChildren(
     tile("Users", count(store.users), `${count(store.hot_users)} in memory`),
     tile("Reactions", count(store.reactions), `${count(store.retracted)} taken back`),
-    tile("Requests", count(requests), `${count(errors)} failed`),
-    tile("Answer time", answer ? `${ms(answer.p50_ms)} ms` : "–", answer ? `99 of 100 within ${ms(answer.p99_ms)} ms` : "no answer yet"),
-    tile("Exploration", percent(stats.exploration_share), "of the items shown"),
     tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
-
-  drawSeries(stats.series, stats.load, stats.uptime_s);
-
-  const reactions = feedback.satisfied + feedback.unsatisfied + feedback.none;
-  byId("feedback-sum").textContent = `${count(reactions)} since the start, ${count(feedback.duplicates)} sent twice`;
-  /** @type {(words: string, n: number) => string} */
-  const part = (words, n) => `${words} ${count(n)} (${percent(reactions ? n / reactions : null)})`;
-  byId("feedback").replaceChildren(...mix("Reactions", [
-    ["good", part("liked", feedback.satisfied), feedback.satisfied],
-    ["bad", part("not liked", feedback.unsatisfied), feedback.unsatisfied],
-    ["none", part("no reaction", feedback.none), feedback.none],
-  ]), el("p", { class: "small muted" }, `Beside these ${count(feedback.skip)} put aside (skip: no evidence) and ${count(feedback.logged)} out of logs.`));
-  const learn = stats.exploration_share;
-  byId("exploration-sum").textContent = `policy ${model.policy.name}${typeof model.policy.nu === "number" ? `, ν = ${model.policy.nu}` : ""}`;
-  byId("exploration").replaceChildren(...mix("Shown", [
-    ["good", `to please ${percent(learn === null ? null : 1 - learn)}`, 1 - (learn ?? 0)],
-    ["learn", `to learn ${percent(learn)}`, learn ?? 0],
-  ]));
-
-  const most = Math.max(...traffic.map((each) => each.requests), 1);
-  byId("traffic").replaceChildren(table("Traffic and latency by route", [
-    ["Route", (each) => el("code", null, each.route === "other" ? `${each.method} the page’s files and others` : [`${each.method} `, each.route.split("/").map((step, i) => [i ? "/" : "", el("wbr"), step])])],
-    ["Share of the traffic", (each) => line(each.requests / most), "wide"],
-    ["Requests", (each) => count(each.requests), "number"],
-    ["Failed", (each) => count(each.errors), "number"],
-    ["Median", (each) => ms(each.p50_ms), "number"],
-    ["90 %", (each) => ms(each.p90_ms), "number"],
-    ["99 %", (each) => ms(each.p99_ms), "number"],
-  ], [...traffic].sort((a, b) => b.requests - a.requests).slice(0, BUSIEST)));
 
   /** @param {{ item: string, title: string | null }} each */
   const name = (each) => each.title ?? each.item;
@@ -175,7 +128,6 @@ function draw(stats) {
   byId("store").replaceChildren(facts([
     ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
     ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms)} ms`],
-    ["Sessions found in memory", percent(sessions.hits + sessions.misses ? sessions.hits / (sessions.hits + sessions.misses) : null)],
   ]));
   const { reward, metadata: { settings = {}, ...rest } } = model;
   byId("model").replaceChildren(facts([
@@ -188,32 +140,6 @@ function draw(stats) {
 
 /** @param {number} time */
 const ago = (time) => `${duration(Math.max(0, Date.now() / 1000 - time))} ago`;
-
-/**
- * @param {Api.Series} series
- * @param {Api.LoadPoint[]} load
- * @param {number} uptime
- */
-function drawSeries(series, load, uptime) {
-  const { points, popular_hit_rate: popular } = series;
-  /** @type {(part: number | undefined, whole: number | undefined) => number | null} */
-  const share = (part, whole) => (whole ? (part ?? 0) / whole : null);
-  const sum = (/** @type {(point: Api.SeriesPoint) => number | undefined} */ of) => points.reduce((all, point) => all + (of(point) ?? 0), 0);
-  const from = `${duration(series.span_s)} ago`;
-  const steps = load.length > 1 ? load[load.length - 1].time - 2 * load[0].time + load[1].time : uptime; // with the first step, which ends at its time
-  const loadFrom = `${duration(Math.max(1, Math.min(steps, uptime)))} ago`;
-  const newest = load.findLast((each) => each.p50_ms !== null);
-  byId("series-span").textContent = `the last ${duration(series.span_s)}, in steps of ${duration(series.step_s)}`;
-  byId("series").replaceChildren(
-    timeChart("Reactions", `${count(sum((point) => point.reactions))}`, [{ name: "", kind: "all", values: points.map((point) => point.reactions ?? 0) }, { name: "", kind: "hits", values: points.map((point) => point.hits ?? 0) }], { bars: true, from }),
-    timeChart("Hit rate", percent(share(sum((point) => point.hits), sum((point) => point.reactions))), [
-      { name: "everybody’s favourites, estimated", kind: "popular", values: points.map(() => popular) },
-      { name: "hits", kind: "ours", values: points.map((point) => share(point.hits, point.reactions)) }], { from, percent: true }),
-    timeChart("Answers to learn", percent(share(sum((point) => point.learning), sum((point) => point.answers))), [{ name: "", kind: "learnt", values: points.map((point) => share(point.learning, point.answers)) }], { from, percent: true }),
-    timeChart("Answer time, ms", newest ? `${ms(newest.p50_ms)} median` : "–", [
-      { name: "99 %", kind: "popular", values: load.map((each) => each.p99_ms) }, { name: "median", kind: "ours", values: load.map((each) => each.p50_ms) }], { from: loadFrom }),
-    timeChart("Failed requests", count(load.reduce((all, each) => all + each.errors, 0)), [{ name: "", kind: "failed", values: load.map((each) => each.errors) }], { bars: true, from: loadFrom }));
-}
 
 /** @param {string} text */
 function notice(text) {
