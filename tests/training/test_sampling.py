@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from igcf.training.variational import sampling
-from igcf.training.variational.parameters import Parameters
+from igcf.training.variational import posterior as sampling
+from igcf.training.variational.posterior import Parameters
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import torch
 from igcf.config import GraphConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.training import Progress
-from igcf.training.variational.parameters import Parameters, initial_parameters
-from igcf.training.variational.train import fit
-from igcf.training.variational.trainer import Trainer, learning_rate, make_optimiser
+from igcf.training.variational.posterior import Parameters, initial_parameters
+from igcf.training.variational.train import Trainer, fit, learning_rate, make_optimiser
 from tests.training.worlds import small_world
 
 SMALL = GraphConfig(dim=4, epochs=8, validate_every=2)

@@ -10,7 +10,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.model import Model, Reward
 from igcf.online import ModelLearner, Policy, replay
-from igcf.training.variational.training_data import GraphTrainingData
+from igcf.training.variational.run import GraphTrainingData
 
 
 def checkerboard(n_users: int = 60, n_items: int = 40, *, share: float = 0.6, seed: int = 0) -> Interactions:

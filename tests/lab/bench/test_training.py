@@ -10,8 +10,8 @@ from igcf.graph import normalised_adjacency
 from igcf.lab.bench import training
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
 from igcf.training import StepStats
+from igcf.training.variational.run import GraphTrainingData
 from igcf.training.variational.train import fit
-from igcf.training.variational.training_data import GraphTrainingData
 
 
 @pytest.mark.parametrize(("n_users", "n_items", "n_pairs", "dim"), [(20, 13, 60, 5), (7, 1, 5, 1), (30, 40, 3, 33)])

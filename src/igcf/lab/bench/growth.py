@@ -16,7 +16,7 @@ from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import one_thread
 from igcf.lab.bench.training import whole_step
 from igcf.lab.bench.worlds import STARS, random_log
-from igcf.training.variational.training_data import GraphTrainingData
+from igcf.training.variational.run import GraphTrainingData
 
 LIMIT = 1.1
 """Largest exponent that passes as linear."""

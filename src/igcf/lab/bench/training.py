@@ -14,8 +14,8 @@ from igcf.graph.sparse_products import compiled
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Clock, Row, compared, interleaved, one_thread
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
-from igcf.training.variational.trainer import Trainer, step_threads
-from igcf.training.variational.training_data import GraphTrainingData
+from igcf.training.variational.run import GraphTrainingData
+from igcf.training.variational.train import Trainer, step_threads
 
 STEP_LIMIT = 1.5
 
