@@ -18,7 +18,7 @@ from tests.cli.test_main import assert_one_line_error, run
 
 KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
 EVERY_FIELD = [(kind, name, hint) for kind in KINDS for name, hint in field_types(kind).items()]
-OTHER_VALUES: dict[str, Any] = {"layer_weights": (0.25, 0.75), "device": "cuda", "teleport": 0.25, "activity": 0.5}
+OTHER_VALUES: dict[str, Any] = {"layer_weights": (0.25, 0.75), "device": "cuda", "teleport": 0.25}
 
 
 def in_range(name: str, hint: Any) -> Any:
@@ -92,17 +92,15 @@ def test_numbers_truth_values_and_words_are_not_mixed_up() -> None:
 
 
 def test_text_in_python_settings_means_the_same_as_on_the_command_line() -> None:
-    assert configured(None, {"item_age_correction": "true", "linear_dim": "24"}) == ExpertsConfig(
-        item_age_correction=True, linear_dim=24
-    )
+    assert configured(None, {"grades": "false", "linear_dim": "24"}) == ExpertsConfig(grades=False, linear_dim=24)
     assert replace(GraphConfig(), layers=1, layer_weights=[0.5, 0.5]).layer_weights == (0.5, 0.5)  # type: ignore[arg-type]
 
 
 def test_an_error_on_the_command_line_is_one_line_with_the_option_as_it_was_written(tmp_path: Any) -> None:
     start = ("pretrain", "--dataset", "synthetic", "--out", str(tmp_path / "model"))
     for options, words in (
-        (("--set", "item-age-correction=perhaps"), ("--set item-age-correction=perhaps:", "true or false or none")),
-        (("--set", "linear_dim=many"), ("--set linear_dim=many:", "a whole number or none")),
+        (("--set", "grades=perhaps"), ("--set grades=perhaps:", "true or false")),
+        (("--set", "linear_dim=many"), ("--set linear_dim=many:", "a whole number")),
         (("--set", "edges=all"), ("--set edges=all:", "one of observed, satisfied")),
         (("--set", "layer_weights=1,two"), ("--set layer_weights=1,two:", "numbers with commas")),
         (("--set", "newcomers=true"), ("--set newcomers=true:", "expected NAME=VALUE")),

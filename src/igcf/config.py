@@ -35,7 +35,6 @@ RANGES: Ranges = (
     (("layers", "missing_weight", "kl_weight", "gamma"), lambda x: 0 <= x < math.inf, "zero or more"),
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
     (("teleport",), lambda x: 0 < x <= 1, "above 0 and at most 1"),
-    (("activity",), lambda x: -1 <= x <= 2, "between -1 and 2"),
     (("satisfied",), math.isfinite, "a finite number"),
 )
 """Names of settings, the test that their values pass, and the words for it."""
@@ -169,17 +168,10 @@ class ExpertsConfig:
 
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
-    linear_dim: int | None = None
-    """Number of components of the linear expert, those beyond the first 48 shrunk; None: 48 or 24."""
-    wide: bool = False
-    """Let validation users also choose 250 components of the linear expert: more successes in long sessions, for more
-    time per decision and a larger belief to store (docs/results.md)."""
-    activity: float | None = None
-    """Exponent of the users' weights (successes + 5) ** activity in the linear expert; None: 0.5, 0 or -0.5."""
+    linear_dim: int = 48
+    """Number of components of the linear expert."""
     likelihood_temperature: float | None = None
-    """Number that divides the evidence of every reaction; None: 0.7, 1, 2, 4 or 8."""
-    item_age_correction: bool | None = None
-    """Judge an item that appeared late in the log by the users since then, where times are known; None: yes or no."""
+    """Number that divides the evidence of every reaction; None: 1, 2, 4 or 8."""
     objective: Objective = "hit"
     """What the model ranks by: `hit` (seen and liked), or `liking` (liked, if seen), which is better where everything
     that is shown gets a reaction. Models of implicit logs, which cannot tell liking apart, rank by hit."""
@@ -187,11 +179,6 @@ class ExpertsConfig:
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True
     """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
-    activity_offset: bool = True
-    """Learn how active a user is, apart from taste, as an unknown of its own."""
-    prior_from_validation: bool | None = None
-    """Re-estimate the prior on validation users, where they are given, by playing them as new users; None: where the
-    prior of one half of them is better for the other half than that of the log."""
     refit: bool = True
     """Learn once more from everybody, validation users included, when all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not met them."""

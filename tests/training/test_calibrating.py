@@ -24,7 +24,6 @@ SMALL = ExpertsConfig(
     iterations=4,
     logistic_dim=6,
     linear_dim=6,
-    activity=0.0,
     likelihood_temperature=1.0,
     objective="liking",
 )

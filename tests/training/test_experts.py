@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from igcf.arrays import FloatArray, IntArray
+from igcf.arrays import FloatArray
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions, cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
@@ -14,14 +14,12 @@ from igcf.online import Greedy, Recommender
 from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
-from igcf.training.experts.assembling import ACTIVITY_VARIANCE
 from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import best_choice
+from igcf.training.experts.choosing import TEMPERATURES, best_temperature
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.logistic import _Fit
 from igcf.training.experts.logistic_steps import polya_gamma_means, symmetric
-from igcf.training.experts.prior import prior_from_users
 from igcf.training.experts.shared_log import SharedLog
 from tests.training.worlds import hits, popular_hits
 
@@ -39,15 +37,12 @@ def two_dimensional(iterations: int) -> ExpertsConfig:
     return ExpertsConfig(logistic_dim=2, iterations=iterations)
 
 
-@pytest.mark.parametrize("activity", [0.0, 0.5])
-def test_the_linear_expert_is_weighted_principal_components(activity: float) -> None:
+def test_the_linear_expert_is_principal_components() -> None:
     successes, exposures = small_log()
-    expert = fit_linear([successes, exposures], 4, activity=activity)
+    expert = fit_linear([successes, exposures], 4)
     Z = np.hstack([successes.toarray(), exposures.toarray()]).astype(np.float64)
-    weight = (successes.toarray().sum(axis=1).astype(np.float64) + 5.0) ** activity
-    weight /= weight.sum()
-    means = weight @ Z
-    cov = (weight[:, None] * (Z - means)).T @ (Z - means)
+    means = Z.mean(axis=0)
+    cov = (Z - means).T @ (Z - means) / len(Z)
     size, axes = np.linalg.eigh(cov)
     np.testing.assert_allclose(expert.means, means, atol=1e-10)
     np.testing.assert_allclose(
@@ -56,27 +51,6 @@ def test_the_linear_expert_is_weighted_principal_components(activity: float) -> 
     np.testing.assert_allclose(
         expert.residuals, np.maximum(np.diag(cov) - (expert.loadings**2).sum(axis=1), 0), atol=1e-8
     )
-
-
-def test_components_beyond_the_first_48_count_half_and_are_observed_with_one_noise() -> None:
-    log = synthetic_catalogue(n_users=120, n_items=60)
-    config = ExpertsConfig(satisfied=4.0, iterations=1, logistic_dim=3, linear_dim=56, holdout=0.0, activity=0.0)
-    model = fit_experts(log, replace(config, grades=False))
-    tables = [sp.csr_array(log.matrix((log.values >= least).astype(np.float32))) for least in (4.0, -np.inf)]
-    full = fit_linear(tables, 56).loadings[:60] * np.where(np.arange(56) < 48, 1.0, np.sqrt(0.5))
-    np.testing.assert_allclose(model.channels[0].vectors[:, 1:], full, atol=1e-6)
-    for channel, noise in zip(model.channels[:2], (0.1, 0.3), strict=True):
-        np.testing.assert_allclose(channel.noise_var, noise)
-
-
-def test_250_components_are_tried_only_where_the_caller_allows_it() -> None:
-    log = synthetic_catalogue(n_users=80, n_items=40)
-    reward = Reward.from_log(log.values, "satisfied", 4.0)
-    for wide, expected in ((False, {48, 24}), (True, {48, 24, 250})):
-        config = ExpertsConfig(iterations=1, logistic_dim=3, activity=0.0, validate_rounds=5, wide=wide)
-        fits = Fits(SharedLog.of(log), config, reward, lambda *_: None)
-        best_choice(fits, log.only_users(np.arange(10)).dense())
-        assert {dim for dim, _ in fits._linear} == expected
 
 
 def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -225,84 +199,21 @@ def few_of(log: Interactions, share: float) -> Interactions:
 def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularity() -> None:
     """On the mean of five worlds: in one of them sixty users do not tell."""
     found = []
-    config = ExpertsConfig(
-        satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, activity=0.0, validate_rounds=40, objective="hit"
-    )
+    config = ExpertsConfig(satisfied=4.0, iterations=8, logistic_dim=8, linear_dim=8, validate_rounds=40)
     for seed in range(1, 6):
         log = synthetic_catalogue(n_users=700, n_items=200, seed=seed)
         split = cold_start(log, min_reactions=60, n_test=60, n_validation=60, rng=np.random.default_rng(seed))
         thin = replace(split, train=few_of(split.train, 0.1))
         chosen = fit_experts(thin.train, config, validation=split.validation)
-        known, unknown = (
-            fit_experts(thin.train, replace(config, activity_offset=offset, holdout=0.0)) for offset in (False, True)
-        )
-        of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, known, unknown)]
+        cov = chosen.prior_cov.copy()
+        for constant in (0, config.linear_dim + 2):
+            cov[constant] = cov[:, constant] = 0.0
+        activity_known = chosen.with_prior(chosen.prior_mean, cov)
+        of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, activity_known)]
         found.append([popular_hits(thin, 40), *of_models])
-    popular, with_validation, activity_known, activity_unknown = np.mean(found, axis=0)
-    assert with_validation > popular
+    popular, activity_unknown, activity_known = np.mean(found, axis=0)
+    assert activity_unknown > popular
     assert activity_unknown > activity_known
-
-
-def test_predictions_for_new_users_come_true_with_a_prior_re_estimated_on_users_like_them() -> None:
-    log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
-    split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
-    some, others = split.test.dense()[::2], split.test.dense()[1::2]
-    config = ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0, objective="hit")
-    plain = fit_experts(split.train, replace(config, prior_from_validation=False))
-    estimated = prior_from_users(plain, some, 60)
-    share = float((others >= 4.0).mean())
-    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, estimated))
-    assert abs(after - share) < 0.5 * abs(before - share)
-    np.testing.assert_array_equal(estimated.prior_cov, np.diag(np.diag(estimated.prior_cov)))
-
-
-def test_without_the_prior_of_validation_users_only_the_choices_depend_on_them() -> None:
-    """The ablation changes one thing: the prior is the ordinary one, as without validation users."""
-    log = synthetic_catalogue(n_users=300, n_items=80, seed=1)
-    split = cold_start(log, min_reactions=40, n_test=10, n_validation=20, rng=np.random.default_rng(1))
-    config = ExpertsConfig(
-        satisfied=4.0, iterations=2, logistic_dim=4, linear_dim=4, activity=0.0, likelihood_temperature=1.0,
-        item_age_correction=False, validate_rounds=20, prior_from_validation=False, holdout=0.0,
-    )  # fmt: skip
-    plain, chosen = (fit_experts(split.train, config, validation=each) for each in (None, split.validation))
-    np.testing.assert_array_equal(chosen.prior_cov, plain.prior_cov)
-    np.testing.assert_array_equal(chosen.prior_mean, plain.prior_mean)
-    assert chosen.prior_cov[0, 0] == ACTIVITY_VARIANCE
-    estimated = fit_experts(split.train, replace(config, prior_from_validation=True), validation=split.validation)
-    assert estimated.prior_cov[0, 0] != ACTIVITY_VARIANCE
-
-
-def log_of_tastes(tastes: IntArray, rng: np.random.Generator) -> Interactions:
-    """Users of taste 1 like the items of odd numbers, those of taste 0 the others."""
-    is_liked = (np.arange(40) % 2)[None, :] == tastes[:, None]
-    users, items = np.nonzero(rng.random(is_liked.shape) < np.where(is_liked, 0.8, 0.1))
-    return Interactions(
-        name="two tastes",
-        user_ids=tuple(f"u{user}" for user in range(len(tastes))),
-        item_ids=tuple(f"i{item}" for item in range(40)),
-        user_idx=users,
-        item_idx=items,
-        values=np.full(len(users), 5.0),
-    )
-
-
-def test_the_prior_of_validation_users_is_taken_where_it_is_better_for_others_of_them() -> None:
-    rng = np.random.default_rng(0)
-    config = ExpertsConfig(
-        satisfied=4.0, iterations=3, logistic_dim=2, linear_dim=2, activity=0.0, likelihood_temperature=1.0,
-        validate_rounds=10, refit=False, calibrated=False, neighbours=False,
-    )  # fmt: skip
-    all_alike, by_turns = np.ones(40, dtype=np.int64), np.arange(40) % 2  # the other half is right, or wrong
-    for share, tastes, is_taken in ((0.1, all_alike, True), (0.5, by_turns, False)):
-        data = log_of_tastes((rng.random(300) < share).astype(np.int64), rng)
-        validation = log_of_tastes(tastes, rng)
-        chosen, same = (
-            fit_experts(data, replace(config, prior_from_validation=each), validation=validation)
-            for each in (None, is_taken)
-        )
-        assert chosen.metadata["chosen"]["prior_from_validation"] is is_taken
-        np.testing.assert_allclose(chosen.prior_mean, same.prior_mean)
-        np.testing.assert_allclose(chosen.prior_cov, same.prior_cov)
 
 
 def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
@@ -310,8 +221,7 @@ def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
     log = synthetic_catalogue(n_users=200, n_items=60, seed=3)
     data, validation = log.only_users(np.arange(150)), log.only_users(np.arange(150, 200))
     config = ExpertsConfig(
-        satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, activity=0.0, item_age_correction=False,
-        validate_rounds=10,
+        satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, validate_rounds=10,
     )  # fmt: skip
     fitted = [fit_experts(data, replace(config, refit=each), validation=validation) for each in (True, False)]
     assert [model.metadata["data"]["validation_users"] for model in fitted] == [50, 0]
@@ -320,15 +230,6 @@ def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
     for model, learned_from in zip(fitted, (log, data), strict=True):
         shares = np.bincount(learned_from.item_idx[learned_from.values >= 4.0], minlength=60) / learned_from.n_users
         np.testing.assert_allclose(model.channels[0].vectors[:, 0], shares, atol=1e-6)
-
-
-def test_without_an_activity_offset_both_constants_are_known() -> None:
-    log = synthetic_catalogue(n_users=80, n_items=40)
-    config = ExpertsConfig(iterations=2, logistic_dim=4, linear_dim=4, holdout=0.0, activity_offset=False)
-    variances = np.diag(fit_experts(log, replace(config, objective="hit")).prior_cov)
-    np.testing.assert_array_equal(variances, [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1])
-    generosity = np.diag(fit_experts(log, replace(config, objective="liking")).prior_cov)[-1]
-    assert generosity == 0
 
 
 def test_a_new_user_is_no_less_certain_than_a_probability_can_be() -> None:
@@ -351,21 +252,32 @@ def test_the_same_seed_gives_the_same_model_and_choices_are_recorded() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     models = [pretrain(log, iterations=3, logistic_dim=4, linear_dim=4, seed=3) for _ in range(2)]
     np.testing.assert_array_equal(models[0].item_vectors, models[1].item_vectors)
-    assert models[0].metadata["chosen"]["dim"] == 4
+    assert models[0].metadata["chosen"]["likelihood_temperature"] in TEMPERATURES
     assert models[0].metadata["settings"]["method"] == "experts"
     assert models[0].metadata["metrics"]["validation_precision"] > 0
+
+
+def test_temperatures_are_tried_until_one_is_worse() -> None:
+    log = synthetic_catalogue(n_users=150, n_items=60, seed=2)
+    rest, held_out = log.only_users(np.arange(100)), log.only_users(np.arange(100, 150)).dense()
+    config = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, validate_rounds=15)
+    tried: list[int] = []
+    reward = Reward.from_log(log.values, "satisfied", 4.0)
+    fits = Fits(
+        SharedLog.of(rest), config, reward, lambda what, done, _: tried.append(done) if "valid" in what else None
+    )
+    best, precision = best_temperature(fits, held_out)
+    scores = fits.players.precisions([fits.model(each) for each in TEMPERATURES[: len(tried)]], held_out, 15)
+    assert tried == list(range(1, len(tried) + 1))
+    assert precision == max(scores)
+    assert TEMPERATURES[int(np.argmax(scores))] == best
+    assert len(tried) == len(TEMPERATURES) or scores[-1] <= scores[-2]
 
 
 def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     model = fit_experts(log, ExpertsConfig(holdout=0.0, iterations=2, logistic_dim=4))
-    assert model.metadata["chosen"] == {
-        "dim": 48,
-        "activity": 0.0,
-        "likelihood_temperature": 1.0,
-        "item_age_correction": False,
-        "prior_from_validation": False,
-    }
+    assert model.metadata["chosen"] == {"likelihood_temperature": 1.0}
     assert model.metadata["metrics"]["validation_precision"] is None
 
 
@@ -384,7 +296,7 @@ def test_the_graph_model_is_chosen_by_its_name_and_never_by_a_setting() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("likelihood_temperature", 0.0), ("linear_dim", 0), ("iterations", 0), ("activity", -2.0), ("holdout", 0.9)],
+    [("likelihood_temperature", 0.0), ("linear_dim", 0), ("iterations", 0), ("holdout", 0.9)],
 )
 def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{field} must be"):

@@ -33,7 +33,6 @@ FAST: dict[str, Any] = {
     "logistic_dim": 3,
     "validate_rounds": 5,
     "linear_dim": 4,
-    "activity": 0.0,
     "holdout": 0.2,
 }
 

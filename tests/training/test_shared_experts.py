@@ -21,10 +21,8 @@ from igcf.training.cluster.sharing import shared_log
 from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
-from igcf.training.experts.item_age import growth_since_appearance
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Part, Worker
-from igcf.training.experts.shared_log import SharedLog
 
 FAST: dict[str, Any] = {"iterations": 2, "logistic_dim": 4, "validate_rounds": 10, "linear_dim": 6}
 
@@ -108,10 +106,6 @@ def test_parts_of_files_are_those_of_the_log_whatever_lies_where(tmp_path: Path)
     expected = Part.of(whole)
     np.testing.assert_array_equal(np.concatenate([each.part.items for each in executor.workers]), expected.items)
     np.testing.assert_array_equal(np.concatenate([each.part.values for each in executor.workers]), expected.values)
-    np.testing.assert_array_equal(
-        growth_since_appearance(shared.without_users(np.array([3, 40]))),
-        growth_since_appearance(SharedLog.of(whole).without_users(np.array([3, 40]))),
-    )
     np.testing.assert_array_equal(shared.first_appearances(), whole.first_appearances())
 
 

@@ -150,7 +150,7 @@ def write_pieces(
                 own = {name: column[rows] for name, column in columns.items()}
                 own["user"] = (user[rows] - bounds[part]).astype(np.int32)
                 name = folder / f"{part:05d}-{place:015d}-{int(has_fractions)}.npz"
-                np.savez(name, place=place + rows, **own)  # type: ignore[arg-type]
+                np.savez(name, **own)  # type: ignore[arg-type]
     return fractions
 
 
@@ -170,7 +170,6 @@ class PartColumns(NamedTuple):
     items: IntArray
     values: Float32Array
     times: IntArray | None
-    places: IntArray | None
     n_duplicates: int
 
 
@@ -194,8 +193,7 @@ def part_columns(folder: Path, part: int, n_users: int, n_items: int, fractions:
     indptr = np.concatenate([[0], np.cumsum(np.bincount(users[order], minlength=n_users))])
     del users
     values = _joined(files, sizes, "value", np.float32)[order]
-    places = None if times is None else _joined(files, sizes, "place", np.int64)[order]
-    return PartColumns(indptr, items[order], values, None if times is None else times[order], places, n_duplicates)
+    return PartColumns(indptr, items[order], values, None if times is None else times[order], n_duplicates)
 
 
 def _times(files: Sequence[Path], sizes: Sequence[int], fractions: bool) -> IntArray:

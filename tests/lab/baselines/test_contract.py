@@ -22,7 +22,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "ease": {"penalty": 5.0},
     "als": {"factors": 3, "regularization": 0.1},
     "pca-gp": {"dim": 3},
-    "igcf": {"linear_dim": 3, "activity": 0.0, "logistic_dim": 3},
+    "igcf": {"linear_dim": 3, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
     "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
     "igcf-paper-printed": {"dim": 4, "learning_rate": 0.5, "epochs": 2},

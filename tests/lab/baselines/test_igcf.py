@@ -16,7 +16,7 @@ METHOD = method_named("igcf")
 
 @cache
 def fitted() -> Model:
-    settings = METHOD.settings({"linear_dim": 3, "activity": 0.0, "logistic_dim": 3, "likelihood_temperature": 2.0})
+    settings = METHOD.settings({"linear_dim": 3, "logistic_dim": 3, "likelihood_temperature": 2.0})
     model: Model = METHOD.fit(task(), settings, np.random.default_rng(0))
     return model
 

@@ -108,7 +108,7 @@ def test_the_report_and_the_tables_speak_of_rankings(tmp_path: Path) -> None:
 def test_our_models_are_compared_with_every_other_method() -> None:
     data = synthetic_catalogue(n_users=300, n_items=150, seed=1)
     small = setup_for(data, "known-users", n_users=60)
-    settings = {"igcf": {"linear_dim": 8, "activity": 0.0, "logistic_dim": 8}}
+    settings = {"igcf": {"linear_dim": 8, "logistic_dim": 8}}
     found = evaluate(data, small, ("pop", "ease", "igcf"), settings=settings)
     last = str(small.sessions[0].slate)
     score = {row.method: row.figures["ndcg"][last] for row in found.rows}

@@ -114,7 +114,7 @@ def put_together(
 ) -> None:
     """Let a worker write its part."""
     found = part_columns(pieces, number, bounds[number + 1] - bounds[number], n_items, fractions)
-    Part(n_items, found.indptr, found.items, found.values, found.times, found.places).save(folder)
+    Part(n_items, found.indptr, found.items, found.values, found.times).save(folder)
 
 
 def open_part(worker: Worker, folder: Path) -> None:

@@ -49,7 +49,6 @@ def ensemble_model(
     experts: Experts,
     likelihood_temperature: float,
     *,
-    activity_variance: float = ACTIVITY_VARIANCE,
     objective: Objective = "hit",
     metadata: dict[str, Any] | None = None,
 ) -> Model:
@@ -58,10 +57,9 @@ def ensemble_model(
     w is 0 with the objective `hit` and 0.9 with `liking`.
 
     Each expert has a block of the user's vector. The further gradings are learned from, and not scored. How much a
-    user sees and likes of everything is a dimension of its own: the linear expert's constant, with prior variance
-    `activity_variance`, and a 1 in the logistic expert; with 0 both are known. With `liking` so is how much of
-    what they see a user likes, and gradings count less; where liking cannot be told apart, the objective is `hit`.
-    Of `catalogue` only the items are looked at.
+    user sees and likes of everything is a dimension of its own: the linear expert's constant, and a 1 in the logistic
+    expert. With `liking` so is how much of what they see a user likes, and gradings count less; where liking cannot be
+    told apart, the objective is `hit`. Of `catalogue` only the items are looked at.
     """
     linear, logistic, n = experts.linear, experts.logistic, catalogue.n_items
     if reward.threshold <= reward.low:
@@ -74,7 +72,7 @@ def ensemble_model(
         rows = slice(number * n, (number + 1) * n)
         channels.append(Channel(factors[rows], noise[rows] * (OTHER_NOISE if number else 1.0), kind))
     means, variances = [_constant_first(linear.loadings.shape[1])], [np.ones(factors.shape[1])]
-    variances[0][0] = activity_variance
+    variances[0][0] = ACTIVITY_VARIANCE
     first, start, flat = len(channels), factors.shape[1], np.full(n, likelihood_temperature)
     grades = (reward.threshold, *experts.above, *experts.below)
     liked = [replace(reward, kind="liked", threshold=grade) for grade in grades]
@@ -85,9 +83,9 @@ def ensemble_model(
             columns.append(1.0 - is_seen)
             own_noise = flat if kind.kind == "exposed" else GRADE_NOISE * flat
         channels.append(Channel(np.column_stack(columns).astype(np.float32), own_noise, kind, "logit", start))
-    own = [0.0, LOGIT_ACTIVITY_VARIANCE if activity_variance else 0.0, *np.ones(logistic.vectors.shape[2] - 1)]
+    own = [0.0, LOGIT_ACTIVITY_VARIANCE, *np.ones(logistic.vectors.shape[2] - 1)]
     if objective == "liking":
-        own.append(GENEROSITY_VARIANCE if activity_variance else 0.0)
+        own.append(GENEROSITY_VARIANCE)
     means.append(_constant_first(len(own) - 1))
     variances.append(np.array(own))
     terms = terms_of(objective, 0, first, first + 1)
@@ -107,29 +105,12 @@ def ensemble_model(
     )
 
 
-def with_ordinary_activity(model: Model) -> Model:
-    """Return the model with the prior of the log where its prior of a user's activity was made wider."""
-    if model.prior_cov[0, 0] <= ACTIVITY_VARIANCE:
-        return model
-    cov = model.prior_cov.copy()
-    cov[0, 0] = ACTIVITY_VARIANCE
-    return model.with_prior(model.prior_mean, cov)
-
-
 def terms_of(objective: Objective, linear: int, seen: int, liked: int) -> list[Term]:
     """Return the terms of the expected reward, from the numbers of three channels."""
     if objective == "hit":
         return [Term(0.5, (linear,)), Term(0.5, (seen, liked))]
     hit = (1.0 - LIKING_WEIGHT) / 2
     return [Term(hit, (linear,)), Term(hit, (seen, liked)), Term(LIKING_WEIGHT, (liked,))]
-
-
-def ranked_by(model: Model, objective: Objective) -> Model:
-    """Return a model of both experts with another objective; as it is where it has one expert only."""
-    logistic = [number for number, channel in enumerate(model.channels) if channel.link == "logit"]
-    if not logistic or objective == model.objective:
-        return model
-    return model.with_terms(terms_of(objective, 0, *logistic[:2]), replace(model.usage, objective=objective))
 
 
 def _constant_first(dim: int) -> FloatArray:

@@ -6,7 +6,7 @@ per column.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,15 +19,6 @@ from igcf.training.experts.part import Worker
 
 FLAT = 1e-12
 """Distance from 0 or 1 below which a column of zeros and ones is constant."""
-QUIET_USER = 5.0
-"""Added to a user's number of successes before it becomes a weight, so that no weight is zero."""
-
-FULL_COMPONENTS = 48
-"""Number of leading components that count in full; those beyond them are shrunk."""
-SHRINKAGE = 0.5
-"""Factor on the variance of the components beyond the first 48, which hold more noise than taste."""
-WIDE_RESIDUAL = 0.08
-"""Residual variance of every column where there are more than 48 components: what they leave is too little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,46 +34,38 @@ class LinearExpert:
 
 
 class LinearRows:
-    """Rows of some users over the columns of all tables, and their weights."""
+    """Rows of some users over the columns of all tables."""
 
     def __init__(self, tables: Sequence[sp.csr_array]) -> None:
-        self.successes = np.asarray(tables[0].sum(axis=1), dtype=np.float64).ravel()
         self.Z = sp.hstack(tables, format="csr").astype(np.float64)
-        self.weight = np.ones(self.Z.shape[0])
-        self.root = self.weight
         self.means = np.zeros(self.Z.shape[1])
 
     def forward(self, v: FloatArray) -> FloatArray:
-        """Return the weighted, centred rows times a vector of the columns."""
-        return np.asarray(self.root * (self.Z @ v - self.means @ v))
+        """Return the centred rows times a vector of the columns."""
+        return np.asarray(self.Z @ v - self.means @ v)
 
     def backward(self, u: FloatArray) -> FloatArray:
         """Return the transposed rows times a vector of these users."""
-        scaled = self.root * u
-        return np.asarray(self.Z.T @ scaled - self.means * scaled.sum())
+        return np.asarray(self.Z.T @ u - self.means * u.sum())
 
 
-def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, activity: float = 0.0, seed: int = 0) -> LinearExpert:
-    """Compute weighted principal components of [successes | exposures | ...] without making the matrix dense.
+def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, seed: int = 0) -> LinearExpert:
+    """Compute principal components of [successes | exposures | ...] without making the matrix dense.
 
     Args:
         tables: Zeros and ones of shape (users, items) each, the successes first.
         dim: Number d of components; fewer where the log has no more.
-        activity: Users weigh (their successes + 5) ** activity: the more active tell more about what is not liked.
         seed: Seed of the vector that the iteration starts from.
     """
     worker = Worker()
     worker.linear = LinearRows(tables)
-    return fit_linear_on(InProcess(worker), [tables[0].shape[0]], dim, activity=activity, seed=seed)
+    return fit_linear_on(InProcess(worker), [tables[0].shape[0]], dim, seed=seed)
 
 
-def fit_linear_on(
-    executor: Executor, n_users: Sequence[int], dim: int, *, activity: float = 0.0, seed: int = 0
-) -> LinearExpert:
+def fit_linear_on(executor: Executor, n_users: Sequence[int], dim: int, *, seed: int = 0) -> LinearExpert:
     """Compute the components of rows that workers hold (`hold_rows`), as `fit_linear` does; `n_users` of each."""
     total = sum(n_users)
-    mean_weight = np.sum(executor.call(weigh, activity)) / total
-    means = _added(executor.call(column_sums, mean_weight)) / total
+    means = _added(executor.call(column_sums)) / total
     executor.call(centre, means)
     shape = (total, len(means))
     dim = min(dim, min(shape) - 1)
@@ -136,19 +119,9 @@ def hold_rows(worker: Worker, thresholds: Sequence[float], without: IntArray) ->
     return len(users)
 
 
-def weigh(worker: Worker, activity: float) -> float:
-    """Give every user of a worker a weight and return their sum."""
-    rows = _rows(worker)
-    rows.weight = (rows.successes + QUIET_USER) ** activity
-    return float(rows.weight.sum())
-
-
-def column_sums(worker: Worker, mean_weight: float) -> FloatArray:
-    """Return the weighted sum of each column, after the weights were divided by their mean."""
-    rows = _rows(worker)
-    rows.weight = rows.weight / mean_weight
-    rows.root = np.sqrt(rows.weight)
-    return np.asarray(rows.Z.T @ rows.weight)
+def column_sums(worker: Worker) -> FloatArray:
+    """Return the sum of each column."""
+    return np.asarray(_rows(worker).Z.sum(axis=0))
 
 
 def centre(worker: Worker, means: FloatArray) -> None:
@@ -187,15 +160,3 @@ def _added(parts: Sequence[FloatArray]) -> FloatArray:
     for each in parts[1:]:
         total = total + each
     return total
-
-
-def shrunk_beyond_leading(expert: LinearExpert) -> LinearExpert:
-    """Return the expert with its components beyond the first 48 shrunk and one residual variance for all columns.
-
-    An expert of at most 48 components stays as it is.
-    """
-    dim = expert.loadings.shape[1]
-    if dim <= FULL_COMPONENTS:
-        return expert
-    factors = np.where(np.arange(dim) < FULL_COMPONENTS, 1.0, np.sqrt(SHRINKAGE))
-    return replace(expert, loadings=expert.loadings * factors, residuals=np.full_like(expert.residuals, WIDE_RESIDUAL))

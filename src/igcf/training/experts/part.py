@@ -9,17 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.data.interactions import Interactions
 
 if TYPE_CHECKING:
     from igcf.training.experts.linear import LinearRows
     from igcf.training.experts.logistic_steps import Sample
     from igcf.training.experts.neighbours import Counts
 
-PIECE = 1 << 22
-"""Number of reactions that are looked at together, so that what is derived of them stays small."""
-ROW_BITS = 40
-"""Bits that the place of a reaction in the log may have."""
 NEVER = np.iinfo(np.int64).max
 
 
@@ -34,8 +30,6 @@ class Part:
     values: Float32Array
     times: IntArray | None
     """Times of the reactions; None where the log has none."""
-    places: IntArray | None
-    """Place of each reaction in the log; None where the log has no times."""
 
     @classmethod
     def of(cls, log: Interactions) -> "Part":
@@ -44,29 +38,28 @@ class Part:
         numbered = sp.csr_array((np.arange(len(log)), (log.user_idx, log.item_idx)), shape=shape)
         numbered.sort_indices()
         order, times = numbered.data, None if log.timestamps is None else log.timestamps[numbered.data]
-        places = None if times is None else order
-        return cls(log.n_items, numbered.indptr, numbered.indices, log.values[order], times, places)
+        return cls(log.n_items, numbered.indptr, numbered.indices, log.values[order], times)
 
     @classmethod
     def load(cls, folder: Path) -> "Part":
         """Open a part that `save` wrote; its columns stay on disk until they are looked at."""
         columns = {file.stem: np.lib.format.open_memmap(file, mode="r") for file in folder.glob("*.npy")}
         n_items = int(columns["n_items"])
-        return cls(n_items, *(columns.get(name) for name in ("indptr", "items", "values", "times", "places")))  # type: ignore[arg-type]
+        return cls(n_items, *(columns.get(name) for name in ("indptr", "items", "values", "times")))  # type: ignore[arg-type]
 
     def save(self, folder: Path) -> None:
         """Write one file per column."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("n_items", "indptr", "items", "values", "times", "places"):
+        for name in ("n_items", "indptr", "items", "values", "times"):
             if (column := getattr(self, name)) is not None:
                 np.save(folder / f"{name}.npy", np.asarray(column), allow_pickle=False)
 
     def users(self, first: int, last: int) -> "Part":
         """Return the users of some consecutive rows."""
         rows = slice(int(self.indptr[first]), int(self.indptr[last]))
-        times, places = (None if column is None else column[rows] for column in (self.times, self.places))
+        times = None if self.times is None else self.times[rows]
         indptr = self.indptr[first : last + 1] - self.indptr[first]
-        return Part(self.n_items, indptr, self.items[rows], self.values[rows], times, places)
+        return Part(self.n_items, indptr, self.items[rows], self.values[rows], times)
 
     @property
     def n_users(self) -> int:
@@ -152,27 +145,6 @@ def successes_of(worker: Worker, users: IntArray, threshold: float) -> tuple[Int
     return np.diff(table.indptr), table.indices
 
 
-def has_all_times(worker: Worker) -> bool:
-    """Tell whether every reaction has a known time."""
-    times = worker.part.times
-    return times is not None and all(
-        bool((times[start : start + PIECE] != MISSING_TIME).all()) for start in range(0, len(times), PIECE)
-    )
-
-
-def first_reactions(worker: Worker, without: IntArray) -> tuple[IntArray, IntArray]:
-    """Return time and place of the first reaction to each item, both (items,); `NEVER` where there is none."""
-    part = worker.part
-    assert part.times is not None and part.places is not None  # noqa: S101, PT018
-    times, places = np.full(part.n_items, NEVER), np.full(part.n_items, NEVER)
-    rows, _ = part._rows(part.kept(without))
-    items, own_times, own_places = part.items[rows], part.times[rows], part.places[rows]
-    np.minimum.at(times, items, own_times)
-    is_first = own_times == times[items]
-    np.minimum.at(places, items[is_first], own_places[is_first])
-    return times, places
-
-
 def appearances(worker: Worker, without: IntArray) -> IntArray | None:
     """Return the smallest time of each item, (items,); `NEVER` without a reaction; None where the log has no times."""
     part = worker.part
@@ -182,24 +154,6 @@ def appearances(worker: Worker, without: IntArray) -> IntArray | None:
     rows, _ = part._rows(part.kept(without))
     np.minimum.at(times, part.items[rows], part.times[rows])
     return times
-
-
-def n_before(worker: Worker, without: IntArray, times: IntArray, places: IntArray) -> IntArray:
-    """Return how many reactions come before each of some moments in ascending order of time and place."""
-    part = worker.part
-    assert part.times is not None and part.places is not None  # noqa: S101, PT018
-    distinct = np.unique(times)
-    moments = (np.searchsorted(distinct, times) << ROW_BITS) + places
-    rows, _ = part._rows(part.kept(without))
-    own_times, own_places = part.times[rows], part.places[rows]
-    found = np.zeros(len(times) + 1, dtype=np.int64)
-    for start in range(0, len(own_times), PIECE):
-        piece = own_times[start : start + PIECE]
-        rank = np.searchsorted(distinct, piece)
-        is_same = distinct[np.minimum(rank, len(distinct) - 1)] == piece
-        moment = (rank << ROW_BITS) + np.where(is_same, own_places[start : start + PIECE], -1)
-        found += np.bincount(np.searchsorted(moments, moment, side="right"), minlength=len(found))
-    return np.cumsum(found)[:-1]
 
 
 def shares_of(users: IntArray, bounds: Sequence[int]) -> list[tuple[IntArray]]:

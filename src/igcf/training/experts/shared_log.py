@@ -100,21 +100,6 @@ class SharedLog:
         data = np.ones(len(items), dtype=np.float32)
         return sp.csr_array((data, items, indptr), shape=(len(users), self.n_items))
 
-    @cached_property
-    def first_times(self) -> tuple[IntArray, IntArray] | None:
-        """Time and place of the first reaction to each item; None where not every reaction has a time."""
-        if not all(self.executor.call(part.has_all_times)):
-            return None
-        found = self.executor.call(part.first_reactions, each=self.left_out())
-        times = np.min([times for times, _ in found], axis=0)
-        places = np.min([np.where(own == times, places, part.NEVER) for own, places in found], axis=0)
-        return times, places
-
-    def n_before(self, times: IntArray, places: IntArray) -> IntArray:
-        """Return how many reactions come before each of some moments in ascending order."""
-        each = [(*left, times, places) for left in self.left_out()]
-        return np.asarray(np.sum(self.executor.call(part.n_before, each=each), axis=0))
-
     def first_appearances(self) -> IntArray | None:
         """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
         found = self.executor.call(part.appearances, each=self.left_out())

@@ -1,8 +1,7 @@
 """Training of the default model: fit the experts, choose on validation users, build the model."""
 
 import time
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from typing import Any
 
 from igcf.arrays import Float32Array, IntArray
@@ -12,10 +11,9 @@ from igcf.data.success import success_from
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
 from igcf.training.calibrating import for_use
-from igcf.training.experts.assembling import ACTIVITY_VARIANCE, with_ordinary_activity
 from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import best_choice, first_choice
-from igcf.training.experts.fitting import Choice, Fits
+from igcf.training.experts.choosing import TEMPERATURES, best_temperature
+from igcf.training.experts.fitting import Fits
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
     at_record_temperature,
@@ -26,13 +24,9 @@ from igcf.training.experts.neighbour_choice import (
     hidden_successes,
 )
 from igcf.training.experts.neighbours import fit_neighbours
-from igcf.training.experts.prior import is_prior_from_users_better, prior_from_users
 from igcf.training.experts.shared_log import SharedLog
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_of, most_active, validation_table
-
-WIDE_ACTIVITY_VARIANCE = 30.0
-"""Prior variance of a user's activity before validation users tell what it is (`prior_from_users`)."""
 
 
 def fit_experts(
@@ -51,26 +45,21 @@ def fit_experts(
     begun = time.perf_counter()
     log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Kept(None)
     reward = Reward.from_log(log.levels[0], "satisfied", _threshold(log, config))
-    may_estimate = validation is not None and config.prior_from_validation is not False
 
     def say(what: str, done: int, total: int) -> None:
         if progress is not None:
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
-    variance = (WIDE_ACTIVITY_VARIANCE if may_estimate else ACTIVITY_VARIANCE) * config.activity_offset
     whole, rest, truth = _logs(data, log, config, validation)
-    fits = Fits(whole, config, reward, say, variance, kept.part("whole"))
+    fits = Fits(whole, config, reward, say, kept.part("whole"))
     with one_thread_each():
-        strangers, choice, precision = _chosen(fits, rest, truth, kept.part("rest"))
-        if may_estimate and strangers is not None and truth is not None:
-            choice = _with_choice_of_prior(strangers, choice, truth)
-        with_prior = partial(_with_prior, choice=choice, truth=truth, rounds=config.validate_rounds)
+        strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"))
         fits.logistic()  # before the seconds are counted
-        record = _record(fits, log, choice, precision, time.perf_counter() - begun)
-        model = with_prior(fits.model(choice, record))
+        record = _record(fits, log, temperature, precision, time.perf_counter() - begun)
+        model = fits.model(temperature, record)
         if not (config.calibrated or config.neighbours):
             return model
-        judged = model if strangers is None or strangers is fits else with_prior(strangers.model(choice))
+        judged = model if strangers is None or strangers is fits else strangers.model(temperature)
         if config.calibrated:
             say("calibrating the chance", 0, 1)
             model = model.used_as(
@@ -84,8 +73,8 @@ def fit_experts(
             return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
         records = truth if validation is None else drawn_records(validation, config.seed)
         drawn = hidden_successes(judged, records, config.seed)
-        temperature = best_record_temperature(judged, drawn, choice.likelihood_temperature)
-        judged, model = (at_record_temperature(each, temperature) for each in (judged, model))
+        of_records = best_record_temperature(judged, drawn, temperature)
+        judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
         best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
         if strangers is not fits:
             say("neighbours of items", 1, 2)
@@ -100,31 +89,15 @@ def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
 
 def _chosen(
     fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Kept
-) -> tuple[Fits | None, Choice, float | None]:
-    """Return the experts who have not met the users on whom is chosen, the choice and its precision on these users."""
+) -> tuple[Fits | None, float, float | None]:
+    """Return the experts of users other than those on whom is chosen, the temperature and its precision on these."""
     if rest is None or truth is None:
-        return None, first_choice(fits.config), None
+        return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
     strangers = fits if rest is fits.log else fits.of(rest, kept)
-    choice, precision = best_choice(strangers, truth)
+    temperature, precision = best_temperature(strangers, truth)
     if strangers is not fits:
         fits.earlier = strangers.logistic()
-    return strangers, choice, precision
-
-
-def _with_choice_of_prior(strangers: Fits, choice: Choice, truth: Float32Array) -> Choice:
-    """Return the choice with where the prior comes from: as the caller says, or what is better for validation users."""
-    config = strangers.config
-    is_better = config.prior_from_validation
-    if is_better is None:
-        is_better = is_prior_from_users_better(strangers.model(choice), truth, config.validate_rounds)
-    return replace(choice, prior_from_validation=is_better)
-
-
-def _with_prior(model: Model, *, choice: Choice, truth: Float32Array | None, rounds: int) -> Model:
-    """Return the model with the prior that was chosen."""
-    if choice.prior_from_validation and truth is not None:
-        return prior_from_users(model, truth, rounds)
-    return with_ordinary_activity(model)
+    return strangers, temperature, precision
 
 
 def _logs(
@@ -167,18 +140,12 @@ def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -
     return noted
 
 
-def _record(fits: Fits, log: SharedLog, choice: Choice, precision: float | None, seconds: float) -> dict[str, Any]:
+def _record(fits: Fits, log: SharedLog, temperature: float, precision: float | None, seconds: float) -> dict[str, Any]:
     """Return the model's metadata: how it was trained, on what, and what was chosen."""
     config = fits.config
     return {
         "settings": config.as_dict(),
-        "chosen": {
-            "dim": choice.dim,
-            "activity": choice.activity,
-            "likelihood_temperature": choice.likelihood_temperature,
-            "item_age_correction": choice.item_age_correction and fits.growth is not None,
-            "prior_from_validation": choice.prior_from_validation,
-        },
+        "chosen": {"likelihood_temperature": temperature},
         "data": {
             "name": log.catalogue.name,
             "fingerprint": log.fingerprint(),
