@@ -80,7 +80,7 @@ def test_every_protocol_runs_with_several_seeds_and_reports(name: str, tmp_path:
     protocol = protocol_named(name, keep=0.5 if name == "thin-log" else None)
     sizes = {} if protocol.axis != "round" else {"rounds": 8, "min_reactions": 20}
     small = setup_for(data, protocol, n_users=20, **sizes)
-    fast = {"linear_dim": 8, "activity": 0.0, "logistic_dim": 4, "iterations": 2, "calibrated": False}
+    fast = {"linear_dim": 8, "logistic_dim": 4, "iterations": 2, "calibrated": False}
     methods = ("igcf",) if set(protocol.methods) == {"igcf"} else ("pop", "share" if name == "observed" else "pca-gp")
     settings = {"igcf": fast} if "igcf" in methods else {}
     results = evaluate(data, small, methods, seeds=(0, 1), settings=settings)
