@@ -19,8 +19,9 @@ KNOWN_USERS_METHODS = KnownUsers.methods
 MINUTES = "minutes.json"
 """File with the minutes that each finished experiment took."""
 OTHERS = (
-    "calibration (`igcf calibration --dataset ml-1m`), the graph as a third expert (`python tools/third_expert.py`) and "
-    "every figure of validation users, which a search printed (`src/igcf/lab/evaluate/settings/`, `research/log.md`)"
+    "calibration (`igcf calibration --dataset ml-1m`), the graph as a third expert (`python tools/third_expert.py`) "
+    "and every figure of validation users, which a search printed (`src/igcf/lab/evaluate/settings/`, "
+    "`research/log.md`)"
 )
 """Figures of `docs/results.md` that are not among the published experiments."""
 
