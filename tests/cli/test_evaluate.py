@@ -200,8 +200,8 @@ def test_nothing_is_shortened_at_80_columns_and_the_last_line_says_who_won(
     assert "..." not in result.stdout
     for name in ("P@10", "P@12", "R@12", "coverage", "novelty", "online s", "effect"):
         assert name in result.stdout
-    won = r"\S+ won: [\d.]+ satisfied items in 12 rounds, [\d.]+ more than \S+ .*p = .*over 10 users"
-    tie = r"\S+ and \S+ tie: [\d.]+ and [\d.]+ satisfied items in 12 rounds, .* \(p = .*over 10 users\)"
+    won = r"\S+ won: [\d.]+ satisfied items in 12 rounds, [\d.]+ more than \S+ .*p = .*over 20 users"
+    tie = r"\S+ and \S+ tie: [\d.]+ and [\d.]+ satisfied items in 12 rounds, .* \(p = .*over 20 users\)"
     assert re.fullmatch(f"{won}|{tie}", last)
 
 
@@ -209,7 +209,8 @@ def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:
     result = run("evaluate", "--dataset", small_log, "--methods", "pop,random", "--jobs", 1, "--json")
     assert result.exit_code == 0, result.stderr
     document = json.loads(result.stdout)
-    assert document["rounds"] <= document["setup"]["min_reactions"]
+    assert document["setup"]["min_reactions"] == 5
+    assert {"light", "medium"} <= {each["name"] for each in document["setup"]["activity"]}
     assert document["users"] >= 20
     assert document["success"]["satisfied"] == document["setup"]["satisfied"]
     assert f"experiment: {document['rounds']} rounds" in result.stderr

@@ -54,7 +54,7 @@ def cold_start(
             on a random half of the users; `auto` takes `time` where every reaction has one.
         n_test: number of test users; fewer where fewer qualify.
         n_validation: number of validation users; fewer where fewer are left.
-        min_reactions: the least number of reactions of a test user; validation users may have fewer.
+        min_reactions: the least number of reactions of a test user and, where they are drawn, of a validation user.
         by_activity: test users are the most active cold users and validation users the next; otherwise both are drawn.
         rng: draws the half of the users and, without `by_activity`, the test and validation users.
     """
@@ -73,7 +73,8 @@ def cold_start(
             f"{data.name} has no test user: {len(cold)} users are not in the training half, the most active has "
             f"{most} reactions, min_reactions is {min_reactions}; pass a lower min_reactions= or another split="
         )
-    validation = order[~np.isin(order, test)][:n_validation]
+    others = order[~np.isin(order, test)]
+    validation = (others if by_activity else others[activity[others] >= min_reactions])[:n_validation]
     return ColdStart(train, data.only_users(validation), data.only_users(test))
 
 

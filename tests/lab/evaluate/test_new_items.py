@@ -56,7 +56,7 @@ def test_every_row_of_the_protocol_is_there_on_the_same_users(results: Results) 
         results.methods
     )
     assert len({row.outcome.user_ids for row in results.rows}) == 1
-    assert {each.reference for each in results.comparisons} == {"frozen"}
+    assert "frozen" in {each.reference for each in results.comparisons}
 
 
 def test_a_frozen_catalogue_has_no_success_on_new_items(results: Results) -> None:
@@ -76,7 +76,7 @@ def test_trials_keep_to_their_budget(results: Results) -> None:
 
 def test_tables_and_json_say_the_same(results: Results) -> None:
     document = json.loads(json.dumps(results.as_dict()))
-    table = results_tables(results)[0]
+    table = next(each for each in results_tables(results) if "new" in each.header)
     assert [row["method"] for row in document["rows"]] == [line[0] for line in table.rows]
     column = table.header.index("new")
     assert f"{document['rows'][-1]['new']['12']:.3f}" == table.rows[-1][column]

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from igcf.data import Interactions
-from igcf.lab.evaluate import setup_for
+from igcf.data import Interactions, load_dataset
+from igcf.lab.evaluate import evaluate, setup_for
 from igcf.lab.evaluate.protocols import prepare
 from igcf.lab.evaluate.protocols.sizes import fitting_size
+from igcf.lab.evaluate.tables import results_tables
 
 
 def log(n_users: int, n_reactions: int, n_items: int = 300, *, timed: bool = False) -> Interactions:
@@ -17,16 +18,54 @@ def log(n_users: int, n_reactions: int, n_items: int = 300, *, timed: bool = Fal
 
 
 @pytest.mark.parametrize(
-    ("n_users", "n_reactions", "n_shown", "n_test"),
-    [(1000, 150, 120, 200), (1000, 50, 40, 200), (60, 12, 10, 15), (8, 3, 2, 2), (2, 1, 1, 1)],
+    ("n_users", "n_reactions", "n_shown", "n_test", "least"),
+    [(1000, 150, 120, 250, 5), (1000, 50, 40, 250, 5), (60, 12, 10, 15, 5), (8, 3, 10, 2, 2), (2, 1, 1, 1, 1)],
 )
-def test_an_experiment_is_as_long_as_its_users_allow(n_users: int, n_reactions: int, n_shown: int, n_test: int) -> None:
+def test_an_experiment_is_as_long_as_its_users_allow(
+    n_users: int, n_reactions: int, n_shown: int, n_test: int, least: int
+) -> None:
     size = fitting_size(log(n_users, n_reactions))
-    assert (size.split, size.n_shown, size.n_users) == ("users", n_shown, n_test)
+    assert (size.split, size.n_shown, size.n_users, size.least) == ("users", n_shown, n_test, least)
 
 
 def test_a_small_catalogue_is_not_shown_whole() -> None:
     assert fitting_size(log(200, 20, n_items=30)).n_shown == 10
+
+
+def mixed_activity() -> Interactions:
+    """A log of 300 users with 2, 6, 12 or 150 reactions; few are heavy."""
+    rng = np.random.default_rng(0)
+    counts = np.repeat([2, 6, 12, 150], [60, 130, 90, 20])
+    items = np.concatenate([rng.choice(200, n, replace=False) for n in counts])
+    users = np.repeat(np.arange(len(counts)), counts)
+    return Interactions.from_arrays(users, items, rng.integers(1, 6, len(users)).astype(float))
+
+
+def test_ordinary_users_are_tested_and_the_first_table_shows_them_by_activity() -> None:
+    data = mixed_activity()
+    setup = setup_for(data, "cold-start", satisfied=4.0)
+    assert (setup.min_reactions, setup.sessions[0].rounds) == (5, 10)
+    assert [(each.name, each.least, each.most) for each in setup.activity] == [
+        ("light", 5, 6), ("medium", 7, 12), ("heavy", 13, None),
+    ]  # fmt: skip
+    assert [each.share for each in setup.activity] == pytest.approx([130 / 300, 90 / 300, 20 / 300])
+    results = evaluate(data, setup, ("random", "pop"))
+    counts = {row: int(n) for row, n in zip(data.user_ids, np.bincount(data.user_idx), strict=True)}
+    tested = [counts[user] for user in results.rows[0].outcome.user_ids]
+    assert min(tested) == 6
+    assert np.mean(np.array(tested) > 12) < 0.25  # not the most active ones
+    table = results_tables(results)[0]
+    assert table.header[:3] == ("reactions", "share of all users", "tested")
+    assert [row[1] for row in table.rows] == ["43%", "30%", "7%", "20%"]
+    assert sum(int(row[2]) for row in table.rows) == results.n_users
+    assert {each.metric for each in results.comparisons} >= {"precision@10, light users", "precision@10"}
+
+
+def test_a_known_data_set_keeps_the_papers_rule_and_says_so() -> None:
+    setup = setup_for(load_dataset("synthetic"), "cold-start")
+    assert setup.activity == ()
+    assert setup.min_reactions == 120
+    assert "the paper's rule, the most active first" in setup.sentence
 
 
 def test_times_without_new_users_are_split_by_users() -> None:

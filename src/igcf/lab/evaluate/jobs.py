@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import igcf
+from igcf.arrays import IntArray
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.lab.baselines import Method, method_source
@@ -62,11 +63,17 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
             session,
             user_ids=case.user_ids,
             n_satisfied=case.n_satisfied,
+            n_reactions=_reactions_of(data, case.user_ids),
             item_shares=case.item_shares,
             **found._asdict(),
         )
         for (play, session), found in zip(_plays_and_sessions(job), played, strict=True)
     ]
+
+
+def _reactions_of(data: Interactions, user_ids: Sequence[str]) -> IntArray:
+    counts = dict(zip(data.user_ids, np.bincount(data.user_idx, minlength=data.n_users).tolist(), strict=True))
+    return np.array([counts.get(user_id, 0) for user_id in user_ids])
 
 
 def _plays_and_sessions(job: Job) -> list[tuple[Play, Session]]:
@@ -94,7 +101,7 @@ def save_outcomes(outcomes: list[Outcome], path: Path) -> None:
     meta = []
     for number, each in enumerate(outcomes):
         arrays[f"rows_{number}"], arrays[f"values_{number}"] = each.shown.rows, each.shown.values
-        arrays[f"n_satisfied_{number}"] = each.n_satisfied
+        arrays[f"n_satisfied_{number}"], arrays[f"n_reactions_{number}"] = each.n_satisfied, each.n_reactions
         arrays[f"item_shares_{number}"] = each.item_shares.astype(np.float64)
         meta.append({"user_ids": each.user_ids, "seconds": each.seconds, "details": each.details})
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -121,6 +128,7 @@ def load_outcomes(job: Job, path: Path) -> list[Outcome] | None:
                     user_ids=tuple(meta[number]["user_ids"]),
                     shown=Shown(arrays[f"rows_{number}"], arrays[f"values_{number}"]),
                     n_satisfied=arrays[f"n_satisfied_{number}"],
+                    n_reactions=arrays[f"n_reactions_{number}"],
                     item_shares=arrays[f"item_shares_{number}"],
                     details=meta[number]["details"],
                     seconds=meta[number]["seconds"],

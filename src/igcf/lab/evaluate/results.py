@@ -10,6 +10,7 @@ import numpy as np
 from igcf.arrays import FloatArray
 from igcf.lab.evaluate.protocols import Outcome, Session, Setup
 from igcf.lab.evaluate.protocols.base import Counted, Figures, Pair
+from igcf.lab.evaluate.protocols.sizes import ActivityClass
 from igcf.lab.evaluate.significance import Comparison, compare, corrected, per_user
 
 ALWAYS = ("precision", "share", "recall", "ndcg", "after_drift")
@@ -153,6 +154,11 @@ def _comparisons(results: Results) -> list[Comparison]:
             ours, theirs = (user_scores(here[label], pair.curve, pair.t) for label in pair[:2])
             metric = protocol.metric_name(pair.curve, session, pair.t)
             found.append(compared(pair.label, pair.reference, metric, ours, theirs))
+            if set(pair[:2]) == set(leaders) and pair[2:] == (curve, t):
+                found += [
+                    compared(pair.label, pair.reference, f"{metric}, {each.name} users", own, theirs)
+                    for each, own in by_activity(results, session, pair.label).items()
+                ]
     return corrected(found)
 
 
@@ -164,6 +170,21 @@ def ranked(results: Results, session: Session) -> dict[str, float]:
         for label in results.methods
     }
     return dict(sorted(means.items(), key=lambda each: -each[1]))
+
+
+def by_activity(results: Results, session: Session, label: str) -> dict[ActivityClass, dict[str, float]]:
+    """Return the score of each user under one method, by class of activity; classes without test users are left out."""
+    counts = {
+        user: int(n)
+        for row in results.rows_of(label, session)
+        for user, n in zip(row.outcome.user_ids, row.outcome.n_reactions, strict=True)
+    }
+    scores = user_scores(results.rows_of(label, session), *results.setup.protocol.target(session))
+    found = {
+        each: {user: score for user, score in scores.items() if each.least <= counts[user] <= (each.most or np.inf)}
+        for each in results.setup.activity
+    }
+    return {each: own for each, own in found.items() if own}
 
 
 def compared(

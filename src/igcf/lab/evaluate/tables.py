@@ -1,20 +1,59 @@
 """Results of an experiment as tables."""
 
-from igcf.lab.evaluate.results import Results, summary
+import numpy as np
+
+from igcf.lab.evaluate.results import Results, by_activity, ranked, summary
 from igcf.tables import Table, short_number, with_margin
 
 
 def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
-    """Build one table per session, then the comparisons and the settings that tuning chose on validation users.
+    """Build the tables of an experiment, for a log of one's own first the one by activity.
 
-    Numbers have as many decimals as the paper's, or, where `is_short`, the three digits that matter to a reader.
+    Then come one table per session, the comparisons and the settings that tuning chose on validation users. Numbers have as many decimals as the paper's, or, where `is_short`, the three digits that matter to a reader.
     """
-    tables = [_session_table(results, number, is_short=is_short) for number in range(len(results.sessions))]
+    tables = _activity_tables(results)
+    tables += [_session_table(results, number, is_short=is_short) for number in range(len(results.sessions))]
     if results.comparisons:
         tables.append(_comparison_table(results, is_short=is_short))
     if any(each["tried"] for each in results.tuning):
         tables.append(_tuning_table(results))
     return [*tables, *results.setup.protocol.more_tables([(row.outcome, row.counted) for row in results.rows])]
+
+
+def _activity_tables(results: Results) -> list[Table]:
+    """Return the scores of light, medium and heavy users, and the share of all users that each class stands for."""
+    if not results.setup.activity:
+        return []
+    session, protocol = results.sessions[0], results.setup.protocol
+    scores = {label: by_activity(results, session, label) for label in results.methods}
+    leaders = list(ranked(results, session))[:2]
+    tests = {
+        each.metric.rpartition(", ")[2]: each
+        for each in results.comparisons
+        if {each.method, each.reference} == set(leaders) and each.metric.endswith(" users")
+    }
+    rows, best = [], set[tuple[int, int]]()
+    for number, each in enumerate(next(iter(scores.values()))):
+        means = [float(np.nanmean(list(scores[label][each].values()))) for label in results.methods]
+        best.add((number, 3 + int(np.argmax(means))))
+        cells = [short_number(mean) for mean in means]
+        if test := tests.get(f"{each.name} users"):
+            sign = 1 if test.method == leaders[0] else -1
+            cells.append(f"{sign * test.difference:+.2g} ({'tie' if test.is_tie else f'p = {test.p_value:.2g}'})")
+        rows.append((str(each), f"{each.share:.0%}", str(len(scores[results.methods[0]][each])), *cells))
+    untested = 1.0 - sum(each.share for each in results.setup.activity)
+    if untested > 0:
+        few = f"fewer than {results.setup.activity[0].least}"
+        rows.append((few, f"{untested:.0%}", "0", *("–" for _ in rows[0][3:])))
+    difference = (f"{leaders[0]} - {leaders[1]}",) if tests else ()
+    return [
+        Table(
+            title=f"By the number of reactions of a user: {protocol.unit(session)}",
+            header=("reactions", "share of all users", "tested", *results.methods, *difference),
+            rows=tuple(rows),
+            best=frozenset(best),
+        )
+    ]
 
 
 def _session_table(results: Results, number: int, *, is_short: bool) -> Table:

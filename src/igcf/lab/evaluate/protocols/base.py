@@ -14,6 +14,7 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, Method, Task, method_named
 from igcf.lab.evaluate import metrics
+from igcf.lab.evaluate.protocols.sizes import ActivityClass
 from igcf.online import Learner, Shown
 from igcf.tables import Table
 
@@ -66,6 +67,8 @@ class Setup:
     n_validation: int = 200
     min_reactions: int = 120
     reward: Literal["raw", "satisfied"] = "raw"
+    activity: tuple[ActivityClass, ...] = ()
+    """Classes of users by which the results are shown: of a log of one's own, whose test users are ordinary ones."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; the options of the protocol stand beside the others."""
@@ -124,6 +127,8 @@ class Outcome:
     user_ids: tuple[str, ...]
     shown: Shown
     n_satisfied: IntArray
+    n_reactions: IntArray
+    """Number of reactions of each user in the whole log."""
     item_shares: FloatArray
     details: Mapping[str, Any]
     """Further plain values that the protocol reports."""
@@ -189,8 +194,11 @@ class Protocol:
         """Describe how long, with whom, and how they were chosen."""
         lengths = " and ".join(map(str, setup.sessions))
         split = {"time": "split in time", "users": "split by users", "auto": "split in time where there are times"}
+        rule = "the paper's rule, the most active first" if setup.by_activity else "drawn at random"
+        if setup.activity:
+            rule = f"drawn from all who have so many, {sum(each.share for each in setup.activity):.0%} of the users"
         return (
-            f"{lengths} with at most {setup.n_users} test users of at least {setup.min_reactions} reactions; "
+            f"{lengths} with at most {setup.n_users} test users of at least {setup.min_reactions} reactions ({rule}); "
             f"{split[setup.split]}"
         )
 

@@ -30,7 +30,7 @@ from igcf.lab.evaluate.protocols.base import (
     Users,
     figures_at,
 )
-from igcf.lab.evaluate.protocols.sizes import fitting_size
+from igcf.lab.evaluate.protocols.sizes import activity_classes, fitting_size
 from igcf.lab.evaluate.tuned_settings import variant_settings
 from igcf.online import Learner, Shown, replay
 
@@ -45,7 +45,7 @@ class ColdStart(Protocol):
         """Return the experiment as the paper runs it on this data set, with the caller's choices.
 
         In a log that igcf does not know by name, the rounds, the least number of reactions of a test user, the number
-        of test users and the split are what the log allows (`fitting_size`).
+        of test users and the split are what the log allows (`fitting_size`), and test users are ordinary ones.
         """
         sessions = choices.sessions(self.sessions)
         info = known_dataset(data)
@@ -55,9 +55,10 @@ class ColdStart(Protocol):
                 sessions = tuple(
                     Session(max(1, min(each.rounds, size.n_shown // each.slate)), each.slate) for each in sessions
                 )
-            split, n_users, least = size.split, size.n_users, min(size.n_shown, sessions[0].rounds)
+            split, n_users, least = size.split, size.n_users, size.least
         else:
             split, n_users, least = info.default_split, Setup.n_users, Setup.min_reactions
+        least = least if choices.min_reactions is None else choices.min_reactions
         shown = max(each.rounds * each.slate for each in sessions)
         if shown > data.n_items:
             raise ConfigError(
@@ -69,10 +70,11 @@ class ColdStart(Protocol):
             sessions=sessions,
             satisfied=success_in(data).threshold if choices.satisfied is None else choices.satisfied,
             split=choices.split or split,
-            by_activity=info.by_activity if info else True,
+            by_activity=info.by_activity if info else False,
             n_users=choices.n_users or n_users,
-            min_reactions=least if choices.min_reactions is None else choices.min_reactions,
+            min_reactions=least,
             reward=reward_of(data),
+            activity=() if info else activity_classes(data, least),
         )
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:

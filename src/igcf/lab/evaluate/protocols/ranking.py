@@ -8,6 +8,7 @@ import numpy as np
 
 from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.data import ColdStart, Interactions, success_in
+from igcf.data.registry import known_dataset
 from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, Task
 from igcf.lab.evaluate.protocols.base import (
@@ -31,6 +32,7 @@ from igcf.lab.evaluate.protocols.base import (
 )
 from igcf.lab.evaluate.protocols.cold import reward_of
 from igcf.lab.evaluate.protocols.replay_logged import logged_by_user, replay_logged
+from igcf.lab.evaluate.protocols.sizes import activity_classes
 from igcf.online import Learner, Shown
 
 N_RANKED = 100
@@ -75,6 +77,7 @@ class Ranking(Protocol):
         if choices.rounds is not None or choices.slate is not None:
             raise ConfigError("known users are ranked for once; rounds and slate belong to other protocols")
         n_users = choices.n_users or self.n_users
+        least = self.least_reactions if choices.min_reactions is None else choices.min_reactions
         return Setup(
             dataset=data.name,
             protocol=self,
@@ -83,8 +86,9 @@ class Ranking(Protocol):
             split=choices.split or "auto",
             n_users=n_users,
             n_validation=max(150, n_users // 2),
-            min_reactions=self.least_reactions if choices.min_reactions is None else choices.min_reactions,
+            min_reactions=least,
             reward=reward_of(data),
+            activity=() if known_dataset(data) else activity_classes(data, least),
         )
 
     def show(
