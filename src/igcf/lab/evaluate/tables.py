@@ -9,7 +9,8 @@ from igcf.tables import Table, short_number, with_margin
 def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
     """Build the tables of an experiment, for a log of one's own first the one by activity.
 
-    Then come one table per session, the comparisons and the settings that tuning chose on validation users. Numbers have as many decimals as the paper's, or, where `is_short`, the three digits that matter to a reader.
+    Then come one table per session, the comparisons and the settings that tuning chose on validation users. Numbers
+    have as many decimals as the paper's, or, where `is_short`, the three digits that matter to a reader.
     """
     tables = _activity_tables(results)
     tables += [_session_table(results, number, is_short=is_short) for number in range(len(results.sessions))]
