@@ -15,6 +15,7 @@ from igcf.lab.bench.timing import one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists, save_lists
+from igcf.online.selection import selection_details
 from igcf.tables import markdown_table
 from tools.catalogues import clustered, linear_model, replayed_beliefs, replicated
 
@@ -38,7 +39,7 @@ def answered(engine: IndexedEngine, belief: Belief, nu: float) -> dict[str, floa
     available, seconds = np.ones(len(exact), dtype=np.bool_), []
     for _ in range(5):
         begun = time.process_time()
-        found = own.select(available, nu, TOP, make_rng=np.random.default_rng).rows
+        found = selection_details(Ucb(nu), own, available[None], TOP, make_rng=np.random.default_rng).rows
         seconds.append(time.process_time() - begun)
     gap = float(exact.max() - exact.mean())
     return {

@@ -528,20 +528,6 @@ def test_neighbours_predict_as_their_weights_say() -> None:
     np.testing.assert_allclose(found.weights_to(9, np.arange(30)), table[:, 9], atol=1e-7)
 
 
-@pytest.mark.parametrize("history", [[], SHOWN])
-@pytest.mark.parametrize("model", ALL)
-def test_the_bounds_of_the_variances_are_never_exceeded(model: Model, history: list[tuple[str, float | None]]) -> None:
-    session = Recommender(model).session(history, logged=LOGGED)
-    belief = session.belief
-    bounds = logged_evidence(model).variance_bounds(belief)
-    assert bounds is not None
-    for number, bound in zip(model.scored, bounds, strict=True):
-        channel = model.channels[number]
-        x = channel.vectors.astype(np.float64)
-        variances = np.einsum("nd,de,ne->n", x, belief.cov[channel.span, channel.span], x)
-        assert (variances <= bound + 1e-6).all()
-
-
 @pytest.mark.parametrize("forgetting", [1.0, 0.7])
 @pytest.mark.parametrize("model", [world(), LINEAR[0], ALL[4]])
 def test_the_first_answers_to_a_known_user_are_those_of_all_variances(model: Model, forgetting: float) -> None:

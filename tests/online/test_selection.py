@@ -9,7 +9,7 @@ import pytest
 from igcf.arrays import AnyFloatArray, BoolArray
 from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Reward, Term
-from igcf.online import Belief, Greedy, Policy, Recommender, ScoringEngine, Ucb, backend, prior_belief
+from igcf.online import Belief, Greedy, Policy, Recommender, ScoringEngine, Ucb, backend
 from igcf.online.backend import NumpyBackend
 from igcf.online.selection import select_items, selection_details
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
@@ -60,16 +60,6 @@ def test_a_wide_belief_stays_wide_when_it_is_forgotten_in_part() -> None:
     expected = [f"item-{row}" for row in np.argsort(-scores)[:5]]
     assert [pick.item_id for pick in session.recommend(5)] == expected
     assert [pick.item_id for pick in fresh.recommend(5)] == expected
-
-
-@pytest.mark.parametrize("model", [random_model(40, 6), random_model(40, 6, singular=True), ensemble_model(40, 3)])
-def test_beliefs_are_compared_with_the_prior(model: Model) -> None:
-    prior = prior_belief(model)
-    learned = Recommender(model).session([("item-3", 1.0), ("item-4", 2.0), ("item-3", 1.0)]).belief
-    assert prior.is_within(prior)
-    assert learned.is_within(prior)
-    assert not Belief(prior.mean, prior.cov * 1.001).is_within(prior)
-    assert not prior.is_within(learned)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -37,36 +37,19 @@ class Record(NamedTuple):
     """Rows of the items whose absence says nothing, because they appeared after the record's end; none is in `rows`."""
 
 
-class TypicalSpread:
-    """Covariance of one block after a typical whole record, and how much wider another covariance is at most."""
-
-    def __init__(self, cov: FloatArray, inverse_frame: FloatArray) -> None:
-        self.cov = cov
-        inner = inverse_frame.T @ cov @ inverse_frame
-        whitening = np.linalg.solve(np.linalg.cholesky(inner), inverse_frame.T)
-        self._whitening = np.ascontiguousarray(whitening, dtype=np.float32)
-
-    def factor(self, cov: FloatArray) -> float:
-        """Return a factor f with cov <= f self.cov in every direction: a little more than the largest eigenvalue."""
-        if cov[-1, -1] == self.cov[-1, -1] and np.array_equal(cov, self.cov):
-            return 1.0
-        return 1.0001 * backend.loops.largest_eigenvalue(self._whitening, cov.astype(np.float32))
-
-
 class LinearAbsence:
     """Exact posterior of a block whose channels are linear."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
         self.span, self.channels = span, channels
         self.prior_mean = model.prior_mean[span]
-        self._frame, inverse = uncertain_directions(model.prior_cov[span, span])
+        self._frame, _ = uncertain_directions(model.prior_cov[span, span])
         self.total = sum(
             (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels),
             np.zeros((len(self.prior_mean),) * 2),
         )
         """Sum over channels and items of x x' / noise, shape (d, d)."""
         self._cov_of_all = self._cov(self.total)
-        self.typical = TypicalSpread(self._cov_of_all, inverse)
 
     def posterior(self, record: Record) -> tuple[FloatArray, FloatArray]:
         """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one."""
@@ -131,9 +114,6 @@ class LogisticAbsence:
         self._log_counts = np.log([max(count, 1e-12) for count, _, _ in sums])
         self._sums = [(slope, curvature) for _, slope, curvature in sums]
         self._starts = [level * (self._inverse.T @ self._level) for level in levels]
-        frame, curvature = self._frame, self._sums[len(sums) // 2][1]
-        cov = frame @ np.linalg.inv(np.eye(frame.shape[1]) + frame.T @ curvature @ frame) @ frame.T
-        self.typical = TypicalSpread(cov, self._inverse)
 
     def _level_direction(self, prior_cov: FloatArray) -> FloatArray:
         """The unit vector of the dimension that adds the same to every item's logit of being there; zero: none."""

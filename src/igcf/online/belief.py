@@ -54,16 +54,6 @@ class Belief:
         noise = np.broadcast_to(np.asarray(noise_var, dtype=np.float64), len(X))
         return Belief(*block_update(self.mean, self.cov, X, rewards, noise))
 
-    def is_within(self, prior: "Belief") -> bool:
-        """Whether no direction is more uncertain than in `prior`, up to rounding; one Cholesky factorisation."""
-        left = prior.cov - self.cov
-        slack = 1e-9 * float(np.max(np.diagonal(prior.cov), initial=0.0)) + np.finfo(np.float64).tiny
-        try:
-            np.linalg.cholesky(left + slack * np.eye(len(left)))
-        except np.linalg.LinAlgError:
-            return False
-        return True
-
     def moments(self, X: npt.NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of `X @ user`, one pair per row; observation noise is not added."""
         rows = np.asarray(X, dtype=np.float64)

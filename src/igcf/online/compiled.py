@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.arrays import BoolArray, Float32Array
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
 from igcf.model.catalogue import Catalogue
-from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
+from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import selection_details
@@ -21,9 +21,6 @@ from igcf.online.slates import select_slate
 if TYPE_CHECKING:
     from igcf.online.rules import Rules
 
-MOST_PINNED = 64
-"""Pinned items that the inner loops have room for."""
-LARGEST_CAP = 1 << 30
 EVERY = "*"
 """Name under which `caps` speaks of every category that it does not name."""
 
@@ -63,46 +60,16 @@ class CompiledRules:
         self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
     ) -> Selection:
         """Select `k` items of the only user of `engine` among those available, (1, items), under these rules."""
-        if self.is_filter:
-            return selection_details(policy, engine, available, k, make_rng=make_rng)
-        arrays = self.arrays
-        if arrays is None:
+        if self.has_caps or self.pinned or self.diversity:
             return select_slate(self, policy, engine, available, k, make_rng=make_rng)
-        try:
-            return selection_details(policy, engine, available, k, make_rng=make_rng, rules=arrays)
-        except NotSelectedError:
-            return select_slate(self, policy, engine, available, k, make_rng=make_rng)
-
-    @cached_property
-    def arrays(self) -> RuleArrays | None:
-        """These rules as the inner loops take them; None: there is more than they know of."""
-        pinned = tuple(dict.fromkeys(self.pinned))
-        if self.diversity or len(pinned) > MOST_PINNED:
-            return None
-        rows: IntArray | None = np.array(pinned, dtype=np.int64) if pinned else None
-        return RuleArrays(self.boosts, rows, *(self._capped_labels() if self.has_caps else ()))
-
-    def _capped_labels(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return where the capped labels of each item begin, their numbers one item after the other, and their caps."""
-        every = {name: most for name, most in self.caps.items() if name in self.catalogue.labels}
-        rows_of = [self.catalogue.labels[name] for name in every]
-        if self.category_cap is not None:
-            others = {name: own for name, own in self.catalogue.category_rows.items() if name not in self.caps}
-            every |= dict.fromkeys(others, self.category_cap)
-            rows_of += others.values()
-        rows: IntArray = np.concatenate([np.empty(0, dtype=np.int64), *rows_of])
-        numbers: IntArray = np.repeat(np.arange(len(every), dtype=np.int32), [len(own) for own in rows_of])
-        starts: IntArray = np.zeros(len(self.catalogue) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(self.catalogue)), out=starts[1:])
-        caps: IntArray = np.minimum([*every.values()], LARGEST_CAP).astype(np.int32)
-        return starts, numbers[np.argsort(rows, kind="stable")], caps
+        return selection_details(policy, engine, available, k, make_rng=make_rng, boosts=self.boosts)
 
     def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items, (1, items), may stand in the last place of an answer instead of the one there.
 
         A pinned item stays, and no cap is exceeded.
         """
-        if rows[-1] in self.pinned or self.category_cap == 0:
+        if rows[-1] in self.pinned:
             return np.zeros_like(available)
         if not self.has_caps:
             return available
@@ -114,6 +81,10 @@ class CompiledRules:
         for name in full:
             result[0, self.catalogue.labels.get(name, [])] = False
         return result
+
+    def rows_of(self, name: str) -> Any:
+        """Return the rows of the items that the cap on a label counts."""
+        return self.catalogue.labels.get(name, []) if name in self.caps else self.catalogue.category_rows[name]
 
     def limits(self, row: int) -> tuple[tuple[str, int], ...]:
         """Return the labels of an item that are capped, and their caps."""
@@ -142,22 +113,28 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
         boosts = None
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
+    none_of: list[Any] = [
+        catalogue.labels.get(name, []) for name, most in caps.items() if most == 0
+    ]  # caps of 0 are filters
+    if category_cap == 0:
+        none_of += [rows for name, rows in catalogue.category_rows.items() if name not in caps]
+        category_cap = None
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
-    mask = _mask(rules, catalogue)
+    mask = _mask(rules, catalogue, none_of)
     return CompiledRules(
         catalogue=catalogue,
         allowed=None if mask is None else mask[None],
         n_forbidden=0 if mask is None else len(mask) - int(np.count_nonzero(mask)),
         boosts=None if boosts is None else boosts.astype(np.float32),
-        caps=caps,
+        caps={name: most for name, most in caps.items() if most},
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),
         diversity=rules.diversity,
     )
 
 
-def _mask(rules: "Rules", catalogue: Catalogue) -> BoolArray | None:
-    if not (rules.any or rules.all or rules.none or rules.least or rules.most):
+def _mask(rules: "Rules", catalogue: Catalogue, capped: list[Any]) -> BoolArray | None:
+    if not (rules.any or rules.all or rules.none or rules.least or rules.most or capped):
         return None
     mask = np.ones(len(catalogue), dtype=np.bool_)
     for group in (*rules.any, *((name,) for name in rules.all)):
@@ -165,8 +142,8 @@ def _mask(rules: "Rules", catalogue: Catalogue) -> BoolArray | None:
         for name in group:
             has_one[catalogue.labels.get(name, [])] = True
         mask &= has_one
-    for name in rules.none:
-        mask[catalogue.labels.get(name, [])] = False
+    for rows in (*(catalogue.labels.get(name, []) for name in rules.none), *capped):
+        mask[rows] = False
     missing = np.full(len(catalogue), np.nan)
     for name, amount in rules.least:
         mask &= catalogue.attributes.numbers.get(name, missing) >= amount

@@ -1,12 +1,11 @@
 """What is expected of all items for the users of a `TrackedUsers`, how sure that is, and which items are best."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online import backend
-from igcf.online.backend import Arrays, Bounds, MakeRng, Query, RuleArrays, Selection
+from igcf.online.backend import Selection
+from igcf.online.backend.numpy_selection import described
 from igcf.online.state import Stale
 from igcf.online.tracking import TrackedUsers
 
@@ -53,9 +52,17 @@ class ScoringEngine(TrackedUsers):
         """`means` of all users at some items, (users, n), for `rows` (n,) or one row of them per user, (users, n)."""
         return self.means[:, rows] if rows.ndim == 1 else np.take_along_axis(self.means, rows, axis=1)
 
-    def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
-        """Tell what is believed of some items of the only user, beside all that are available (items,)."""
-        return backend.loops.describe(rows, np.asarray(scores), self.variances_at(rows), self.means[0], available)
+    def describe(
+        self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
+    ) -> Selection:
+        """Return what is believed of some items of the only user, beside all that are available (items,).
+
+        `among` are the rows that were scored, where these are not all: ranks by the mean are those among them.
+        """
+        means = self.means[0]
+        own = means[rows]
+        above = backend.loops.count_above(means, available, own)
+        return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
 
     def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
@@ -80,46 +87,6 @@ class ScoringEngine(TrackedUsers):
         channel = self.model.channels[number]
         mean, cov = self.belief_means[0, channel.span], self.belief_covs[0][channel.span, channel.span]
         return backend.loops.moments_at(channel.vectors, rows, mean, cov)
-
-    def select(
-        self, available: BoolArray, nu: float, k: int, *, make_rng: MakeRng, rules: RuleArrays | None = None
-    ) -> Selection:
-        """Select the `k` best available items of the only user by mean + nu sqrt(variance), nu > 0 (eq:UCB2).
-
-        After a belief was set, few variances are computed: those of the prior bound them, unless the belief is wider.
-        """
-        query, state = Query(available, k, nu, make_rng, rules), self._state
-        if isinstance(state, Stale) or self._offsets is not None:
-            return self._select_by(self.means[0], query)
-        moments = state.first_user
-        if self.model.is_linear:
-            return backend.loops.select_scored(moments.z[0], moments.variances[0], query)
-        selection, means = backend.loops.select_tracked(self._mixture, moments, query)
-        self._means = means[None]
-        return selection
-
-    def _select_by(self, means: AnyFloatArray, query: Query) -> Selection:
-        """Select by these means, of shape (items,), and the variances of the only user."""
-        if isinstance(self._state, Stale) and (self._tighter_bounds is not None or self._has_bounds()):
-            covs = tuple(self.belief_covs[0][span, span] for span in self._spans)
-            z = tuple(each[0] for each in self._z())
-            bounds = self._tighter_bounds or self._prior_moments.variances
-            return backend.loops.select_bounded(self._mixture, Bounds(self._items, covs, z, bounds, means), query)
-        return backend.loops.select_scored(means, self.variances[0], query)
-
-    def _has_bounds(self) -> bool:
-        """Whether the belief that was set is no wider than the prior, which is found out when it is first needed."""
-        if self._is_within_prior is None:
-            self._is_within_prior = self.belief().is_within(self.prior)
-        return self._is_within_prior
-
-    def bound_variances(self, bounds: Arrays | None) -> None:
-        """Tell what the variances of z of the only user do not exceed, arrays of shape (items,) per scored channel.
-
-        Fewer variances are then computed for the next answers than with those of the prior as bounds, and whether the
-        belief is within the prior does not matter.
-        """
-        self._tighter_bounds = bounds
 
     def item_uncertainty(self, draws: FloatArray | None = None) -> FloatArray:
         """Return what the variance of a score gains from what is unknown of the items themselves, (users, items).

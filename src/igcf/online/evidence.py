@@ -21,14 +21,11 @@ from igcf.model import Channel, Model
 from igcf.model.channel import activations, expectation
 from igcf.online import backend
 from igcf.online.absence import LinearAbsence, LogisticAbsence, Record
-from igcf.online.backend import Arrays
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 
 FEWEST_EXPECTED = 1.0
 """Smallest number of reactions that a whole record is expected to have."""
-MUCH_WIDER = 8.0
-"""A belief this many times wider than that after a whole record tells little by it."""
 NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 
@@ -135,12 +132,6 @@ class LoggedEvidence:
         self.expected = max(float(np.delete(self._counted.activation(z), model.added).sum()), FEWEST_EXPECTED)
         """Sum of the rewards of a user of the population over the log's items: what a whole record should hold."""
         self.blocks = tuple(_block(model, span, numbers) for span, numbers in model.blocks)
-        self._scored_spans = [model.channels[number].span for number in model.scored]
-        typical = {block.span.start: block.typical.cov for block in self.blocks}
-        self._typical_variances = [
-            backend.loops.variances_of(model.channels[number].vectors, typical[model.channels[number].start])
-            for number in model.scored
-        ]
 
     def weight(self, values: FloatArray) -> float:
         """Return the weight of an absent item: the share of a whole record that these reactions are taken for."""
@@ -179,18 +170,6 @@ class LoggedEvidence:
         result -= expected
         result *= share
         return result
-
-    def variance_bounds(self, belief: Belief) -> Arrays | None:
-        """Return what the variances of z of a belief do not exceed, one array of shape (items,) per scored channel.
-
-        They are those after a typical whole record, times how much wider the belief is at most; None where it is so
-        much wider that the prior's variances are better bounds.
-        """
-        factors = {block.span.start: block.typical.factor(belief.cov[block.span, block.span]) for block in self.blocks}
-        if max(factors.values()) > MUCH_WIDER:
-            return None
-        pairs = zip(self._scored_spans, self._typical_variances, strict=True)
-        return tuple(variances * np.float32(factors[span.start]) for span, variances in pairs)
 
 
 def neighbours_share(model: Model, record: Record) -> float:

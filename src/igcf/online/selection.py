@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
-from igcf.online.backend import MakeRng, NotSelectedError, RuleArrays, Selection
+from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Policy
@@ -67,12 +67,7 @@ def select_items(
     Returns:
         Rows and scores of the selected items, both of shape (users, k).
     """
-    nu = policy.optimism
-    if nu is None:
-        scores = policy_scores(policy, engine, available, make_rng())
-        return backend.loops.select_users(scores, None, available, 0.0, k, make_rng)
-    variances = engine.variances if nu > 0 else None
-    return backend.loops.select_users(engine.means, variances, available, nu, k, make_rng)
+    return backend.loops.select_users(policy_scores(policy, engine, available, make_rng), available, k, make_rng)
 
 
 def selection_details(
@@ -82,27 +77,38 @@ def selection_details(
     k: int,
     *,
     make_rng: MakeRng,
-    rules: RuleArrays | None = None,
+    boosts: Float32Array | None = None,
 ) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and tell what is believed of the selected items.
+    """Select as `select_items` does for the only user of `engine`, and return what is believed of the selected items.
 
-    Rules with caps or pinned items need `Ucb` with nu > 0, and may raise `NotSelectedError`.
+    `boosts`, (items,), are added to the scores.
     """
-    nu = policy.optimism
-    if nu:
-        return engine.select(available[0], nu, k, make_rng=make_rng, rules=rules)
+    among, scores = scored_items(policy, engine, available, k, make_rng=make_rng, boosts=boosts)
+    is_open = available if among is None else np.ones((1, len(among)), dtype=np.bool_)
+    places, best = backend.loops.select_users(scores[None], is_open, k, make_rng)
+    rows = places[0] if among is None else among[places[0]]
+    return engine.describe(rows, best[0], available[0], among)
+
+
+def scored_items(
+    policy: Policy,
+    engine: ScoringEngine,
+    available: BoolArray,
+    k: int,
+    *,
+    make_rng: MakeRng,
+    boosts: Float32Array | None = None,
+    also: IntArray | None = None,
+) -> tuple[IntArray | None, AnyFloatArray]:
+    """Return the scores of all items for the only user, (items,); with an index those of candidates and `also`.
+
+    The first result are the rows that were scored, in order, or None for all.
+    """
     if isinstance(engine, IndexedEngine) and is_searchable(policy):
         draw = policy.draw(engine, make_rng())[0, 0] if policy.propensity == "sampled" else None
-        return engine.select(available[0], 0.0, k, make_rng=make_rng, rules=rules, draw=draw)
-    if rules is not None and not rules.are_boosts:
-        raise NotSelectedError
-    boosts = None if rules is None else rules.boosts
-    if boosts is None:
-        rows, scores = select_items(policy, engine, available, k, make_rng=make_rng)
-    else:
-        own = policy_scores(policy, engine, available, make_rng()) + boosts
-        rows, scores = backend.loops.select_users(own, None, available, 0.0, k, make_rng)
-    return engine.describe(rows[0], scores[0], available[0])
+        return engine.candidate_scores(available[0], policy.optimism or 0.0, k, draw=draw, boosts=boosts, also=also)
+    scores = policy_scores(policy, engine, available, make_rng)[0]
+    return None, scores if boosts is None else scores + boosts
 
 
 def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
@@ -110,31 +116,20 @@ def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random
 
     Every row must have at least `k` available items.
     """
-    return backend.loops.select_users(scores, None, available, 0.0, k, lambda: rng)[0]
+    return backend.loops.select_users(scores, available, k, lambda: rng)[0]
 
 
 def is_searchable(policy: Policy) -> bool:
     """Whether an index of the items can be asked for the best ones: by a bound, or by one vector of the user."""
-    return is_separable(policy) or policy.propensity == "sampled"
+    return policy.optimism is not None or policy.propensity == "sampled"
 
 
-def is_separable(policy: Policy) -> bool:
-    """Whether the score of an item depends neither on chance nor on which other items are available."""
-    return policy.optimism is not None
-
-
-def scores_at(policy: Policy, engine: ScoringEngine, rows: IntArray) -> FloatArray:
-    """Return the scores of some items of the only user of `engine` by a separable policy, (rows,)."""
-    nu = policy.optimism
-    means: FloatArray = engine.means_at(rows)[0].astype(np.float64)
-    return means + nu * np.sqrt(engine.variances_at(rows)) if nu else means
-
-
-def policy_scores(
-    policy: Policy, engine: ScoringEngine, available: BoolArray, rng: np.random.Generator
-) -> AnyFloatArray:
+def policy_scores(policy: Policy, engine: ScoringEngine, available: BoolArray, make_rng: MakeRng) -> AnyFloatArray:
     """Return the scores of a policy, (users, items), or refuse scores that cannot be ranked."""
-    return _checked(type(policy).__name__, policy.scores(engine, available, rng=rng), available)
+    nu = policy.optimism
+    if nu is not None:
+        return engine.means if nu == 0 else engine.means + nu * np.sqrt(engine.variances)
+    return _checked(type(policy).__name__, policy.scores(engine, available, rng=make_rng()), available)
 
 
 def _checked(name: str, scores: AnyFloatArray, available: BoolArray) -> AnyFloatArray:

@@ -83,9 +83,6 @@ class Session:
         self._n_skips = 0
         self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
-        if self._record is not None and self.policy.uses_variances and engine.keeps_items:
-            belief = Belief(engine.belief_means[0], engine.belief_covs[0])  # only looked at: no copy
-            engine.bound_variances(logged_evidence(self.model).variance_bounds(belief))
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to what is believed after the logged reactions and the history."""
@@ -101,7 +98,7 @@ class Session:
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
             learned = belief_from_history(model, rows, self._values, self._forgetting, start)
-            engine.set_belief(learned, is_within_prior=start is None or None, offset=engine.offset_of())
+            engine.set_belief(learned, offset=engine.offset_of())
 
     def apart(self) -> "Session":
         """Return this session, from now on without a part in what all learn of new items and try of them."""
@@ -334,7 +331,7 @@ class Session:
             self._values.pop()
             if self._shared is not None:
                 self._shared.retract(len(self._rows))
-            self._engine.set_belief(prior_belief(self.model), is_within_prior=True)
+            self._engine.set_belief(prior_belief(self.model))
             self._learn_past(None)
             self._bounds = None
         self._refresh(row)

@@ -1,28 +1,26 @@
-"""Answers under rules: items ranked with boosts, then chosen one after the other under caps and for diversity."""
+"""Answers under rules: items chosen one after the other by score, under caps and for diversity, pinned items first."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, covariance_root
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, covariance_root
 from igcf.errors import NoItemsLeftError
 from igcf.model import Model
-from igcf.online import backend
-from igcf.online.backend import MakeRng, RuleArrays, Selection
+from igcf.online.backend import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
-from igcf.online.selection import is_separable, policy_scores, scores_at, selection_details
+from igcf.online.selection import scored_items
 
 if TYPE_CHECKING:
     from igcf.online.compiled import CompiledRules
 
 POOL = 50
 """Items that a diverse answer is chosen among, or twice its length where that is more."""
-SPARE = 16
-"""Items that are looked at beyond the length of an answer, in case caps forbid some; more where that is not enough."""
+WIDER = 32
+"""Times as many items are looked for in an index where caps leave too few of those found."""
 _roots: "WeakKeyDictionary[Model, FloatArray]" = WeakKeyDictionary()
 
 
@@ -31,168 +29,134 @@ def select_slate(
 ) -> Selection:
     """Select `k` items of the only user of `engine` under rules, best first, pinned items before all others.
 
-    `available` (1, items) has passed the filters. Refuses where caps leave fewer than `k`.
+    `available` (1, items) has passed the filters. Refuses where caps leave fewer than `k`. The cost is that of `k`
+    passes over the scores, and for diversity of a bounded pool of items.
     """
-    ranking = _Ranking(rules, policy, engine, available, make_rng)
-    choice = _Choice(rules, engine.model, k)
-    for row in dict.fromkeys(rules.pinned):
-        if available[0, row] and len(choice.rows) < k:
-            choice.take_if_allowed(row)
-    pinned = set(choice.rows)
     left = int(np.count_nonzero(available))
-    size = min(left, _pool_size(rules, k))
+    pinned = np.array([row for row in dict.fromkeys(rules.pinned) if available[0, row]], dtype=np.int64)
+    size = k
     while True:
-        rows, scores = ranking.best(size)
-        known = dict(zip(rows, scores, strict=True))
-        attempt = choice.copy()
-        attempt.fill([row for row in rows if row not in pinned], known)
-        if len(attempt.rows) >= k:
-            break
-        if size == left:
+        among, scores = scored_items(
+            policy, engine, available, min(size, left), make_rng=make_rng, boosts=rules.boosts, also=pinned
+        )
+        choice = _Choice(rules, engine.model, _open_scores(among, scores, available[0]), make_rng)
+        choice.take_pinned(pinned, k)
+        choice.fill(k)
+        if len(choice.rows) == k:
+            rows = np.array(choice.rows)
+            own = scores[rows] if among is None else scores[np.searchsorted(among, rows)]
+            return engine.describe(rows, own, available[0], among)
+        if among is None or size >= left:
             raise NoItemsLeftError(
-                f"asked for {k} items, the caps leave {len(attempt.rows)} of the {left} that pass the filters; ask for "
+                f"asked for {k} items, the caps leave {len(choice.rows)} of the {left} that pass the filters; ask for "
                 "fewer or loosen the caps"
             )
-        size = min(left, 4 * size)
-    if missing := [row for row in attempt.rows if row not in known]:
-        known |= ranking.scores_of(missing)
-    return ranking.details(attempt.rows, known)
+        size *= WIDER
 
 
-def _pool_size(rules: "CompiledRules", k: int) -> int:
-    """Return how many of the best items an answer is chosen among at first."""
-    if rules.diversity:
-        return max(POOL, 2 * k)
-    return k + max(SPARE, k) if rules.has_caps else k
-
-
-class _Ranking:
-    """The available items in the order of score plus boost."""
-
-    def __init__(
-        self, rules: "CompiledRules", policy: Policy, engine: ScoringEngine, available: BoolArray, make_rng: MakeRng
-    ) -> None:
-        self._rules, self._policy, self._engine = rules, policy, engine
-        self._available, self._make_rng = available, make_rng
-        self._scores: AnyFloatArray | None = None
-        self._last: Selection | None = None
-        self._boosts = None if rules.boosts is None else RuleArrays(rules.boosts)
-        if not is_separable(policy):  # sampled, or dependent on what is available: scored once, for all
-            own = policy_scores(policy, engine, available, make_rng())
-            self._scores = own if rules.boosts is None else own + rules.boosts
-
-    def best(self, n: int) -> tuple[list[int], list[float]]:
-        """Return rows and scores of the `n` best items."""
-        if self._scores is None:
-            self._last = selection_details(
-                self._policy, self._engine, self._available, n, make_rng=self._make_rng, rules=self._boosts
-            )
-        else:
-            rows, scores = backend.loops.select_users(self._scores, None, self._available, 0.0, n, self._make_rng)
-            self._last = self._engine.describe(rows[0], scores[0], self._available[0])
-        return self._last.rows, self._last.scores
-
-    def scores_of(self, rows: Sequence[int]) -> dict[int, float]:
-        """Return the scores of single items."""
-        if self._scores is not None:
-            return {row: float(self._scores[0, row]) for row in rows}
-        own = scores_at(self._policy, self._engine, np.array(rows))
-        if self._rules.boosts is not None:
-            own = own + self._rules.boosts[list(rows)]
-        return dict(zip(rows, own.tolist(), strict=True))
-
-    def details(self, rows: Sequence[int], scores: dict[int, float]) -> Selection:
-        """Return what is believed of some items: as the last ranking told it, or else computed."""
-        told = {} if self._last is None else {each[0]: each for each in zip(*self._last, strict=True)}
-        missing = [row for row in rows if row not in told]
-        if missing:
-            found = self._engine.describe(np.array(missing), [scores[row] for row in missing], self._available[0])
-            told |= {each[0]: each for each in zip(*found, strict=True)}
-        return Selection(*map(list, zip(*(told[row] for row in rows), strict=True)))
+def _open_scores(among: IntArray | None, scores: AnyFloatArray, available: BoolArray) -> AnyFloatArray:
+    """Scores of all items, (items,), of which only those that may be chosen are finite."""
+    if among is None:
+        return np.where(available, scores, -np.inf)
+    result = np.full(len(available), -np.inf, dtype=scores.dtype)
+    result[among] = scores
+    return result
 
 
 class _Choice:
-    """Items chosen so far, and how many of them carry each capped label."""
+    """Items chosen so far, and the scores of those that may still be: an item that a cap forbids has none."""
 
-    def __init__(self, rules: "CompiledRules", model: Model, k: int) -> None:
-        self._rules, self._model, self._k = rules, model, k
+    def __init__(self, rules: "CompiledRules", model: Model, scores: AnyFloatArray, make_rng: MakeRng) -> None:
+        self._rules, self._model, self._scores, self._make_rng = rules, model, scores, make_rng
         self.rows: list[int] = []
         self._counts: Counter[str] = Counter()
 
-    def copy(self) -> "_Choice":
-        """Return a choice that goes on from here."""
-        other = _Choice(self._rules, self._model, self._k)
-        other.rows, other._counts = list(self.rows), Counter(self._counts)
-        return other
-
-    def take_if_allowed(self, row: int) -> bool:
-        """Take an item unless a cap forbids it."""
-        if self._rules.has_caps:
-            limits = self._rules.limits(row)
-            if any(self._counts[name] >= most for name, most in limits):
-                return False
-            self._counts.update(name for name, _ in limits)
+    def _take(self, row: int) -> None:
+        """Take an item, and close it and all that its caps now forbid."""
         self.rows.append(row)
-        return True
+        self._scores[row] = -np.inf
+        for name, most in self._rules.limits(row) if self._rules.has_caps else ():
+            self._counts[name] += 1
+            if self._counts[name] == most:
+                self._scores[self._rules.rows_of(name)] = -np.inf
 
-    def fill(self, rows: Sequence[int], scores: dict[int, float]) -> None:
-        """Take items in their order, or for diversity, until there are enough."""
+    def take_pinned(self, rows: IntArray, k: int) -> None:
+        """Take up to `k` pinned items in their order, as far as caps allow."""
+        for row in rows.tolist():
+            if len(self.rows) < k and np.isfinite(self._scores[row]):
+                self._take(row)
+
+    def fill(self, k: int) -> None:
+        """Take items by score, or for diversity, until there are `k` or none is left."""
         if self._rules.diversity:
-            self._fill_diverse(rows, scores)
+            self._fill_diverse(k)
             return
-        for row in rows:
-            if len(self.rows) >= self._k:
+        while len(self.rows) < k:
+            row = int(self._scores.argmax())
+            best = self._scores[row]
+            if best == -np.inf:
                 return
-            self.take_if_allowed(row)
+            ties = np.flatnonzero(self._scores == best)
+            self._take(row if len(ties) == 1 else int(self._make_rng().choice(ties)))
 
-    def _fill_diverse(self, rows: Sequence[int], scores: dict[int, float]) -> None:
+    def _fill_diverse(self, k: int) -> None:
         """Take one item after the other, each by its score less what it repeats of those before it.
 
         What an item repeats is the share of its variance over the population that the items before it explain, in units
-        of the spread of the scores: 0 where other people like it, 1 where the same people do.
+        of the spread of the scores: 0 where other people like it, 1 where the same people do. The best items by score
+        are looked at; the next ones only where caps leave none of them.
         """
-        taste = _tastes(self._model, [*self.rows, *rows])
-        products = taste @ taste.T
-        left = np.maximum(products.diagonal(), 1e-12)
-        own = np.array([scores[row] for row in rows])
-        weight = self._rules.diversity * (float(own.std()) if len(own) else 0.0)
-        first = len(self.rows)
-        worth_of_new = weight / left[first:]
-        explained = _Explained(products, left)
-        for number in range(first):
-            explained.add(number)
-        n_left = len(rows)
-        while len(self.rows) < self._k and n_left:
-            place = int((own + worth_of_new * explained.left[first:]).argmax())
-            own[place] = -np.inf
-            n_left -= 1
-            if self.take_if_allowed(rows[place]):
-                explained.add(first + place)
+        explained = _Explained(self._model)
+        explained.look_at(np.array(self.rows, dtype=np.int64))
+        for place in range(len(self.rows)):
+            explained.add(place)
+        weight: float | None = None
+        size = max(POOL, 2 * k)
+        while len(self.rows) < k:
+            n_open = int(np.count_nonzero(self._scores > -np.inf))
+            if n_open == 0:
+                return
+            pool = np.argpartition(-self._scores, min(size, n_open) - 1)[: min(size, n_open)]
+            if weight is None:
+                weight = self._rules.diversity * float(self._scores[pool].std())
+            left, whole = explained.look_at(pool)
+            while len(self.rows) < k:
+                own = self._scores[pool]
+                place = int((own + weight * left / whole).argmax())
+                if own[place] == -np.inf:
+                    break
+                self._take(int(pool[place]))
+                left = explained.add(place)
 
 
 class _Explained:
-    """What is left of the variance of some items when one after the other is known (a pivoted Cholesky factor)."""
+    """What is left of the variance of some items when others are known: their tastes less what these span."""
 
-    def __init__(self, products: FloatArray, whole: FloatArray) -> None:
-        self._products, self._least = products, 1e-9 * whole
-        self.left: FloatArray = whole.copy()
-        self._factor: FloatArray = np.empty((len(whole), len(whole)))
-        self._n = 0
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._basis: FloatArray = np.zeros((0, len(model.prior_mean)))
 
-    def add(self, number: int) -> None:
-        """Let the item at `number` be known."""
-        if self.left[number] <= self._least[number]:
-            return
-        before = self._factor[:, : self._n]
-        column = (self._products[:, number] - before @ before[number]) / np.sqrt(self.left[number])
-        self._factor[:, self._n] = column
-        self._n += 1
-        self.left -= column * column
+    def look_at(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Turn to some items; return the variance left of them and their own, both of shape (rows,)."""
+        self._tastes = _tastes(self._model, rows)
+        whole = np.maximum(np.einsum("nd,nd->n", self._tastes, self._tastes), 1e-12)
+        self._left = whole - np.square(self._tastes @ self._basis.T).sum(axis=1)
+        return self._left, whole
+
+    def add(self, place: int) -> FloatArray:
+        """Let the item at `place` of those looked at be known; return the variance left of each."""
+        taste = self._tastes[place]
+        rest = taste - (self._basis @ taste) @ self._basis
+        size = float(rest @ rest)
+        if size > 1e-9 * float(taste @ taste):
+            self._basis = np.concatenate([self._basis, rest[None] / np.sqrt(size)])
+            self._left = self._left - np.square(self._tastes @ self._basis[-1])
+        return np.asarray(self._left)
 
 
-def _tastes(model: Model, rows: Sequence[int]) -> FloatArray:
+def _tastes(model: Model, rows: IntArray) -> FloatArray:
     """Return vectors of items, (n, d), whose products are the covariances of their rewards over the population."""
     root = _roots.get(model)
     if root is None:
         root = _roots[model] = covariance_root(model.prior_cov)
-    return np.asarray(model.item_vectors[list(rows)].astype(np.float64) @ root)
+    return np.asarray(model.item_vectors[rows].astype(np.float64) @ root)

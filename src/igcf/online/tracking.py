@@ -83,8 +83,6 @@ class TrackedUsers:
         self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
         z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
         self._state: State = AtPrior(Moments(z, variances))
-        self._is_within_prior: bool | None = True
-        self._tighter_bounds: Arrays | None = None
         self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
         self._drop_sums()
@@ -113,23 +111,19 @@ class TrackedUsers:
         belief: Belief,
         user: int = 0,
         *,
-        is_within_prior: bool | None = None,
         offset: AnyFloatArray | None = None,
     ) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history.
 
-        `is_within_prior` says that it is no wider than the prior, as any that was learned from it; None: find out.
         `offset` is added to the expected reward of every item, (items,), and stays while reactions are learned.
         """
         if self.n_users == 1:
             self.belief_means = np.array(belief.mean[None], order="C")
             self.belief_covs = np.array(belief.cov[None], order="C")
-            self._is_within_prior = is_within_prior
         else:
             self._own_beliefs()
             self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
         self._state = Stale()
-        self._tighter_bounds = None
         self.set_offset(offset, user)
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
@@ -236,7 +230,7 @@ class TrackedUsers:
             if self._offsets is not None:
                 self._offsets = self._offsets * self._offsets.dtype.type(keep)
             self._drop_sums()
-            self._state, self._tighter_bounds = Stale(), None
+            self._state = Stale()
 
     def resync(self) -> None:
         """Compute all means and variances anew from the beliefs."""
@@ -251,7 +245,6 @@ class TrackedUsers:
     def items_moved(self, rows: IntArray) -> None:
         """Compute anew what is kept of the items at `rows`, after their vectors have changed in the model's arrays."""
         self._drop_sums()
-        self._tighter_bounds = None
         state = self._state
         if isinstance(state, Stale):
             state.z = None

@@ -12,9 +12,9 @@ from igcf.lab.bench.growth import exponent
 from igcf.lab.bench.online import K, one_round
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
-from igcf.lab.bench.worlds import random_experts, random_model, random_vectors
+from igcf.lab.bench.worlds import SHIPPED, random_experts, random_model, random_vectors
 from igcf.model import Model
-from igcf.online import Recommender, Session, Ucb
+from igcf.online import Recommender, Session
 from igcf.online.index import build_lists
 from igcf.online.index.building import load_faiss
 
@@ -49,8 +49,8 @@ def _grown(name: str, make: Callable[[int], Model], sizes: Sizes) -> tuple[list[
         begun = time.process_time()
         lists = build_lists(model)
         built = time.process_time() - begun
-        session = Recommender(model, Ucb(0.5), index=lists).session()
-        small = Recommender(make(n_small), Ucb(0.5)).session()
+        session = Recommender(model, SHIPPED, index=lists).session()
+        small = Recommender(make(n_small), SHIPPED).session()
         seconds = interleaved({"exact": one_round(small), "ours": one_round(session)}, repeats=turns, run=run)
         job = f"{name}recommend({K}) + observe from an index, {n_items:,} items, d={model.dim}"
         rows.append(compared("index", job, f"the same, exact, {n_small:,} items", seconds["ours"], seconds["exact"]))

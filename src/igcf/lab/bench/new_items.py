@@ -7,9 +7,9 @@ import numpy as np
 
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Row, compared, interleaved
-from igcf.lab.bench.worlds import random_experts
+from igcf.lab.bench.worlds import SHIPPED, random_experts
 from igcf.model import Model
-from igcf.online import Recommender, Session, Ucb
+from igcf.online import Recommender, Session
 from igcf.training.content import fit_content
 
 K = 5
@@ -21,12 +21,12 @@ def new_items(sizes: Sizes) -> list[Row]:
     """Rows for the default model on the largest catalogue of at most 100,000 items."""
     n_items, turns, run = max(each for each in sizes.items if each[0] <= sizes.logged[2])
     model = described(random_experts(n_items, *sizes.expert_dims))
-    plain, growing = (Recommender(model, Ucb(0.5)) for _ in range(2))
+    plain, growing = (Recommender(model, SHIPPED) for _ in range(2))
     growing.add_items(new_descriptions(n_items // 100, "unsettled"))
     jobs = {"plain": one_round(plain.session()), "growing": one_round(growing.session())}
     seconds = interleaved(jobs, repeats=turns, run=run)
     begun = time.process_time()
-    Recommender(model, Ucb(0.5)).add_items(new_descriptions(n_items // 10, "joining"))
+    Recommender(model, SHIPPED).add_items(new_descriptions(n_items // 10, "joining"))
     adding = np.array([time.process_time() - begun])
     where = f"{n_items:,} items, d={model.dim}"
     warm = f"two experts: recommend({K}) + observe, 1 % of {where} new and not settled"

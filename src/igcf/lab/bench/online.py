@@ -11,9 +11,9 @@ from igcf.lab.bench.new_items import new_items
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.textbook import TextbookUser
 from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
-from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_truth, random_vectors
+from igcf.lab.bench.worlds import SHIPPED, random_experts, random_model, random_neighbours, random_truth, random_vectors
 from igcf.model import Model
-from igcf.online import ModelLearner, Recommender, Session, Ucb, replay
+from igcf.online import ModelLearner, Recommender, Session, replay
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import logged_evidence
 from igcf.online.learning import belief_from_history
@@ -46,7 +46,7 @@ def single_user(n_items: int, turns: int, run: int, sizes: Sizes) -> tuple[list[
     vectors = random_vectors(n_items, sizes.dim)
     tracemalloc.start()
     model = random_model(vectors)
-    recommender = Recommender(model, Ucb(0.5))
+    recommender = Recommender(model, SHIPPED)
     session = recommender.session()
     one_round(session)()
     peak = tracemalloc.get_traced_memory()[1]
@@ -124,7 +124,7 @@ def experts(sizes: Sizes) -> list[Row]:
     """The default model, two experts with four channels: one user, a returning one, many."""
     n_items, turns, run = sizes.items[0]
     model = random_experts(n_items, *sizes.expert_dims)
-    recommender = Recommender(model, Ucb(0.5))
+    recommender = Recommender(model, SHIPPED)
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
     jobs = {"matvec": lambda: vectors @ user, "ours": one_round(recommender.session())}
     seconds = interleaved(jobs, repeats=turns, run=run)
@@ -148,7 +148,7 @@ def _known_user(n_items: int, turns: int, run: int, sizes: Sizes) -> list[Row]:
     n_logged, k, _ = sizes.logged
     seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
     model = random_experts(n_items, *sizes.expert_dims, seen=seen).with_neighbours(random_neighbours(n_items, k))
-    recommender, evidence = Recommender(model, Ucb(0.5)), logged_evidence(model)
+    recommender, evidence = Recommender(model, SHIPPED), logged_evidence(model)
     rng = np.random.default_rng(4)
     items, values = rng.permutation(n_items)[:n_logged], rng.integers(1, 6, size=n_logged).astype(np.float64)
     logged = [(model.item_ids[row], value) for row, value in zip(items, values.tolist(), strict=True)]
@@ -183,7 +183,7 @@ def lock_step(sizes: Sizes, model: Model | None = None) -> Row:
     n_items = sizes.items[0][0]
     limit = 3.0 if model is None else None
     model = random_model(random_vectors(n_items, sizes.dim)) if model is None else model
-    learner = ModelLearner(model, Ucb(0.5))
+    learner = ModelLearner(model, SHIPPED)
     truth = random_truth(sizes.users, n_items)
     users = np.random.default_rng(5).standard_normal((sizes.users, model.dim), dtype=np.float32)
 
@@ -211,7 +211,7 @@ def lock_step(sizes: Sizes, model: Model | None = None) -> Row:
 def many_users(sizes: Sizes) -> dict[str, Any]:
     """Peak memory of thousands of users, met in blocks; the table of their reactions is not counted."""
     n_items = sizes.items[0][0]
-    learner = ModelLearner(random_model(random_vectors(n_items, sizes.dim)), Ucb(0.5))
+    learner = ModelLearner(random_model(random_vectors(n_items, sizes.dim)), SHIPPED)
     truth = random_truth(sizes.many_users, n_items)
     tracemalloc.start()
     replay(learner, truth, rounds=sizes.many_rounds, rng=np.random.default_rng(7))

@@ -12,15 +12,15 @@ from igcf.arrays import Float32Array
 from igcf.lab.bench.online import K, one_round
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Job, compared, interleaved, one_thread
-from igcf.lab.bench.worlds import random_model, random_vectors
-from igcf.online import Recommender, Ucb
+from igcf.lab.bench.worlds import SHIPPED, random_model, random_vectors
+from igcf.online import Recommender
 
 
 def peer_rows(sizes: Sizes) -> dict[str, Any]:
     """Measure every installed peer in turn with our own round; the others are named."""
     rows, missing, failed = [], [], {}
     vectors = random_vectors(sizes.peer_items, sizes.dim)
-    recommender = Recommender(random_model(vectors), Ucb(0.5))
+    recommender = Recommender(random_model(vectors), SHIPPED)
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # theirs, not ours
         for name, (module, prepare) in PEERS.items():

@@ -10,6 +10,10 @@ from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Neighbours, Reward, Term
 from igcf.model.channel import Link
 from igcf.model.reward import RewardKind
+from igcf.online import Ucb
+
+SHIPPED = Ucb(0.0)
+"""The policy that training chooses on every data set of this project."""
 
 STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 

@@ -4,11 +4,9 @@ Importing this module fails where nothing was compiled. The native loops take si
 channels and up to `MOST_SELECTED` items.
 """
 
-from functools import partial
-
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_absence import RecordTerms
@@ -18,22 +16,18 @@ from igcf.online.backend.types import (
     Arrays,
     Block,
     BlockRewards,
-    Bounds,
     Channels,
     Classes,
     Evidence,
     MakeRng,
     Mixture,
     Moments,
-    Query,
-    Selection,
 )
 
 MOST_CHANNELS = 8
 """Channels that the native loops have room for."""
 MOST_SELECTED = 64
 """Items that the native loops keep in order at a time."""
-_selection = partial(tuple.__new__, Selection)  # `Selection._make` without a Python call
 
 
 def _fits(z: Arrays) -> bool:
@@ -174,11 +168,6 @@ class NativeBackend(NumpyBackend):
         return means, variances
 
     @staticmethod
-    def largest_eigenvalue(frame: Float32Array, cov: Float32Array) -> float:
-        """Return a bound of the largest eigenvalue of frame cov frame'."""
-        return float(_native.largest_eigenvalue(frame, np.ascontiguousarray(cov)))
-
-    @staticmethod
     def multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
         """Return the products of all item vectors with a user's vector."""
         if items.dtype != np.float32:
@@ -223,60 +212,26 @@ class NativeBackend(NumpyBackend):
 
     @staticmethod
     def select_users(
-        means: AnyFloatArray,
-        variances: AnyFloatArray | None,
-        available: BoolArray,
-        nu: float,
-        k: int,
-        make_rng: MakeRng,
+        scores: AnyFloatArray, available: BoolArray, k: int, make_rng: MakeRng
     ) -> tuple[IntArray, AnyFloatArray]:
         """Select the `k` best available items of each user; ties are broken at random."""
-        if k > MOST_SELECTED or means.dtype != np.float32:
-            return NumpyBackend.select_users(means, variances, available, nu, k, make_rng)
+        if k > MOST_SELECTED or scores.dtype != np.float32:
+            return NumpyBackend.select_users(scores, available, k, make_rng)
         n_users = len(available)
         rows: IntArray = np.empty((n_users, k), dtype=np.int64)
-        scores: AnyFloatArray = np.empty((n_users, k), dtype=np.float32)
+        best: AnyFloatArray = np.empty((n_users, k), dtype=np.float32)
         is_tied = np.empty(n_users, dtype=np.bool_)
-        means = np.ascontiguousarray(means)
-        variances = None if variances is None else np.ascontiguousarray(variances)
-        if _native.select_users(means, variances, np.ascontiguousarray(available), nu, k, rows, scores, is_tied):
-            own_variances = None if variances is None else variances[is_tied]
-            tied = NumpyBackend.select_users(means[is_tied], own_variances, available[is_tied], nu, k, make_rng)
-            rows[is_tied], scores[is_tied] = tied
-        return rows, scores
+        scores, available = np.ascontiguousarray(scores), np.ascontiguousarray(available)
+        if _native.select_users(scores, available, k, rows, best, is_tied):
+            tied = NumpyBackend.select_users(scores[is_tied], available[is_tied], k, make_rng)
+            rows[is_tied], best[is_tied] = tied
+        return rows, best
 
     @staticmethod
-    def select_tracked(mixture: Mixture, moments: Moments, query: Query) -> tuple[Selection, AnyFloatArray]:
-        """Select the best items of one user, all of whose moments are known."""
-        z, variances = moments
-        available, k, nu, _, rules = query
-        if k > MOST_SELECTED or not _fits(z):
-            return NumpyBackend.select_tracked(mixture, moments, query)
-        if mixture.model.is_linear:
-            return NativeBackend.select_scored(z[0], variances[0], query), z[0]
-        means = np.empty(len(available), dtype=np.float32)
-        columns = _native.select_mixed(mixture.parts, z, variances, available, nu, k, means, rules)
-        if columns is None:  # equal scores, or too few
-            return NumpyBackend.select_tracked(mixture, moments, query)
-        return _selection(columns), means
-
-    @staticmethod
-    def select_scored(means: AnyFloatArray, variances: AnyFloatArray, query: Query) -> Selection:
-        """Select the best items of one user from the means and variances of all items."""
-        columns = None
-        if query.k <= MOST_SELECTED and means.dtype == np.float32:
-            columns = _native.select(means, variances, query.available, query.nu, query.k, query.rules)
-        return NumpyBackend.select_scored(means, variances, query) if columns is None else _selection(columns)
-
-    @staticmethod
-    def select_bounded(mixture: Mixture, user: Bounds, query: Query) -> Selection:
-        """Select the best items of one user whose variances are not known."""
-        items, covs, z, variances, means = user
-        available, k, nu, _, rules = query
-        columns = None
-        if k <= MOST_SELECTED and _fits(z):
-            own_covs = tuple(cov.astype(np.float32, order="C") for cov in covs)
-            columns = _native.select_bounded(
-                mixture.parts, items, own_covs, z, variances, means, available, nu, k, rules
-            )
-        return NumpyBackend.select_bounded(mixture, user, query) if columns is None else _selection(columns)
+    def count_above(means: AnyFloatArray, available: BoolArray, of: AnyFloatArray) -> IntArray:
+        """Count the available means above each of some numbers."""
+        if means.dtype != np.float32:
+            return NumpyBackend.count_above(means, available, of)
+        counts: IntArray = np.empty(len(of), dtype=np.int64)
+        _native.count_above(np.ascontiguousarray(means), np.ascontiguousarray(available), of, counts)
+        return counts

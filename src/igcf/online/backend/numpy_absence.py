@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, Float32Array, FloatArray
+from igcf.arrays import AnyFloatArray, FloatArray
 from igcf.model.channel import sigmoid
 
 
@@ -29,16 +29,6 @@ class RecordTerms(NamedTuple):
     """Shape (d,)."""
     frame: FloatArray
     """Directions in which the prior is uncertain, shape (d, r): the user's vector is prior_mean + frame v."""
-
-
-def largest_eigenvalue(frame: Float32Array, cov: Float32Array) -> float:
-    """A bound of the largest eigenvalue of frame cov frame' (r, r), by its eighth power: the largest sum of a row."""
-    power = frame @ cov @ frame.T
-    scale = float(np.abs(power).max()) or 1.0
-    power = power / scale
-    for _ in range(3):
-        power = power @ power
-    return scale * float(np.abs(power).sum(axis=1).max() ** 0.125)
 
 
 def find_mode(

@@ -12,8 +12,6 @@ from igcf.model import Model
 
 NEWTON_STEPS = 8
 """Steps to the mode of a logistic update; four are enough unless the prior is very wide. Native: the same number."""
-ABOVE_ROUNDING = 1.00001
-"""More than what single precision can change in a score; bounds are widened by it. Native: the same number."""
 
 MakeRng = Callable[[], np.random.Generator]
 """Gives a generator of random numbers; making one takes as long as a product over thousands of items."""
@@ -105,58 +103,6 @@ class Classes(NamedTuple):
     """Slope, shift, spread."""
     is_full: bool
     """Whether also failures and missing reactions are bound, not only the order of the classes."""
-
-
-class Query(NamedTuple):
-    """Which items one user may get, and how many."""
-
-    available: BoolArray
-    """Whether an item may be selected, shape (items,)."""
-    k: int
-    nu: float
-    """Items are ranked by mean + nu * standard deviation."""
-    make_rng: MakeRng
-    """Asked for random numbers only where scores are equal."""
-    rules: "RuleArrays | None" = None
-
-
-class RuleArrays(NamedTuple):
-    """What rules say of an answer, in the order in which the native loops take it."""
-
-    boosts: AnyFloatArray | None = None
-    """What is added to the score of each item, shape (items,); None: nothing to any."""
-    pinned: IntArray | None = None
-    """Rows of items that come first as far as they are available, each once."""
-    starts: IntArray | None = None
-    """Where the capped labels of each item begin in `labels`, shape (items + 1,); None: there are no caps."""
-    labels: IntArray | None = None
-    """Numbers of the capped labels of all items, one item after the other, int32."""
-    caps: IntArray | None = None
-    """Most items of an answer with each of these labels, int32."""
-
-    @property
-    def are_boosts(self) -> bool:
-        """Whether nothing is said but what is added to scores."""
-        return self.pinned is None and self.starts is None
-
-
-class NotSelectedError(Exception):
-    """The loops cannot choose under caps or pinned items: not these loops, equal scores, or too many are forbidden."""
-
-
-class Bounds(NamedTuple):
-    """What is known of a user whose variances were not computed: the belief, and variances that they do not exceed."""
-
-    items: Arrays
-    """Item vectors per scored channel, each of shape (items, d)."""
-    covs: Arrays
-    """Covariance of the user's vector in the block of each scored channel, shape (d, d)."""
-    z: Arrays
-    """Means of z per scored channel, shape (items,)."""
-    variances: Arrays
-    """Upper bounds of the variances of z per scored channel, shape (items,)."""
-    means: AnyFloatArray
-    """Expected rewards, shape (items,)."""
 
 
 class Selection(NamedTuple):

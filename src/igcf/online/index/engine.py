@@ -1,6 +1,5 @@
 """A scoring engine that keeps the belief about a user and nothing per item: scores are computed for candidates."""
 
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -8,7 +7,8 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Arrays, MakeRng, Moments, NotSelectedError, Query, RuleArrays, Selection
+from igcf.online.backend import Arrays, Moments, Selection
+from igcf.online.backend.numpy_selection import described
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
@@ -59,52 +59,40 @@ class IndexedEngine(ScoringEngine):
         """Return the variances of some items, (rows,)."""
         return self._variances_from(self._z_at(self.belief_means[0], rows), rows)
 
-    def describe(self, rows: IntArray, scores: Sequence[float] | AnyFloatArray, available: BoolArray) -> Selection:
-        """Tell what is believed of some items; ranks are those among the candidates of the expected reward."""
-        others = self._candidates(None, 0.0, len(rows), available)
+    def describe(
+        self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
+    ) -> Selection:
+        """Return what is believed of some items; ranks are those among what was scored, or among candidates."""
+        others = self._candidates(None, 0.0, len(rows), available) if among is None else among
         means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
-        own, stds = means[: len(rows)], np.sqrt(self.variances_at(rows))
-        ranks = [1 + int(np.count_nonzero(means > mean)) for mean in own]
-        return Selection(rows.tolist(), np.asarray(scores).tolist(), own.tolist(), stds.tolist(), ranks)
+        own = means[: len(rows)]
+        above = backend.loops.count_above(means, np.ones(len(means), dtype=np.bool_), own)
+        return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
 
-    def select(
+    def candidate_scores(
         self,
         available: BoolArray,
         nu: float,
         k: int,
         *,
-        make_rng: MakeRng,
-        rules: RuleArrays | None = None,
-        draw: FloatArray | None = None,
-    ) -> Selection:
-        """Select the `k` best of the candidates by mean + nu sqrt(variance), or by the expected rewards of `draw`.
+        draw: FloatArray | None,
+        boosts: Float32Array | None,
+        also: IntArray | None,
+    ) -> tuple[IntArray, AnyFloatArray]:
+        """Return rows, in order, and scores of candidates for the `k` best by mean + nu sqrt(variance), and of `also`.
 
-        `mean_ranks` are those among the candidates. Neither caps nor pinned items are heard.
+        With a `draw` of the user's vector they are scored by its expected rewards.
         """
-        if rules is not None and not rules.are_boosts:
-            raise NotSelectedError
-        boosts = None if rules is None else rules.boosts
-        user = self.belief_means[0]
-        rows = (
-            self._candidates(draw, nu, k, available)
-            if boosts is None
-            else self._boosted(draw, nu, k, available, boosts)
-        )
-        means, is_open = self._means_for(user, rows), np.ones(len(rows), dtype=np.bool_)
-        scores = means if draw is None else self._means_for(draw, rows)
-        if boosts is not None:
-            scores = scores + boosts[rows]
-        if nu:
-            query = Query(is_open, k, nu, make_rng)
-            found = backend.loops.select_scored(scores, self.variances_at(rows), query)
-            if boosts is None:
-                return found._replace(rows=rows[found.rows].tolist())
-            places, best = np.array(found.rows), np.array(found.scores)
+        if boosts is None:
+            rows = self._candidates(draw, nu, k, available)
         else:
-            chosen, of_chosen = backend.loops.select_users(scores[None], None, is_open[None], 0.0, k, make_rng)
-            places, best = chosen[0], of_chosen[0]
-        found = backend.loops.describe(places, best, self.variances_at(rows[places]), means, is_open)
-        return found._replace(rows=rows[found.rows].tolist())
+            rows = self._boosted(draw, nu, k, available, boosts)
+        if also is not None:
+            rows = np.union1d(rows, also)
+        scores = self._means_for(self.belief_means[0] if draw is None else draw, rows)
+        if nu:
+            scores = scores + nu * np.sqrt(self.variances_at(rows))
+        return rows, scores if boosts is None else scores + boosts[rows]
 
     def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
@@ -117,9 +105,6 @@ class IndexedEngine(ScoringEngine):
 
     def tracked_z(self, number: int) -> None:
         """Return None: nothing is kept up to date."""
-
-    def bound_variances(self, bounds: Arrays | None) -> None:
-        """Do nothing: few variances are computed anyway, and bounds for all items would have to be kept."""
 
     def prior_items_moved(self, rows: IntArray) -> None:
         """Do nothing: moments of the prior are not kept."""

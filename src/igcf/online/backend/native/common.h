@@ -22,7 +22,6 @@
 
 /* igcf.online.backend.types has the same numbers, but for the items worked on at a time. */
 enum { NEWTON_STEPS = 8, MOST_SELECTED = 64, MOST_CHANNELS = 8, BLOCK = 64 };
-static const double LOWEST = -80.0;           /* igcf.model.channel.LOWEST */
-static const float ABOVE_ROUNDING = 1.00001f; /* more than what single precision can change in a score */
+static const double LOWEST = -80.0; /* igcf.model.channel.LOWEST */
 
 #endif

@@ -6,7 +6,8 @@
 #include "chance.h"
 #include "classes.h"
 #include "history_calls.h"
-#include "selection_calls.h"
+#include "mixture.h"
+#include "selection.h"
 #include "sums.h"
 
 static PyObject* py_update_beliefs(PyObject* module, PyObject* args) {
@@ -171,6 +172,29 @@ static PyObject* py_rescore_users(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
+/* (weights, is_member, is_logit, block) */
+static int open_mixture(struct arrays* arrays, PyObject* parts, struct mixture* mixture) {
+    PyObject *weights, *is_member, *is_logit, *block;
+    if (!PyArg_ParseTuple(parts, "OOOO", &weights, &is_member, &is_logit, &block)) return 0;
+    if (!(mixture->weights = open_array(arrays, weights, FLOAT64, ANY_LENGTH, READ, "weights"))) return 0;
+    mixture->n_terms = length_of(last_of(arrays));
+    if (!(mixture->is_logit = open_array(arrays, is_logit, BOOL, ANY_LENGTH, READ, "is_logit"))) return 0;
+    Py_ssize_t n = mixture->n_channels = length_of(last_of(arrays));
+    if (n < 1 || n > MOST_CHANNELS) {
+        PyErr_Format(PyExc_ValueError, "%zd channels, expected 1 to %d", n, (int)MOST_CHANNELS);
+        return 0;
+    }
+    if (!(mixture->is_member = open_array(arrays, is_member, BOOL, mixture->n_terms * n, READ, "is_member")) ||
+        !(mixture->block = open_array(arrays, block, UINT8, n, READ, "block")))
+        return 0;
+    for (Py_ssize_t c = 0; c < n; c++)
+        if (mixture->block[c] >= n) {
+            PyErr_Format(PyExc_ValueError, "channel %zd is of block %d", c, (int)mixture->block[c]);
+            return 0;
+        }
+    return 1;
+}
+
 static PyObject* py_combine(PyObject* module, PyObject* args) {
     PyObject *parts, *z_, *variances_, *result_;
     if (!PyArg_ParseTuple(args, "OOOO", &parts, &z_, &variances_, &result_)) return NULL;
@@ -194,6 +218,63 @@ static PyObject* py_combine(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
+/* (scores, available, k, rows, selected scores, is_tied): the k best available items of each user; returns how many users
+ * have equal scores, or too few items. */
+static PyObject* py_select_users(PyObject* module, PyObject* args) {
+    PyObject *given_, *is_available_, *rows_, *scores_, *is_tied_;
+    Py_ssize_t k, n = 0, n_tied = 0;
+    if (!PyArg_ParseTuple(args, "OOnOOO", &given_, &is_available_, &k, &rows_, &scores_, &is_tied_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float* given = NULL;
+    const uint8_t* is_available = NULL;
+    int64_t* rows = NULL;
+    float* scores = NULL;
+    uint8_t* is_tied = open_array(&arrays, is_tied_, BOOL, ANY_LENGTH, WRITE, "is_tied");
+    Py_ssize_t n_users = is_tied ? length_of(last_of(&arrays)) : 0;
+    int is_good = is_tied && (is_available = open_array(&arrays, is_available_, BOOL, ANY_LENGTH, READ, "available"));
+    if (is_good && n_users > 0) n = length_of(last_of(&arrays)) / n_users;
+    if (is_good && length_of(last_of(&arrays)) != n_users * n) is_good = do_not_fit("users and items");
+    if (is_good && (k < 1 || k > MOST_SELECTED || k > n)) {
+        PyErr_Format(PyExc_ValueError, "cannot select %zd of %zd items", k, n);
+        is_good = 0;
+    }
+    is_good = is_good && (given = open_array(&arrays, given_, FLOAT32, n_users * n, READ, "scores")) &&
+              (rows = open_array(&arrays, rows_, INT64, n_users * k, WRITE, "rows")) &&
+              (scores = open_array(&arrays, scores_, FLOAT32, n_users * k, WRITE, "selected scores"));
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t user = 0; user < n_users; user++) {
+            is_tied[user] = (uint8_t)select_best(given + user * n, is_available + user * n, n, k, rows + user * k,
+                                                 scores + user * k);
+            n_tied += is_tied[user];
+        }
+        Py_END_ALLOW_THREADS
+    }
+    close_arrays(&arrays);
+    return is_good ? PyLong_FromSsize_t(n_tied) : NULL;
+}
+
+/* (means, available, of, counts): how many available means lie above each of some numbers. */
+static PyObject* py_count_above(PyObject* module, PyObject* args) {
+    PyObject *means_, *is_available_, *of_, *counts_;
+    if (!PyArg_ParseTuple(args, "OOOO", &means_, &is_available_, &of_, &counts_)) return NULL;
+    struct arrays arrays = {.count = 0};
+    const float *of = NULL, *means = open_array(&arrays, means_, FLOAT32, ANY_LENGTH, READ, "means");
+    Py_ssize_t n = means ? length_of(last_of(&arrays)) : 0, k = 0;
+    int64_t* counts = NULL;
+    const uint8_t* is_available = NULL;
+    int is_good = means && (of = open_array(&arrays, of_, FLOAT32, ANY_LENGTH, READ, "of"));
+    if (is_good) k = length_of(last_of(&arrays));
+    is_good = is_good && (counts = open_array(&arrays, counts_, INT64, k, WRITE, "counts")) &&
+              (is_available = open_array(&arrays, is_available_, BOOL, n, READ, "available"));
+    if (is_good) {
+        Py_BEGIN_ALLOW_THREADS
+        count_above(means, is_available, n, of, k, counts);
+        Py_END_ALLOW_THREADS
+    }
+    return done(&arrays, is_good);
+}
+
 static PyMethodDef functions[] = {
     {"update_beliefs", py_update_beliefs, METH_VARARGS, "Update beliefs by reactions, in place."},
     {"chances_of_logits", py_chances_of_logits, METH_VARARGS, "Chances of some items from means and variances of z."},
@@ -211,16 +292,12 @@ static PyMethodDef functions[] = {
      "Update the means and variances of many users' items, whose products are known, in place."},
     {"combine", py_combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
     {"find_mode", py_find_mode, METH_VARARGS, "The mode of a logistic posterior under a whole record, in place."},
-    {"largest_eigenvalue", py_largest_eigenvalue, METH_VARARGS, "A bound of the largest eigenvalue of frame cov frame'."},
     {"moments_at", py_moments_at, METH_VARARGS, "Means and variances of z of some items."},
     {"multiply", py_multiply, METH_VARARGS, "All item vectors times a user's vector."},
     {"add_information", py_add_information, METH_VARARGS, "Add reward x / noise of some items to sums, in place."},
     {"scatter", py_scatter, METH_VARARGS, "Add up what leads from some items to all."},
     {"select_users", py_select_users, METH_VARARGS, "Select the k best available items of each user."},
-    {"select", py_select, METH_VARARGS, "Select the k best items of one user from means and variances."},
-    {"select_mixed", py_select_mixed, METH_VARARGS, "Select the k best items of one user from several channels."},
-    {"select_bounded", py_select_bounded, METH_VARARGS,
-     "Select the k best items of a user most of whose variances are not known."},
+    {"count_above", py_count_above, METH_VARARGS, "How many available means lie above each of some numbers."},
     {NULL, NULL, 0, NULL},
 };
 
