@@ -229,7 +229,7 @@ def test_a_label_that_the_catalogue_has_lost_fails_a_request_but_not_the_rules_o
         session.recommend(2, rules=lost)
 
 
-COSTLY = [
+COSTLY: list[dict[str, Any]] = [
     {"diversity": 0.5, "caps": {"*": 0}},
     {"diversity": 0.5, "caps": {"*": 1}},
     {"diversity": 2.0},
