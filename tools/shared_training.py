@@ -18,7 +18,7 @@ import click
 
 from igcf.cli.pretrain import parse_settings
 from igcf.config import ExpertsConfig, configured
-from igcf.data.user_parts import LogFiles
+from igcf.data.log_files import LogFiles
 from igcf.training.cluster.executors import open_workers
 from igcf.training.cluster.sharing import shared_log
 from igcf.training.cluster.workers import Workers

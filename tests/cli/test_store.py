@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from igcf.cli.main import cli
 from igcf.cli.pretrain import store_files
 from igcf.data import synthetic_catalogue
-from igcf.data.frames import read_parquet
+from igcf.data.reading import read_files
 from igcf.model import Model
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import BatchRequest, Feedback, RecommendationRequest
@@ -113,7 +113,7 @@ def test_a_store_is_learned_from_and_evaluated_on(tmp_path: Path, monkeypatch: p
 
 def test_a_training_that_is_resumed_learns_from_the_reactions_that_it_began_with(served: Path, tmp_path: Path) -> None:
     def n_rows() -> int:
-        return len(read_parquet(store_files("one.db", tmp_path / "state", None).path))
+        return len(read_files(store_files("one.db", tmp_path / "state", None).path))
 
     assert n_rows() == 20
     store = Store("one.db")

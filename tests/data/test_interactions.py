@@ -81,13 +81,13 @@ def test_columns_of_different_length_are_refused() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e300, None, "many"])
 def test_a_value_that_is_no_finite_number_is_refused_with_its_row(bad: float) -> None:
-    with pytest.raises(DataError, match=r"1 rows that are not finite numbers, first .* in row 2"):
+    with pytest.raises(DataError, match=r"'value' is .* in 1 row, first .* in row 2"):
         Interactions.from_arrays(["a", "b"], ["x", "y"], [1.0, bad])
 
 
 @pytest.mark.parametrize("bad", [None, "", float("nan")])
 def test_a_missing_id_is_refused_with_its_row(bad: object) -> None:
-    with pytest.raises(DataError, match="'item' has 1 rows without an id, first in row 2"):
+    with pytest.raises(DataError, match="'item' is empty in 1 row, first in row 2"):
         Interactions.from_arrays([1, 2], [3.0 if isinstance(bad, float) else "x", bad], [1.0, 2.0])
 
 

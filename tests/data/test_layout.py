@@ -93,26 +93,26 @@ def test_dates_are_nobodys_ids(tmp_path: Path) -> None:
 
 def test_in_a_wide_table_a_column_taken_by_its_place_is_warned_about(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text("Datum;Kunde;Region;Artikel;Sterne\n2024-05-01;a;DE;x;4\n2024-05-02;b;AT;y;5\n")
+    path.write_text("Tag;Wer;Region;Was;Wie\n2024-05-01;a;DE;x;4\n2024-05-02;b;AT;y;5\n")
     guesses = [defect.message for defect in validate(path).defects if defect.kind == "guessed-column"]
     assert len(guesses) == 2
     assert "'Region' was taken for the items by its place alone; if that is wrong, say which with item=" in guesses
-    named = validate(path, Columns(user="Kunde", item="Artikel", value="Sterne", timestamp="Datum"))
+    named = validate(path, Columns(user="Wer", item="Was", value="Wie", timestamp="Tag"))
     assert "guessed-column" not in {defect.kind for defect in named.defects}
 
 
 def test_in_a_wide_table_columns_that_look_like_values_and_times_are_pointed_out_and_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text("Kunde;Artikel;Filiale;Note;Gekauft am\na;x;N;4;24.12.2024\nb;y;S;9;31.12.2024\n")
+    path.write_text("Kunde;Artikel;Filiale;Wie;Gekauft am\na;x;N;4;24.12.2024\nb;y;S;9;31.12.2024\n")
     report = validate(path)
     assert report.layout is not None
     assert (report.layout.value, report.layout.timestamp) == (None, None)
     pointed = [defect.message for defect in report.defects if defect.kind == "perhaps-column"]
     assert pointed == [
-        "'Note' is not used and looks like values; if it holds them, say value= Note",
+        "'Wie' is not used and looks like values; if it holds them, say value= Wie",
         "'Gekauft am' is not used and looks like timestamps; if it holds them, say timestamp= 'Gekauft am'",
     ]
-    named = validate(path, Columns(user="Kunde", item="Artikel", value="Note", timestamp="Gekauft am"))
+    named = validate(path, Columns(user="Kunde", item="Artikel", value="Wie", timestamp="Gekauft am"))
     assert "perhaps-column" not in {defect.kind for defect in named.defects}
     counted = validate(path, Columns(implicit=True))
     assert [defect.message for defect in counted.defects if defect.kind == "perhaps-column"] == pointed[1:]
@@ -124,7 +124,7 @@ def test_kinds_of_feedback_become_values(tmp_path: Path) -> None:
     log = read(tmp_path, text, kinds=kinds)
     assert log.values.tolist() == [1.0, 5.0, 0.0]
     assert log.kinds == kinds
-    with pytest.raises(DataError, match=r"'hide' in row 3; known kinds are view, purchase, add it to kinds="):
+    with pytest.raises(DataError, match=r"'hide' in row 3; known are view, purchase, add it to kinds="):
         read(tmp_path, text, kinds={"view": 1, "purchase": 5})
     with pytest.raises(DataError, match=r"kinds of feedback \(column 'event': 'view', 'purchase', 'hide'\)"):
         read(tmp_path, text)
@@ -164,7 +164,7 @@ def test_a_pandas_frame_becomes_a_log() -> None:
     assert (log.user_ids, log.values.tolist()) == (("a", "b"), [1.0, 2.5, 4.0])
     broken = PandasFrame({name: PandasColumn(each) for name, each in columns.items()})  # type: ignore[arg-type]
     broken["userId"] = PandasColumn(["a", None, float("nan")])
-    with pytest.raises(DataError, match="the frame: column 'userId' has 2 rows without an id"):
+    with pytest.raises(DataError, match="the frame: 'userId' is empty in 2 rows"):
         Interactions.from_frame(broken)
     with pytest.raises(DataError, match="expected a pandas or polars frame, got a list"):
         Interactions.from_frame([1, 2])

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from igcf.data import load_dataset, partitions
+from igcf.data import load_dataset, log_files
 from igcf.data.columns import Columns
-from igcf.data.frames import interactions_from_frame
 from igcf.data.interactions import MISSING_TIME, Interactions
+from igcf.data.reading import read_table
 from igcf.data.validate import validate
 from igcf.errors import DataError
 
@@ -48,11 +48,11 @@ def assert_same(one: Interactions, other: Interactions) -> None:
 def test_pieces_of_any_size_give_the_log_of_the_whole_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, text_ids: bool
 ) -> None:
-    monkeypatch.setattr(partitions, "PIECE_ROWS", piece)
+    monkeypatch.setattr(log_files, "PIECE_ROWS", piece)
     frame = random_frame(text_ids=text_ids)
     log = load_dataset(written(frame, tmp_path / "log"))
     assert log.n_duplicates > 0
-    assert_same(log, interactions_from_frame(frame))
+    assert_same(log, read_table(frame))
 
 
 def test_ids_may_be_numbers_in_one_file_and_text_in_another(tmp_path: Path) -> None:
@@ -102,14 +102,14 @@ def test_times_have_one_unit_in_all_files(tmp_path: Path, first: Any, second: An
     ("change", "message"),
     [
         (lambda frame: frame.drop("item"), "has no column 'item'; found 'user', 'value', 'timestamp'"),
-        (lambda frame: frame.with_columns(value=pl.lit("x")), "'value' has 125 rows that are not finite numbers"),
+        (lambda frame: frame.with_columns(value=pl.lit("x")), "'value' is not a number in 125 rows"),
         (lambda frame: frame.with_columns(value=pl.lit(float("nan"))), "first nan in row 1"),
-        (lambda frame: frame.with_columns(user=pl.lit(None, pl.String)), "'user' has 125 rows without an id"),
-        (lambda frame: frame.with_columns(item=pl.lit(0.5)), "'item' holds fractions, first 0.5 in row 1"),
-        (lambda frame: frame.with_columns(timestamp=pl.lit("soon")), "neither numbers nor dates"),
-        (lambda frame: frame.with_columns(timestamp=pl.lit(time(12))), "neither numbers nor dates"),
-        (lambda frame: frame.with_columns(timestamp=pl.lit(2**64 - 1, pl.UInt64)), "neither numbers nor dates"),
-        (lambda frame: frame.with_columns(value=pl.lit(b"5")), "'value' has 125 rows that are not finite numbers"),
+        (lambda frame: frame.with_columns(user=pl.lit(None, pl.String)), "'user' is empty in 125 rows"),
+        (lambda frame: frame.with_columns(item=pl.lit(0.5)), "'item' holds fractions in 125 rows, first 0.5 in row 1"),
+        (lambda frame: frame.with_columns(timestamp=pl.lit("soon")), "neither a number nor a date"),
+        (lambda frame: frame.with_columns(timestamp=pl.lit(time(12))), "neither a number nor a date"),
+        (lambda frame: frame.with_columns(timestamp=pl.lit(2**64 - 1, pl.UInt64)), "neither a number nor a date"),
+        (lambda frame: frame.with_columns(value=pl.lit(b"5")), "'value' is not a number in 125 rows"),
         (lambda frame: frame.with_columns(user=pl.concat_list("user")), "'user' is of type List(String); expected"),
         (lambda frame: frame.with_columns(timestamp=pl.struct("timestamp")), "'timestamp' is of type Struct"),
         (lambda frame: frame.drop("timestamp"), "no column of times, the files before it have one"),
@@ -149,14 +149,14 @@ def test_a_column_that_is_not_used_may_be_of_any_type(tmp_path: Path) -> None:
     path = tmp_path / "log[1].parquet"  # not a pattern
     frame = random_frame().drop("timestamp").with_columns(tags=pl.lit([1, 2]))
     frame.write_parquet(path)
-    assert_same(load_dataset(path), interactions_from_frame(frame.drop("tags")))
+    assert_same(load_dataset(path), read_table(frame.drop("tags")))
     assert validate(path).is_usable
 
 
 def test_the_row_of_a_bad_value_counts_from_the_beginning_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partitions, "PIECE_ROWS", 10)
+    monkeypatch.setattr(log_files, "PIECE_ROWS", 10)
     values = [1.0] * 40
     values[33] = float("inf")
     ids = list(range(40))
@@ -176,7 +176,7 @@ def test_empty_parts_are_passed_over_and_a_log_of_empty_parts_is_refused(tmp_pat
     frame = random_frame(40)
     folder = written(frame, tmp_path / "log", parts=2)
     frame.head(0).write_parquet(folder / "a.parquet")
-    assert_same(Interactions.from_parquet(folder), interactions_from_frame(frame))
+    assert_same(Interactions.from_parquet(folder), read_table(frame))
     (tmp_path / "none").mkdir()
     frame.head(0).write_parquet(tmp_path / "none" / "a.parquet")
     with pytest.raises(DataError, match="has no rows"):

@@ -5,7 +5,8 @@ import pytest
 
 from igcf.data import synthetic_catalogue
 from igcf.data.columns import Columns
-from igcf.data.validate import LEVELS, Defect, Report, validate
+from igcf.data.findings import LEVELS, Defect, Report
+from igcf.data.validate import validate
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
 
@@ -43,7 +44,7 @@ def test_a_good_log_has_no_defect(tmp_path: Path) -> None:
         ("c,1,3,35", "times-not-sorted", "warning"),
         ("a,1,3,50", "duplicate-pair", "warning"),
         ("c ,1,3,50", "blank-in-id", "warning"),
-        ('"c\td",1,3,50', "control-in-id", "warning"),
+        ('"c\td",1,3,50', "control-in-id", "error"),
         ("c,one,3,50", "mixed-ids", "warning"),
         ("c,007,3,50", "mixed-ids", "warning"),
         ("c,1,3,50", "single-reaction-user", "warning"),
@@ -126,9 +127,9 @@ def test_tabs_and_other_separators(tmp_path: Path) -> None:
     (tmp_path / "log.tsv").write_text(GOOD.replace(",", "\t"))
     assert validate(tmp_path / "log.tsv").defects == ()
     (tmp_path / "log.csv").write_text(GOOD.replace(",", ";"))
-    assert validate(tmp_path / "log.csv", separator=";").defects == ()
+    assert validate(tmp_path / "log.csv", Columns(separator=";")).defects == ()
     assert validate(tmp_path / "log.csv").defects == ()
-    assert "try separator=';'" in validate(tmp_path / "log.csv", separator=",").defects[0].message
+    assert "try separator=';'" in validate(tmp_path / "log.csv", Columns(separator=",")).defects[0].message
 
 
 def test_the_synthetic_catalogue_is_without_defect(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions, synthetic_catalogue
-from igcf.data.frames import read_parquet
-from igcf.data.user_parts import LogFiles, even_bounds
+from igcf.data.log_files import LogFiles
+from igcf.data.reading import read_files
+from igcf.data.user_parts import even_bounds
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
@@ -97,7 +98,7 @@ def test_parts_of_files_are_those_of_the_log_whatever_lies_where(tmp_path: Path)
     for number in range(5):
         (folder / f"day={number}").mkdir(parents=True)
         frame[number * n // 5 : (number + 1) * n // 5].write_parquet(folder / f"day={number}" / "rows.parquet")
-    whole = read_parquet(folder)
+    whole = read_files(folder)
     executor = Several(3)
     shared = shared_log(LogFiles(folder), executor, tmp_path / "state")
     assert shared.catalogue.item_ids == whole.item_ids
@@ -115,7 +116,7 @@ def test_whole_times_become_microseconds_where_another_file_has_fractions(tmp_pa
         pl.DataFrame(rows).write_parquet(tmp_path / f"{number}.parquet")
     executor = Several(2)
     shared = shared_log(LogFiles(tmp_path), executor, tmp_path / "state")
-    whole = read_parquet(tmp_path)
+    whole = read_files(tmp_path)
     np.testing.assert_array_equal(shared.first_appearances(), whole.first_appearances())
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from igcf.data import synthetic_catalogue
-from igcf.data.user_parts import LogFiles
+from igcf.data.log_files import LogFiles
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.training import pretrain
 from igcf.training.cluster import executors

@@ -1,13 +1,17 @@
 """`igcf calibration`: do predicted probabilities come true?"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import SATISFIED, LogFormat, column_options, told
+from igcf.cli.columns import SATISFIED, column_options, report
 from igcf.cli.experiments import print_all
 from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
+
+if TYPE_CHECKING:
+    from igcf.data.columns import Columns
 
 
 @click.command()
@@ -25,7 +29,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     dataset: str,
     methods: str,
     data_dir: str | None,
-    log_format: LogFormat,
+    columns: "Columns",
     satisfied: float | None,
     rounds: int | None,
     changes: tuple[str, ...],
@@ -46,12 +50,12 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     from igcf.lab.evaluate.calibration import calibration_table, draw_calibration
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
-    data = load_dataset(dataset, data_dir, **log_format._asdict())
+    data = load_dataset(dataset, data_dir, columns=columns)
     names = [name.strip() for name in methods.split(",") if name.strip()]
     success = success_in(data, satisfied)
     setup = setup_for(data, "cold-start", rounds=rounds, satisfied=success.threshold)
-    for line in (*told(data, success), setup.sentence):
-        note(line)
+    report(data, success, dataset)
+    note(setup.sentence)
     with parts_display(names) as step:
         found = run(data, setup, names, seed=seed, settings=parse_changes(changes), step=step)
     if out is not None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from igcf.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from igcf.data import Interactions, Success
     from igcf.data.columns import Columns
+    from igcf.data.findings import Report
 
 SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
 """Words for separators that are awkward to write in a shell."""
@@ -21,11 +22,20 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--user", help="Column of the user ids; found by its name or place, like all columns."),
     click.option("--item", help="Column of the item ids."),
     click.option("--value", help="Column of the values; without one every reaction counts as 1."),
-    click.option("--timestamp", help="Column of the times: numbers or ISO dates."),
+    click.option("--timestamp", help="Column of the times: numbers or dates."),
     click.option("--kind", help="Column of the kinds of feedback."),
     click.option("--kinds", help="Values of the kinds, as view=1,like=4,purchase=5, or a file of such lines."),
     click.option("--implicit", is_flag=True, help="Count every reaction as a success, whatever its value."),
+    click.option("--unrated", type=float, help="Value that means no opinion, as 0 often does: seen, not disliked."),
     click.option("--separator", help="Between the columns: comma, tab, semicolon, pipe or :: [default: found]."),
+    click.option("--encoding", help="Encoding of a text file [default: by its mark, or UTF-8, or else cp1252]."),
+    click.option("--no-header", is_flag=True, help="The first line is a row; the columns are called 1, 2, 3 ..."),
+    click.option(
+        "--min-item-reactions",
+        type=click.IntRange(min=1),
+        help="Learn factors of items with at least so many reactions; others enter through their content.",
+    ),
+    click.option("--min-user-reactions", type=click.IntRange(min=1), help="Leave out users with fewer reactions."),
 )
 ITEMS = click.option(
     "--items",
@@ -41,25 +51,21 @@ SATISFIED = click.option(
 )
 
 
-class LogFormat(NamedTuple):
-    """How the columns of a log are read and, for text files, the separator between them (None: found)."""
-
-    columns: "Columns"
-    separator: str | None
-
-
 def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `OPTIONS`, as its argument `log_format`."""
+    """Give a command the options of `OPTIONS`, as its argument `columns`."""
 
     @wraps(command)
-    def with_format(*args: Any, kinds: str | None, separator: str | None, **others: Any) -> Any:
-        from igcf.data.columns import Columns
+    def with_columns(*args: Any, kinds: str | None, separator: str | None, no_header: bool, **others: Any) -> Any:
+        from igcf.data.columns import ColumnOptions, Columns
 
-        names = {name: others.pop(name) for name in ("user", "item", "value", "timestamp", "kind", "implicit")}
-        columns = Columns(**names, kinds=checked_table(parse_kinds(kinds)))
-        return command(*args, log_format=LogFormat(columns, SEPARATOR_NAMES.get(separator or "", separator)), **others)
+        taken = ("kinds", "separator", "has_header")
+        given = {name: others.pop(name) for name in ColumnOptions.__annotations__ if name not in taken}
+        given["kinds"] = checked_table(parse_kinds(kinds))
+        given["separator"] = SEPARATOR_NAMES.get(separator or "", separator)
+        given["has_header"] = False if no_header else None
+        return command(*args, columns=Columns.of(given), **others)
 
-    return with_options(OPTIONS)(with_format)
+    return with_options(OPTIONS)(with_columns)
 
 
 def with_options(options: tuple[Callable[[Any], Any], ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -116,7 +122,7 @@ def read_log(
     dataset: str | None,
     from_store: str | None,
     data_dir: str | None,
-    log_format: LogFormat,
+    columns: "Columns",
     items: Path | None = None,
 ) -> "Interactions":
     """Read the log that the options name, with the titles and categories of a file."""
@@ -127,12 +133,13 @@ def read_log(
 
         log = read_store(from_store)
         note(log.sentence)
-        return log.interactions() if items is None else log.interactions().with_items(items)
+        data = log.interactions().at_least(columns.min_item_reactions, columns.min_user_reactions)
+        return data if items is None else data.with_items(items)
     from igcf.data import load_dataset
 
     assert dataset is not None  # noqa: S101
     try:
-        return load_dataset(dataset, data_dir, **log_format._asdict(), items=items)
+        return load_dataset(dataset, data_dir, columns=columns, items=items)
     except DataError as error:
         if " in row " not in str(error):
             raise
@@ -148,9 +155,11 @@ def check_store_option(from_store: str) -> None:
     refuse_password("--from-store", from_store)
 
 
-def told(data: "Interactions", success: "Success") -> list[str]:
-    """Return the lines that say how a log was understood: its columns, its size, what is a success, a warning."""
-    lines = [] if data.layout is None else [data.layout.sentence]
-    lines.append(f"{data.name}: {len(data):,} reactions, {data.n_users:,} users, {data.n_items:,} items")
-    lines.append(success.sentence)
-    return lines if success.warning is None else [*lines, f"warning: {success.warning}"]
+def report(data: "Interactions", success: "Success", name: str) -> "Report":
+    """Say on standard error how a log was understood, in the words of `igcf data validate`; returns what was said."""
+    from igcf.data.validate import report_of
+
+    found = report_of(data, success, name)
+    for line in found.lines():
+        note(line)
+    return found

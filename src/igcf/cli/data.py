@@ -1,11 +1,15 @@
 """`igcf data`: what is known and present, download, check."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import SATISFIED, LogFormat, column_options
+from igcf.cli.columns import ITEMS, SATISFIED, column_options
 from igcf.cli.output import console, emit_json, in_options
+
+if TYPE_CHECKING:
+    from igcf.data.columns import Columns
 
 DATA_DIR = click.option(
     "--data-dir",
@@ -90,10 +94,13 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @column_options
+@ITEMS
 @SATISFIED
 @AS_JSON
 @click.pass_context
-def validate(ctx: click.Context, path: Path, log_format: LogFormat, satisfied: float | None, as_json: bool) -> None:
+def validate(
+    ctx: click.Context, path: Path, columns: "Columns", items: Path | None, satisfied: float | None, as_json: bool
+) -> None:
     """Check the log at PATH, say how it is understood, and report every defect with its count and its first rows.
 
     Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
@@ -103,21 +110,16 @@ def validate(ctx: click.Context, path: Path, log_format: LogFormat, satisfied: f
       igcf data validate ratings.csv
       igcf data validate plays.dat --value minutes --satisfied 30
       igcf data validate events.csv --kinds view=1,like=4,purchase=5,hide=1
+      igcf data validate books.csv --unrated 0 --items titles.csv --min-item-reactions 5
     """
     from igcf.data.validate import validate as check
 
-    report = check(path, log_format.columns, separator=log_format.separator, satisfied=satisfied)
+    report = check(path, columns, satisfied=satisfied, items=items)
     if as_json:
         emit_json(report.as_dict())
     else:
-        click.echo(f"{path}: {report.n_rows:,} rows, {report.n_users:,} users, {report.n_items:,} items")
-        for told in (report.layout, report.success):
-            if told is not None:
-                click.echo(told.sentence)
-        for defect in report.defects:
-            where = f" (first in row {', '.join(map(str, defect.rows))})" if defect.rows else ""
-            message = in_options(defect.message)
-            click.echo(f"{defect.level:<8} {defect.kind:<20} {defect.count:>9,}  {message}{where}")
+        for line in report.lines():
+            click.echo(in_options(line))
         click.echo("usable" if report.is_usable else "not usable: put the errors right first")
     if not report.is_usable:
         ctx.exit(1)

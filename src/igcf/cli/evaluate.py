@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, LogFormat, column_options, read_log, told
+from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log, report
 from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
 from igcf.cli.output import emit_json
 from igcf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from igcf.data.columns import Columns
 
 PROTOCOL_NAMES = (
     "cold-start",
@@ -110,7 +113,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     keep: float | None,
     per_user: int | None,
     thin: float | None,
-    log_format: LogFormat,
+    columns: "Columns",
     items: Path | None,
     **common: Any,
 ) -> None:
@@ -159,10 +162,11 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         names = [name for name, method in METHODS.items() if own.accepts(method)]
     else:
         names = [name.strip() for name in methods.split(",") if name.strip()] if methods else list(own.methods)
-    data = read_log(dataset, from_store, common["data_dir"], log_format, items)
+    data = read_log(dataset, from_store, common["data_dir"], columns, items)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
+    said = report(data, success, dataset or data.name)
     setup = setup_for(
         data,
         own,
@@ -175,11 +179,11 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     )
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
-    results = run_experiment(data, setup, names, notes=[*told(data, success), setup.sentence], **common)
+    results = run_experiment(data, setup, names, notes=[setup.sentence], **common)
     if common["out"]:
         write_report(results, data, common["out"])
     if common["as_json"]:
-        emit_json(results_document(results) | {"success": success.as_dict()})
+        emit_json(results_document(results) | {"success": success.as_dict(), "reading": said.as_dict()})
     else:
         print_all(results_tables(results), common["style"])
         click.echo(verdict(results).sentence)

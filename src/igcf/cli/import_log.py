@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import LogFormat, column_options
+from igcf.cli.columns import column_options
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import DataError
 from igcf.progress import show_progress
 
 if TYPE_CHECKING:
+    from igcf.data.columns import Columns
     from igcf.service.store.importing import Imported
 
 
@@ -31,7 +32,7 @@ def import_log(
     config: Path | None,
     model: Path,
     data_dir: str | None,
-    log_format: LogFormat,
+    columns: "Columns",
     as_json: bool,
 ) -> None:
     """Store the reactions of LOG as what its users did before they met the service.
@@ -47,7 +48,7 @@ def import_log(
     """
     started = time.perf_counter()
     url = store_url(store, config)
-    done, unknown = import_into(url, model, log, data_dir, log_format)
+    done, unknown = import_into(url, model, log, data_dir, columns)
     seconds = time.perf_counter() - started
     if as_json:
         from igcf.service.sources import database_name
@@ -75,7 +76,7 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
 
 
 def import_into(
-    url: str, model: Path, log: str, data_dir: str | None, log_format: LogFormat | None
+    url: str, model: Path, log: str, data_dir: str | None, columns: "Columns | None"
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
     from igcf.data import load_dataset
@@ -84,8 +85,7 @@ def import_into(
     from igcf.service.store.store import Store
 
     items = set(load_model(model).item_ids)
-    columns, separator = (None, None) if log_format is None else log_format
-    data = load_dataset(log, data_dir, columns=columns, separator=separator)
+    data = load_dataset(log, data_dir, columns=columns)
     if data.layout is not None:
         note(data.layout.sentence)
     _refuse_users(data.user_ids)

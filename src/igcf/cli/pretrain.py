@@ -11,12 +11,11 @@ from igcf.cli.columns import (
     FROM_STORE,
     ITEMS,
     SATISFIED,
-    LogFormat,
     check_store_option,
     column_options,
     read_log,
     refuse_two_logs,
-    told,
+    report,
 )
 from igcf.cli.output import emit_json, note
 from igcf.config import (
@@ -33,7 +32,8 @@ from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
-    from igcf.data.user_parts import LogFiles
+    from igcf.data.columns import Columns
+    from igcf.data.log_files import LogFiles
     from igcf.training.cluster.workers import Engine
 
 KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
@@ -83,7 +83,7 @@ def pretrain(
     from_store: str | None,
     out: Path,
     data_dir: str | None,
-    log_format: LogFormat,
+    columns: "Columns",
     items: Path | None,
     others: tuple[str, ...],
     checkpoint: Path | None,
@@ -135,13 +135,12 @@ def pretrain(
     data: Interactions | LogFiles | None = None
     if are_workers_asked_for:
         assert state is not None  # noqa: S101
-        data = (
-            store_files(from_store, state, items)
-            if from_store is not None
-            else parquet_files(dataset, log_format, items)
-        )
+        data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
     if data is None:
-        data = announced(read_log(dataset, from_store, data_dir, log_format), items, chosen.get("satisfied"))
+        from igcf.data import success_in
+
+        data = read_log(dataset, from_store, data_dir, columns, items)
+        report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
 
     from igcf.training import pretrain as learn
 
@@ -194,22 +193,20 @@ def _checked(option: str, name: str, value: object) -> object:
         raise ConfigError(f"{option}: {error}") from error
 
 
-def parquet_files(dataset: str | None, log_format: LogFormat, items: Path | None) -> "LogFiles | None":
-    """Return the Parquet files that a log consists of, unread; None for any other log."""
+def log_files(dataset: str | None, columns: "Columns", items: Path | None) -> "LogFiles | None":
+    """Return the files that a log consists of, unread; None for a data set known by name, and for one to be thinned."""
+    from igcf.data.log_files import LogFiles
     from igcf.data.registry import DATASETS
-    from igcf.data.user_parts import LogFiles
 
-    path = Path(dataset or "")
-    if dataset is None or dataset in DATASETS:
+    if dataset is None or dataset in DATASETS or max(columns.min_item_reactions, columns.min_user_reactions) > 1:
         return None
-    is_parquet = path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None) is not None)
-    return LogFiles(path, log_format.columns, items) if is_parquet else None
+    return LogFiles(Path(dataset), columns, items)
 
 
 def store_files(from_store: str, state: Path, items: Path | None) -> "LogFiles":
     """Write the reactions of a store to files of the state folder, or find those of the training that is resumed."""
     from igcf.data.items import read_items
-    from igcf.data.user_parts import LogFiles
+    from igcf.data.log_files import LogFiles
 
     check_store_option(from_store)
     from igcf.service.store.export import write_reactions, written_reactions
@@ -223,24 +220,3 @@ def store_files(from_store: str, state: Path, items: Path | None) -> "LogFiles":
         found = write_reactions(folder, from_store, described=() if table is None else table.items())
     note(found.sentence)
     return LogFiles(found.log, items=found.items)
-
-
-def announced(data: "Interactions", items: Path | None, satisfied: float | None) -> "Interactions":
-    """Return a log with the descriptions of its items, and say how it was understood."""
-    from igcf.data import success_in
-
-    if items is not None:
-        data = described(data, items)
-    for line in told(data, success_in(data, satisfied)):
-        note(line)
-    return data
-
-
-def described(data: "Interactions", items: Path) -> "Interactions":
-    """Return a log with the titles and categories of a file, and say what was taken from it."""
-    from igcf.data.items import read_items
-
-    table = read_items(items)
-    data = table.describe(data)
-    note(table.sentence)
-    return data

@@ -1,15 +1,32 @@
 """Columns of a table become ids, values and times; what cannot is refused with its row."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from igcf.arrays import BoolArray, IntArray
-from igcf.data.interactions import MISSING_TIME
-from igcf.errors import DataError, quoted
+from igcf.arrays import BoolArray
+from igcf.errors import DataError
+
+
+class ColumnOptions(TypedDict, total=False):
+    """The fields of `Columns` as keyword arguments."""
+
+    user: str | None
+    item: str | None
+    value: str | None
+    timestamp: str | None
+    kind: str | None
+    implicit: bool
+    kinds: Mapping[str, float] | None
+    unrated: float | None
+    separator: str | None
+    encoding: str | None
+    has_header: bool | None
+    min_item_reactions: int | None
+    min_user_reactions: int | None
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,206 @@ class Columns:
     """Every reaction counts as 1, whatever its value."""
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Value of each kind of feedback, for a log that has a column of them."""
+    unrated: float | None = None
+    """Value that stands for no opinion: the user met the item and did not judge it."""
+    separator: str | None = None
+    """Between the columns of a text file; None: found from its first rows."""
+    encoding: str | None = None
+    """Encoding of a text file; None: by its byte order mark, otherwise UTF-8 or else cp1252."""
+    has_header: bool | None = None
+    """Whether the first row of a text file holds the names of the columns; None: found."""
+    min_item_reactions: int = 1
+    """Items with fewer reactions are not learned as such; they enter a model through their content."""
+    min_user_reactions: int = 1
+    """Users with fewer reactions are left out."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | ColumnOptions) -> "Columns":
+        """Return the columns that keyword arguments name; one that does not exist is refused."""
+        known = [each.name for each in fields(cls)]
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise DataError(f"{unknown!r} says nothing about a log; expected one of {', '.join(known)}")
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return cls(**chosen)
+
+
+def id_text(column: pl.Series) -> pl.Series:
+    """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
+    return cast_or_null(_without_fraction(column), pl.String()).replace("", None)
+
+
+def number(column: pl.Series) -> pl.Series:
+    """Return values as float32, null where the text is no number; `Numbers` also reads other decimal signs."""
+    return Numbers()(column)
+
+
+class Numbers:
+    """Reads a column of numbers piece by piece, and finds its decimal sign and its thousands separator."""
+
+    def __init__(self) -> None:
+        self.decimal: str | None = None
+        """Sign before the fraction, `.` or `,`; None while no number had one."""
+        self.group = ""
+        """Sign between groups of three digits."""
+
+    def __call__(self, column: pl.Series) -> pl.Series:
+        """Return values as float32; null where the text is no number."""
+        column = _categories_as_text(column)
+        if column.dtype != pl.String:
+            return cast_or_null(column, pl.Float32())
+        if self.decimal != "," and not self.group:
+            values = column.cast(pl.Float32, strict=False)
+            if values.null_count() > column.null_count():  # perhaps only blanks around them
+                values = column.str.strip_chars().cast(pl.Float32, strict=False)
+            if values.null_count() == column.null_count():
+                if self.decimal is None and column.str.contains(".", literal=True).any():
+                    self.decimal = "."
+                return values
+        return self._grouped(column.str.strip_chars())
+
+    def _grouped(self, column: pl.Series) -> pl.Series:
+        formats = [each for each in FORMATS if self.decimal in (None, each[0]) and self.group in ("", each[1])]
+        fits = [int(column.str.contains(pattern).sum()) for _, _, pattern in formats]
+        self.decimal, self.group, _ = formats[int(np.argmax(fits))]
+        for sign in filter(None, (self.group, "\u00a0", "\u202f")):
+            column = column.str.replace_all(sign, "", literal=True)
+        if self.decimal == ",":
+            column = column.str.replace_all(",", ".", literal=True)
+        return column.cast(pl.Float32, strict=False)
+
+    @property
+    def sentence(self) -> str:
+        """What was found besides plain numbers: `decimal comma, thousands separator .`; empty where nothing was."""
+        parts = ["decimal comma"] if self.decimal == "," else []
+        return ", ".join(parts + ([f"thousands separator {self.group!r}"] if self.group else []))
+
+
+def _formats() -> list[tuple[str, str, str]]:
+    """Return decimal sign, thousands separator and pattern of the ways to write a number, the likeliest first."""
+    found = [(".", "", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")]
+    for decimal, groups in ((".", ",' "), (",", "")):
+        for group in groups:
+            sign = f"[{group}\u00a0\u202f]" if group == " " else group
+            digits = rf"([1-9]\d{{0,2}}({sign}\d{{3}})+|\d+)"
+            found.append((decimal, group, rf"^[+-]?{digits}(\.\d+)?$"))
+    found.append((",", "", r"^[+-]?\d+(,\d+)?$"))
+    for group in (r".", "'", " "):
+        sign = f"[{group}\u00a0\u202f]" if group == " " else f"[{group}]"
+        found.append((",", group, rf"^[+-]?([1-9]\d{{0,2}}({sign}\d{{3}})+|\d+)(,\d+)?$"))
+    return found
+
+
+FORMATS = _formats()
+
+
+class Times:
+    """Reads a column of times piece by piece: numbers as they are, dates as seconds since 1970.
+
+    The formats of dates are found in the rows and kept, so that all pieces are read alike.
+    """
+
+    def __init__(self) -> None:
+        self.formats: list[str] = []
+        """Formats of the dates found so far."""
+        self.is_ambiguous = False
+        """Whether day and month could be exchanged."""
+        self._are_days: bool | None = None
+
+    def __call__(self, column: pl.Series) -> tuple[pl.Series, bool]:
+        """Return times as integers, null where there is none, and whether they are microseconds for their fractions."""
+        column = _categories_as_text(column)
+        if column.dtype == pl.String:
+            column = self._from_text(column.str.strip_chars().replace("", None))
+        if column.dtype.is_temporal():
+            column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
+            return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
+        whole = _without_fraction(column)
+        if whole.dtype.is_float():
+            return (whole * 1e6).round().cast(pl.Int64, strict=False), True
+        return self._days(cast_or_null(whole, pl.Int64())), False
+
+    def _days(self, times: pl.Series) -> pl.Series:
+        """Return whole numbers, those like 20240501 as the seconds of that day."""
+        if self._are_days is None and times.null_count() < len(times):
+            if times.min() >= FIRST_DAY and times.max() <= LAST_DAY:  # type: ignore[operator]
+                self._are_days = self._dated(times).null_count() == times.null_count()
+            else:
+                self._are_days = False
+        return self._dated(times) if self._are_days else times
+
+    @staticmethod
+    def _dated(times: pl.Series) -> pl.Series:
+        dates = times.cast(pl.String).str.to_datetime("%Y%m%d", strict=False, time_unit="us")
+        return dates.cast(pl.Int64) // 1_000_000
+
+    def _from_text(self, text: pl.Series) -> pl.Series:
+        if not self.formats:
+            whole = text.cast(pl.Int64, strict=False)
+            if whole.null_count() == text.null_count():
+                return whole
+            numbers = text.cast(pl.Float64, strict=False)
+            if numbers.null_count() - text.null_count() < (len(text) - text.null_count()) / 2:
+                return numbers
+        text = text.str.replace("(Z| ?UTC)$", "+0000").str.replace(r"([+-]\d\d):(\d\d)$", "$1$2")
+        dates = _nulls(text, pl.Datetime("us"))
+        for form in list(self.formats):
+            dates = _with_dates(dates, text, form)
+        while (missing := text.filter(dates.is_null() & text.is_not_null())).len():
+            best = self._best_format(missing)
+            if best is None:
+                break
+            self.formats.append(best)
+            dates = _with_dates(dates, text, best)
+        return dates
+
+    def _best_format(self, text: pl.Series) -> str | None:
+        """Return the format that fits the most of some dates; None where none fits."""
+        is_day_first = next((form.index("%d") < form.index("%m") for form in self.formats if form in SWAPPED), None)
+        sample, fits = text.head(1000), dict[str, int]()
+        for form in DATE_FORMATS:
+            if form in self.formats or (form in SWAPPED and is_day_first not in (None, SWAPPED[form])):
+                continue
+            if n := sample.len() - _parsed_dates(sample, form).null_count():
+                fits[form] = n
+        likely = [form for form, n in fits.items() if n == max(fits.values())]
+        if len(likely) > 1:
+            counts = [text.len() - _parsed_dates(text, form).null_count() for form in likely]
+            likely = [form for form, n in zip(likely, counts, strict=True) if n == max(counts)]
+            self.is_ambiguous |= len([form for form in likely if form in SWAPPED]) > 1
+        return likely[0] if likely else None
+
+
+FIRST_DAY, LAST_DAY = 19_000_101, 21_001_231
+CLOCKS = ("", " %H:%M:%S%.f", "T%H:%M:%S%.f", " %H:%M", "T%H:%M", " %I:%M:%S %p", " %I:%M %p")
+DAYS = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y",
+    "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%m %d, %Y", "%d-%b-%Y", "%d-%b-%y",
+    "%Y%m%d", "%a %b %d %Y",
+)  # fmt: skip
+DATE_FORMATS = tuple(
+    f"{day}{clock}{zone}" for day in DAYS for clock in CLOCKS for zone in ("", "%z", " %z")[: 1 if not clock else 3]
+)
+"""Formats of dates, the likeliest first."""
+SWAPPED = {
+    form: form.index("%d") < form.index("%m")
+    for form in DATE_FORMATS
+    if form[:5] in ("%d/%m", "%m/%d", "%d-%m", "%m-%d")
+}
+"""Formats in which day and month could be exchanged, and whether the day is first."""
+
+
+def _parsed_dates(text: pl.Series, form: str) -> pl.Series:
+    if "%y" in form:  # %Y would take 96 for the year 96, and %y the first digits of 1996
+        text = pl.select(pl.when(text.str.contains(r"^\d{1,2}\D\w{1,3}\D\d{2}(\D|$)")).then(text)).to_series()
+    elif "%d" in form and not form.startswith("%Y"):
+        text = pl.select(pl.when(text.str.contains(r"\d{4}")).then(text)).to_series()
+    dates = text.str.to_datetime(form, strict=False, time_unit="us", exact=True)
+    return dates.dt.replace_time_zone(None) if "%z" in form else dates
+
+
+def _with_dates(dates: pl.Series, text: pl.Series, form: str) -> pl.Series:
+    return dates.fill_null(_parsed_dates(text, form)) if dates.null_count() else dates
 
 
 def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
@@ -35,56 +252,12 @@ def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
     return frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
 
 
-def id_text(column: pl.Series) -> pl.Series:
-    """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
-    return cast_or_null(_without_fraction(column), pl.String()).replace("", None)
-
-
-def number(column: pl.Series) -> pl.Series:
-    """Return values as float32; null where the text is no number."""
-    column = _categories_as_text(column)
-    values = cast_or_null(column, pl.Float32())
-    if column.dtype == pl.String and values.null_count() > column.null_count():  # perhaps only blanks around them
-        values = column.str.strip_chars().cast(pl.Float32, strict=False)
-    return values
-
-
-def seconds(column: pl.Series) -> pl.Series:
-    """Return times as integers: numbers as they are, dates as seconds since 1970 (microseconds with fractions)."""
-    return timed(column)[0]
-
-
-def timed(column: pl.Series) -> tuple[pl.Series, bool]:
-    """Return times as integers, as `seconds` does, and whether there are fractions."""
-    column = _categories_as_text(column)
-    if column.dtype == pl.String:
-        whole = column.cast(pl.Int64, strict=False)
-        if whole.null_count() == column.null_count():
-            return whole, False
-        numbers, dates = column.cast(pl.Float64, strict=False), _dates(column)
-        column = numbers if numbers.null_count() <= dates.null_count() else dates
-    if column.dtype.is_temporal():
-        column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
-        return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
-    whole = _without_fraction(column)
-    if whole.dtype.is_float():
-        return (whole * 1e6).round().cast(pl.Int64, strict=False), True
-    return cast_or_null(whole, pl.Int64()), False
-
-
 def _without_fraction(column: pl.Series) -> pl.Series:
     """Return whole floats as integers and NaN as null; anything else as it is."""
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
     return column if (column % 1 != 0).any() else column.cast(pl.Int64, strict=False)
-
-
-def _dates(text: pl.Series) -> pl.Series:
-    try:
-        return text.str.to_datetime(strict=False, time_unit="us")
-    except pl.exceptions.PolarsError:  # no date format fits the first entries
-        return _nulls(text, pl.Datetime("us"))
 
 
 def cast_or_null(column: pl.Series, dtype: pl.DataType) -> pl.Series:
@@ -115,49 +288,10 @@ def refuse_nested(frame: pl.DataFrame, names: Iterable[str], source: str) -> Non
             )
 
 
-def refuse_fractions(column: pl.Series, source: str, offset: int = 0) -> None:
-    """Raise where a number of a column of ids is not whole; `offset` rows of the source come before."""
-    if column.dtype.is_float() and (is_fraction := column.fill_nan(None) % 1 != 0).any():
-        row = first_rows(is_fraction.fill_null(False))[0]
-        raise DataError(
-            f"{source}: column {column.name!r} holds fractions, first {column[row - 1]!r} in row {row + offset}; "
-            "ids are whole numbers or text"
-        )
-
-
 def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
     """Return the first row numbers where `mask` holds; row 1 is the first one after the header."""
     rows = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)[:limit]
     return [int(row) + 1 for row in rows]
-
-
-def encode_ids(column: pl.Series, source: str) -> tuple[tuple[str, ...], IntArray]:
-    """Return the ids, in numeric order where all are whole numbers, otherwise as text, and the row of each entry."""
-    ids = whole_numbers(column)
-    if ids is None:
-        ids = id_text(column)
-    missing = ids.is_null()
-    if missing.any():
-        raise DataError(
-            f"{source}: column {column.name!r} has {missing.sum()} rows without an id, "
-            f"first in row {first_rows(missing)[0]}"
-        )
-    if ids.dtype == pl.String:
-        unique = ids.unique().sort()
-        codes = ids.cast(pl.Enum(unique)).to_physical().cast(pl.Int32).to_numpy(writable=True)
-        return tuple(unique.to_list()), codes
-    return _encode_numbers(ids.to_numpy())
-
-
-def _encode_numbers(ids: npt.NDArray[np.int64]) -> tuple[tuple[str, ...], IntArray]:
-    low, high = int(ids.min()), int(ids.max())
-    if high - low > 10 * len(ids) + 1000:  # a table of the whole range would be mostly empty
-        unique = pl.Series(ids).unique().sort().to_numpy()
-        return tuple(map(str, unique.tolist())), np.searchsorted(unique, ids).astype(np.int32)
-    present = np.zeros(high - low + 1, dtype=np.bool_)
-    present[ids - low] = True
-    row_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return tuple(map(str, (np.flatnonzero(present) + low).tolist())), row_of[ids - low]
 
 
 def whole_numbers(column: pl.Series) -> pl.Series | None:
@@ -173,52 +307,3 @@ def whole_numbers(column: pl.Series) -> pl.Series | None:
     padded = column.str.starts_with("0") & (column.str.len_bytes() > 1)
     signed = column.str.starts_with("+") | column.str.starts_with("-0")
     return None if (padded | signed).any() else numbers
-
-
-def checked_values(column: pl.Series, source: str, *, first_row: int = 0) -> npt.NDArray[np.float32]:
-    """Return the values; raises where one is no finite number; `first_row` rows of the source come before these."""
-    values = number(column)
-    bad = values.is_null() | ~values.is_finite().fill_null(False)
-    if bad.any():
-        row = first_rows(bad)[0]
-        raise DataError(
-            f"{source}: column {column.name!r} has {bad.sum()} rows that are not finite numbers, "
-            f"first {quoted(column[row - 1])} in row {row + first_row}"
-        )
-    return values.to_numpy(writable=True)
-
-
-def values_of_kinds(
-    column: pl.Series, kinds: Mapping[str, float], source: str, *, first_row: int = 0
-) -> npt.NDArray[np.float32]:
-    """Return the value of each kind of feedback; raises where a kind has none."""
-    text = column.cast(pl.String).str.strip_chars()
-    values = text.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.Float32)
-    unknown = values.is_null()
-    if unknown.any():
-        row = first_rows(unknown)[0]
-        raise DataError(
-            f"{source}: column {column.name!r} has {unknown.sum()} rows of a kind without a value, first "
-            f"{quoted(column[row - 1])} in row {row + first_row}; known kinds are {', '.join(kinds)}, add it to kinds="
-        )
-    return values.to_numpy(writable=True)
-
-
-def checked_times(column: pl.Series, source: str) -> npt.NDArray[np.int64] | None:
-    """Return the times, `MISSING_TIME` where there is none; None where no row has one; raise where one is wrong."""
-    if column.null_count() == len(column):
-        return None
-    times = seconds(column)
-    refuse_unread_times(column, times, source)
-    return times.fill_null(MISSING_TIME).to_numpy(writable=True)
-
-
-def refuse_unread_times(column: pl.Series, times: pl.Series, source: str, offset: int = 0) -> None:
-    """Raise where a row says something and no time was read from it; `offset` rows of the source come before."""
-    bad = times.is_null() & column.is_not_null()
-    if bad.any():
-        row = first_rows(bad)[0]
-        raise DataError(
-            f"{source}: column {column.name!r} has {bad.sum()} rows that are neither numbers nor dates, "
-            f"first {quoted(column[row - 1])} in row {row + offset}"
-        )

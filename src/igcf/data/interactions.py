@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,12 @@ import scipy.sparse as sp
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.attributes import Attributes
 from igcf.errors import DataError
+from igcf.item import Item
 from igcf.notebooks import html_card
 
 if TYPE_CHECKING:
+    from igcf.data.columns import ColumnOptions
+    from igcf.data.findings import Defect
     from igcf.data.layout import LogLayout
 
 MISSING_TIME = np.iinfo(np.int64).min
@@ -46,7 +49,7 @@ class Interactions:
     item_idx: IntArray
     """Row of `item_ids` of each reaction (int32)."""
     values: Float32Array
-    """Reactions in the units of the log: stars, watch ratio, 0/1."""
+    """Reactions in the units of the log: stars, watch ratio, 0/1; NaN: without an opinion."""
     timestamps: IntArray | None = None
     """Seconds or any other number that grows with time (int64); `MISSING_TIME` where it is unknown."""
     titles: tuple[str, ...] | None = None
@@ -58,10 +61,18 @@ class Interactions:
     name: str = "log"
     n_duplicates: int = field(default=0, compare=False)
     """Number of rows of the source that were replaced by a later reaction of the same user to the same item."""
+    n_source_rows: int | None = field(default=None, compare=False)
+    """Number of rows of the source; None: as many as reactions and duplicates."""
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Value of each kind of feedback (view, like, purchase ...), where there are several."""
     layout: "LogLayout | None" = field(default=None, compare=False)
     """Columns of the table that the log was read from; None for arrays and for data sets known by name."""
+    defects: "tuple[Defect, ...]" = field(default=(), compare=False)
+    """What was noticed while the log was read, as `igcf data validate` reports it."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """Sentences about the table of items, and about what thresholds left."""
+    rare_items: tuple[Item, ...] = field(default=(), compare=False)
+    """Items with fewer reactions than `at_least` asked for; a model knows them through their content only."""
 
     def __repr__(self) -> str:
         """Name the log and its size; the arrays themselves would fill screens."""
@@ -85,6 +96,11 @@ class Interactions:
         """Number of items, including those without a reaction in this part of the log."""
         return len(self.item_ids)
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the source, duplicates included."""
+        return len(self) + self.n_duplicates if self.n_source_rows is None else self.n_source_rows
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -96,7 +112,7 @@ class Interactions:
     @cached_property
     def is_implicit(self) -> bool:
         """Whether all reactions have the same value: each counts as a success."""
-        return len(self.values) > 0 and bool(self.values.min() == self.values.max())
+        return len(self.values) > 0 and bool(np.nanmin(self.values) == np.nanmax(self.values))
 
     @classmethod
     def from_arrays(
@@ -115,89 +131,61 @@ class Interactions:
         there is no time or the times are equal. Without `values` every reaction counts as 1 (implicit feedback).
         `titles` maps item ids to titles.
         """
-        from igcf.data.frames import interactions_from_frame, log_frame
+        from igcf.data.reading import log_frame, read_table
 
         values = np.ones(len(users), dtype=np.float32) if values is None else values
-        frame = log_frame(users, items, values, timestamps)
-        return interactions_from_frame(frame, name=name).with_titles(titles)
+        return read_table(log_frame(users, items, values, timestamps), name=name).with_titles(titles)
 
     @classmethod
-    def from_frame(  # noqa: PLR0913  (one parameter per column)
+    def from_frame(
         cls,
         frame: object,
         *,
-        user: str | None = None,
-        item: str | None = None,
-        value: str | None = None,
-        timestamp: str | None = None,
-        kind: str | None = None,
-        kinds: Mapping[str, float] | None = None,
-        implicit: bool = False,
         titles: Mapping[str, str] | None = None,
         name: str = "log",
+        **columns: "Unpack[ColumnOptions]",
     ) -> "Interactions":
         """Build a log from a pandas or polars frame, one row per reaction; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
-        from igcf.data.frames import read_frame
+        from igcf.data.reading import read_frame
 
-        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
-        return read_frame(frame, columns, name=name).with_titles(titles)
+        return read_frame(frame, Columns.of(columns), name=name).with_titles(titles)
 
     @classmethod
-    def from_csv(  # noqa: PLR0913  (one parameter per column)
-        cls,
-        path: str | Path,
-        *,
-        user: str | None = None,
-        item: str | None = None,
-        value: str | None = None,
-        timestamp: str | None = None,
-        kind: str | None = None,
-        kinds: Mapping[str, float] | None = None,
-        implicit: bool = False,
-        separator: str | None = None,
-        titles: Mapping[str, str] | None = None,
+    def from_csv(
+        cls, path: str | Path, *, titles: Mapping[str, str] | None = None, **columns: "Unpack[ColumnOptions]"
     ) -> "Interactions":
-        """Read a text file (also gzipped) of columns; what is left out is found (docs/data.md), `layout` says what.
+        """Read a text file (also compressed) of columns; what is left out is found (docs/data.md), `layout` says what.
 
         Args:
             path: The file.
-            user: Name of the column of the user ids; in a file without header columns are called 1, 2, 3 ...
-            item: Name of the column of the item ids.
-            value: Name of the column of the values; where there is none, every reaction counts as 1.
-            timestamp: Name of the column of the times.
-            kind: Name of the column of the kinds of feedback, which `kinds` gives values.
-            kinds: Value of each kind of feedback, for instance `{"view": 1, "like": 4, "purchase": 5}`.
-            implicit: Count every reaction as 1, whatever its value.
-            separator: Between the columns: a comma, a tab, a semicolon, `|` or `::`.
             titles: Titles of items, by id.
+            **columns: How to read it.
+                `user`, `item`, `value`, `timestamp`: names of the columns; without a column of values every reaction
+                counts as 1. In a file without header columns are called 1, 2, 3 ...
+                `kind`: name of the column of the kinds of feedback, which `kinds` gives values, for instance
+                `{"view": 1, "like": 4, "purchase": 5}`.
+                `implicit`: count every reaction as 1, whatever its value.
+                `unrated`: the value that stands for no opinion, for instance 0.
+                `separator`: a comma, a tab, a semicolon, `|` or `::`. `encoding`: for instance `cp1252`.
+                `has_header`: whether the first row holds the names of the columns.
         """
         from igcf.data.columns import Columns
-        from igcf.data.frames import read_csv
+        from igcf.data.reading import read_files
+        from igcf.data.text_tables import check_readable
 
-        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
-        return read_csv(Path(path), columns, separator=separator).with_titles(titles)
+        check_readable(Path(path))
+        return read_files(Path(path), Columns.of(columns)).with_titles(titles)
 
     @classmethod
-    def from_parquet(  # noqa: PLR0913  (one parameter per column)
-        cls,
-        path: str | Path,
-        *,
-        user: str | None = None,
-        item: str | None = None,
-        value: str | None = None,
-        timestamp: str | None = None,
-        kind: str | None = None,
-        kinds: Mapping[str, float] | None = None,
-        implicit: bool = False,
-        titles: Mapping[str, str] | None = None,
+    def from_parquet(
+        cls, path: str | Path, *, titles: Mapping[str, str] | None = None, **columns: "Unpack[ColumnOptions]"
     ) -> "Interactions":
         """Read a Parquet file, or a folder of them; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
-        from igcf.data.frames import read_parquet
+        from igcf.data.reading import read_files
 
-        columns = Columns(user, item, value, timestamp, kind, implicit, dict(kinds or {}))
-        return read_parquet(Path(path), columns).with_titles(titles)
+        return read_files(Path(path), Columns.of(columns)).with_titles(titles)
 
     def with_titles(self, titles: Mapping[str, str] | None) -> "Interactions":
         """Return the same log with titles by item id; an item without one keeps its id. None changes nothing."""
@@ -215,6 +203,55 @@ class Interactions:
     def as_implicit(self) -> "Interactions":
         """Return the same log in which every reaction counts as 1."""
         return replace(self, values=np.ones_like(self.values))
+
+    def at_least(self, item_reactions: int = 1, user_reactions: int = 1) -> "Interactions":
+        """Return the reactions to items that have so many, and of those the ones of users who have so many.
+
+        The other items become `rare_items`, which a model knows through their content; the other users are left out.
+        """
+        if max(item_reactions, user_reactions) <= 1:
+            return self
+        is_frequent = np.bincount(self.item_idx, minlength=self.n_items) >= item_reactions
+        is_kept = is_frequent[self.item_idx]
+        is_active = np.bincount(self.user_idx[is_kept], minlength=self.n_users) >= max(user_reactions, 1)
+        is_kept &= is_active[self.user_idx]
+        if not is_kept.any():
+            raise DataError(
+                f"no reaction of {self.name} is left with min_item_reactions={item_reactions} and "
+                f"min_user_reactions={user_reactions}; choose smaller ones"
+            )
+        item_rows, user_rows = np.flatnonzero(is_frequent), np.flatnonzero(is_active)
+        new_item = np.cumsum(is_frequent, dtype=np.int32) - np.int32(1)
+        rare = tuple(self.item(int(row)) for row in np.flatnonzero(~is_frequent))
+        kept = self.subset(is_kept).only_users(user_rows)
+        return replace(
+            kept,
+            item_ids=_taken(self.item_ids, item_rows),
+            item_idx=new_item[kept.item_idx],
+            titles=None if self.titles is None else _taken(self.titles, item_rows),
+            categories=None if self.categories is None else _taken(self.categories, item_rows),
+            attributes=None if self.attributes is None else self.attributes.taken(item_rows.tolist()),
+            rare_items=(*self.rare_items, *rare),
+            notes=(
+                *self.notes,
+                f"kept: {len(item_rows):,} of {self.n_items:,} items with at least {item_reactions} reactions, "
+                f"{len(user_rows):,} of {self.n_users:,} users with at least {user_reactions}, {len(kept):,} of "
+                f"{len(self):,} reactions; the other items enter through their content",
+            ),
+        )
+
+    def item(self, row: int) -> Item:
+        """Return what is known of an item besides reactions."""
+        return Item(
+            self.item_ids[row],
+            title=None if self.titles is None else self.titles[row],
+            categories=() if self.categories is None else self.categories[row],
+            **({} if self.attributes is None else self.attributes.of(row)),
+        )
+
+    def with_unrated(self, value: float) -> "Interactions":
+        """Return the same log in which this value stands for no opinion."""
+        return replace(self, values=np.where(self.values == np.float32(value), np.float32(np.nan), self.values))
 
     def with_catalogue(
         self,
@@ -295,3 +332,7 @@ class Interactions:
         for column in (self.user_idx, self.item_idx, self.values, self.timestamps):
             digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()[:16]
+
+
+def _taken(column: tuple[Any, ...], rows: IntArray) -> tuple[Any, ...]:
+    return tuple(column[row] for row in rows.tolist())

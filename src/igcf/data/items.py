@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,13 @@ import polars as pl
 
 from igcf.arrays import BoolArray, FloatArray
 from igcf.attributes import Attributes
-from igcf.data.columns import cast_or_null, id_text, timed
+from igcf.data.columns import Columns, Times, cast_or_null, id_text
+from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
+from igcf.data.log_files import is_parquet, note_table
+from igcf.data.reading import as_polars
+from igcf.data.text_tables import TextTable, check_readable, first_line
 from igcf.errors import DataError
 from igcf.item import Item
 
@@ -31,11 +35,30 @@ class ItemTable:
     attributes: Attributes
     sentence: str
     """One line for people: `items: id = movieId, title = title, categories = genres; separator: comma`."""
+    defects: tuple[Defect, ...] = ()
+    """What was noticed while the table was read."""
+
+    def compared(self, log: Interactions) -> list[Defect]:
+        """Return how many items of a log have no title, how many of the table are not in it, and other defects."""
+        findings = Findings(is_strict=False)
+        for defect in self.defects:
+            findings.add(defect.kind, f"table of items: {defect.message}", defect.count, defect.rows)
+        in_log = [*log.item_ids, *(item.id for item in log.rare_items)]
+        known = set(in_log)
+        without = sum(item_id not in self.titles for item_id in in_log) if self.titles else 0
+        unknown = sum(item_id not in known for item_id in self.ids)
+        if without:
+            message = f"{without:,} of {len(in_log):,} items of the log have no title in the table; their ids are shown"
+            findings.add("items-without-title", message, without)
+        if unknown:
+            message = f"{unknown:,} of {len(self.ids):,} items of the table are not in the log; they are left out"
+            findings.add("unknown-items", message, unknown)
+        return list(findings.defects)
 
     def describe(self, log: Interactions) -> Interactions:
         """Return a log with these descriptions; an item that is not in the table keeps its own, or its id as title."""
         known = {each: row for row, each in enumerate(self.ids)}
-        if known and not any(item_id in known for item_id in log.item_ids):
+        if known and not any(each in known for each in (*log.item_ids, *(item.id for item in log.rare_items))):
             raise DataError(
                 f"no item of the log is in the table of items; the log has {log.item_ids[0]!r}, the table "
                 f"{next(iter(known))!r}: expected the same ids in both"
@@ -45,39 +68,39 @@ class ItemTable:
             titles = tuple(map(self.titles.get, log.item_ids, titles or log.item_ids))
         if self.categories:
             categories = tuple(map(self.categories.get, log.item_ids, categories or ((),) * log.n_items))
-        return log.with_catalogue(
-            titles,
-            categories,
-            None if self.attributes.is_empty else self.attributes.taken([known.get(each, -1) for each in log.item_ids]),
+        attributes = self.attributes.taken([known.get(each, -1) for each in log.item_ids])
+        described = log.with_catalogue(titles, categories, None if self.attributes.is_empty else attributes)
+        return replace(
+            described,
+            rare_items=tuple(self._item(known[each.id]) if each.id in known else each for each in log.rare_items),
+            defects=(*log.defects, *self.compared(log)),
+            notes=(*log.notes, self.sentence),
         )
 
     def items(self) -> list[Item]:
         """Return the items of the table."""
-        return [
-            Item(
-                item_id,
-                title=self.titles.get(item_id),
-                categories=self.categories.get(item_id, ()),
-                **self.attributes.of(row),
-            )
-            for row, item_id in enumerate(self.ids)
-        ]
+        return [self._item(row) for row in range(len(self.ids))]
+
+    def _item(self, row: int) -> Item:
+        item_id = self.ids[row]
+        return Item(
+            item_id,
+            title=self.titles.get(item_id),
+            categories=self.categories.get(item_id, ()),
+            **self.attributes.of(row),
+        )
 
 
-def read_items(items: "str | Path | object") -> ItemTable:
+def read_items(items: "str | Path | object", columns: Columns | None = None) -> ItemTable:
     """Read a table of items from a text or Parquet file, or a frame; the columns are found by name, or by place.
 
     Without common names they are id, title and categories in this order. Categories are lists, or text with `|`, `;`
-    or commas between them.
+    or commas between them. `columns` may say how a text file is to be read.
     """
     if not isinstance(items, str | Path):
-        from igcf.data.frames import as_polars
-
         return _item_table(as_polars(items), "the table of items", "")
     path = Path(items)
-    from igcf.data.table_files import check_readable, first_line, is_parquet, text_sample, text_table
-
-    if is_parquet(path):
+    if is_parquet(path) or path.is_dir():
         if not path.is_dir():
             check_readable(path, text=False)
         try:
@@ -85,13 +108,19 @@ def read_items(items: "str | Path | object") -> ItemTable:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
         return _item_table(frame, str(path), "")
-    _, separator, has_header = text_sample(path)
-    frame = text_table(path, str(path), separator=separator, has_header=has_header)
-    layout = f"; separator: {SEPARATORS.get(separator, separator)}" + ("" if has_header else "; no header")
-    return _item_table(frame, str(path), layout)
+    table = TextTable(path, columns)
+    named_id = named(table.names, ITEM_NAMES["id"])
+    frames = list(table.frames(ids=table.names[:1] if named_id is None else [named_id]))
+    frame = pl.concat(frames) if frames else table.sample.clear()
+    findings = Findings(is_strict=False)
+    note_table(table, findings)
+    layout = f"; separator: {SEPARATORS.get(table.separator, table.separator)}"
+    layout += "" if table.has_header else "; no header"
+    layout += "" if table.encoding is None else f"; encoding: {table.encoding}"
+    return _item_table(frame, str(path), layout, findings)
 
 
-def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
+def _item_table(frame: pl.DataFrame, source: str, layout: str, findings: Findings | None = None) -> ItemTable:
     found: dict[str, str] = {}
     for what, names in ITEM_NAMES.items():
         name = named([each for each in _candidates(frame, what) if each not in found.values()], names)
@@ -105,7 +134,9 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
         raise DataError(
             f"{source} has the columns {', '.join(frame.columns)}; expected an id and a title or categories"
         )
-    ids = id_text(frame[found["id"]]).to_list()
+    id_column = id_text(frame[found["id"]])
+    check_table_ids(id_column, found["id"], source)
+    ids = id_column.to_list()
     titles = {} if "title" not in found else dict(zip(ids, _text(frame[found["title"]]).to_list(), strict=True))
     categories = {} if "categories" not in found else dict(zip(ids, _lists(frame[found["categories"]]), strict=True))
     is_row = frame[found["id"]].is_not_null()
@@ -121,7 +152,15 @@ def _item_table(frame: pl.DataFrame, source: str, layout: str) -> ItemTable:
         tuple(each for each in ids if each is not None),
         attributes,
         sentence + layout,
+        () if findings is None else findings.defects,
     )
+
+
+def check_table_ids(ids: pl.Series, column: str, source: str) -> None:
+    """Refuse ids with control characters."""
+    mask = ids.str.contains(CONTROL).fill_null(False)
+    message = f"{column!r} holds a control character; an id is plain text on one line"
+    Findings().rows("control-in-id", message, mask, Piece(pl.DataFrame(), source), found=ids)
 
 
 def _candidates(frame: pl.DataFrame, what: str) -> list[str]:
@@ -161,7 +200,7 @@ def _attributes(frame: pl.DataFrame, found: dict[str, str], numbers: dict[str, F
         if what not in found:
             return None
         given = frame[found[what]]
-        column, has_fractions = timed(given)
+        column, has_fractions = Times()(given)
         if column.null_count() > given.null_count():
             wrong = given.filter(column.is_null() & given.is_not_null())[0]
             raise DataError(f"{source}: {what} is {wrong!r}; expected seconds since 1970 or a date like 2026-11-16")

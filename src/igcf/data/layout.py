@@ -1,40 +1,57 @@
 """Which column of a table is what: found by common names, otherwise by place; always said in one line."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from igcf.data.columns import Columns, checked_values, number, refuse_nested, seconds, values_of_kinds
+from igcf.data.columns import Columns, Times, number, refuse_nested
 from igcf.errors import DataError, quoted
 
 Role = Literal["user", "item", "value", "timestamp", "kind"]
 ROLES: tuple[Role, ...] = ("user", "item", "value", "timestamp", "kind")
 NAMES: dict[Role, tuple[str, ...]] = {
     "user": (
-        "user", "userid", "uid", "username", "customer", "customerid", "reviewerid", "reviewer", "visitor", "visitorid",
-        "member", "memberid", "profileid", "accountid", "account", "clientid", "personid", "sessionid", "session",
+        "user", "userid", "uid", "username", "customer", "customerid", "reviewerid", "reviewer", "visitor",
+        "visitorid", "member", "memberid", "profileid", "accountid", "account", "clientid", "personid", "sessionid",
+        "session", "benutzer", "benutzerid", "nutzer", "nutzerid", "kunde", "kundenid", "kundennr", "kundennummer",
+        "utilisateur", "idutilisateur", "client", "idclient", "usuario", "idusuario", "cliente", "idcliente",
+        "utente", "idutente", "gebruiker", "gebruikerid", "klant", "klantid", "uzytkownik", "пользователь", "клиент",
+        "用户", "用户id", "用户编号", "客户", "顧客", "顧客id", "ユーザー", "ユーザーid", "ユーザid", "사용자",
+        "사용자id",
     ),
     "item": (
         "item", "itemid", "iid", "movieid", "movie", "filmid", "film", "artistid", "artist", "songid", "song",
-        "trackid", "track", "asin", "parentasin", "productid", "product", "sku", "bookid", "book", "isbn", "businessid",
-        "business", "videoid", "video", "articleid", "article", "newsid", "gameid", "game", "animeid", "recipeid",
-        "jokeid", "venueid", "placeid", "contentid", "showid", "courseid",
+        "trackid", "track", "asin", "parentasin", "productid", "product", "sku", "bookid", "book", "isbn",
+        "businessid", "business", "videoid", "video", "articleid", "article", "newsid", "gameid", "game", "animeid",
+        "recipeid", "jokeid", "venueid", "placeid", "contentid", "showid", "courseid", "artikel", "artikelid",
+        "artikelnr", "artikelnummer", "produkt", "produktid", "buch", "buchid", "produit", "idproduit", "livre",
+        "articulo", "idarticulo", "producto", "idproducto", "pelicula", "libro", "articolo", "prodotto", "idprodotto",
+        "produto", "idproduto", "livro", "filme", "товар", "фильм", "книга", "物品", "物品id", "商品", "商品id",
+        "商品编号", "电影", "电影id", "アイテム", "アイテムid", "映画", "작품", "상품", "상품id", "영화",
     ),
     "value": (
-        "value", "rating", "ratings", "stars", "star", "starrating", "score", "overall", "grade", "vote", "watchratio",
-        "weight", "plays", "playcount", "playcounts", "listens", "listencount", "count", "counts", "clicks", "views",
-        "quantity", "qty", "amount", "duration", "playduration", "hours", "reward", "label", "like", "liked",
+        "value", "rating", "ratings", "stars", "star", "starrating", "score", "overall", "grade", "vote",
+        "watchratio", "weight", "plays", "playcount", "playcounts", "listens", "listencount", "count", "counts",
+        "clicks", "views", "quantity", "qty", "amount", "duration", "playduration", "hours", "reward", "label",
+        "like", "liked", "bewertung", "wertung", "note", "sterne", "punkte", "wert", "anzahl", "menge", "evaluation",
+        "valeur", "quantite", "etoiles", "puntuacion", "calificacion", "valoracion", "nota", "valor", "cantidad",
+        "estrellas", "valutazione", "voto", "quantita", "avaliacao", "beoordeling", "waardering", "ocena", "оценка",
+        "рейтинг", "评分", "打分", "評価", "評点", "평점", "별점",
     ),
     "timestamp": (
         "timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "unixtime", "unixtimestamp", "eventtime",
-        "createdat", "created", "reviewtime", "ratedat",
+        "createdat", "created", "reviewtime", "ratedat", "datum", "zeit", "zeitpunkt", "zeitstempel", "uhrzeit",
+        "horodatage", "dateheure", "fecha", "hora", "fechahora", "data", "dataora", "datahora", "tijd", "tijdstip",
+        "czas", "дата", "время", "时间", "时间戳", "日期", "日時", "日付", "時刻", "날짜", "시간",
     ),
-    "kind": ("kind", "event", "eventtype", "action", "behavior", "behaviour", "behaviortype", "interactiontype"),
+    "kind": (
+        "kind", "event", "eventtype", "action", "behavior", "behaviour", "behaviortype", "interactiontype",
+        "ereignis", "aktion", "evenement", "accion", "evento", "azione", "行为", "行为类型",
+    ),
 }  # fmt: skip
 """Names that tell what a column holds, without case, blanks, `_` and `-`; of several the first of this list counts."""
 ITEM_NAMES = {
@@ -53,7 +70,7 @@ FEW_COLUMNS = 4
 """In a table of at most this many columns, those whose names tell nothing are user, item, value, time in this order."""
 FIRST_EPOCH = 1e8
 """Whole numbers from here on, where nothing else tells, are seconds since 1970, not values."""
-SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe", "::": "::"}
+SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe", "::": "::", " ": "blank"}
 """What may stand between two columns of a text file, and its name."""
 
 
@@ -80,6 +97,12 @@ class LogLayout:
     separator: str | None = None
     """Separator of a text file; None for other tables."""
     has_header: bool = True
+    encoding: str | None = None
+    """Encoding of a text file with other than ASCII characters."""
+    numbers: str = ""
+    """How numbers are written, where they are not plain: `decimal comma`."""
+    dates: tuple[str, ...] = ()
+    """Formats of the dates of a text file."""
     guessed: tuple[str, ...] = ()
     """Columns of a wide table that were taken for users or items by their place alone."""
     perhaps_value: str | None = None
@@ -94,7 +117,8 @@ class LogLayout:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**asdict(self), "unused": list(self.unused), "guessed": list(self.guessed), "sentence": self.sentence}
+        lists = {name: list(getattr(self, name)) for name in ("unused", "guessed", "dates")}
+        return {**asdict(self), **lists, "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:
@@ -111,7 +135,17 @@ class LogLayout:
             text += f"; not used: {', '.join(self.unused)}"
         if self.separator is not None:
             text += f"; separator: {SEPARATORS.get(self.separator, self.separator)}"
-        return text if self.has_header else f"{text}; no header"
+        text += "" if self.has_header else "; no header"
+        text += "" if self.encoding is None else f"; encoding: {self.encoding}"
+        text += f"; {self.numbers}" if self.numbers else ""
+        dates = [_said(form) for form in self.dates if not form.startswith("%Y-%m-%d")]
+        return f"{text}; dates: {', '.join(dates)}" if dates else text
+
+
+def _said(form: str) -> str:
+    """Write a format of dates for people: `%d.%m.%Y %H:%M` becomes `day.month.year`."""
+    words = {"d": "day", "m": "month", "b": "month", "B": "month", "Y": "year", "y": "year", "a": "weekday"}
+    return re.sub("%([a-zA-Z])", lambda found: words[found[1]], re.split("[ T]?%[HI]", form)[0])
 
 
 def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayout:
@@ -165,7 +199,7 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
 def _holds_dates(column: pl.Series) -> bool:
     """Tell whether a column holds dates as text, which are times and nobody's id."""
     known = column.drop_nulls()
-    return len(known) > 0 and seconds(known).null_count() == 0 and number(known).null_count() == len(known)
+    return len(known) > 0 and Times()(known)[0].null_count() == 0 and number(known).null_count() == len(known)
 
 
 def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
@@ -176,7 +210,7 @@ def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataF
         is_epoch = is_number and len(numbers.drop_nulls()) > 0 and bool((numbers.drop_nulls() >= FIRST_EPOCH).all())
         if "value" not in found and is_number and not is_epoch:
             found["value"] = name
-        elif "timestamp" not in found and seconds(sample[name]).null_count() == sample[name].null_count():
+        elif "timestamp" not in found and Times()(sample[name])[0].null_count() == sample[name].null_count():
             found["timestamp"] = name
 
 
@@ -205,17 +239,6 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     return LogLayout(*taken, unused)
 
 
-def frame_values(
-    frame: pl.DataFrame, layout: LogLayout, kinds: Mapping[str, float], source: str, *, first_row: int = 0
-) -> npt.NDArray[np.float32]:
-    """Return the value of each row: its own, that of its kind, or 1; raises where one is no finite number."""
-    if layout.kind is not None:
-        return values_of_kinds(frame[layout.kind], kinds, source, first_row=first_row)
-    if layout.value is None:
-        return np.ones(len(frame), dtype=np.float32)
-    return checked_values(frame[layout.value], source, first_row=first_row)
-
-
 def named(names: Iterable[str], known: Iterable[str]) -> str | None:
     """Return the column whose name comes first among the known ones; None where there is none."""
     by_name: dict[str, str] = {}
@@ -229,8 +252,11 @@ def named(names: Iterable[str], known: Iterable[str]) -> str | None:
 
 
 def plain(name: str) -> str:
-    """Return a name without case, blanks and signs: `User-ID` and `user_id` are `userid`."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """Return a name without case, accents, blanks and signs: `User-ID` and `user_id` are `userid`."""
+    if not name.isascii():
+        name = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
+        name = unicodedata.normalize("NFKC", name)
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def is_known_name(name: str) -> bool:

@@ -135,16 +135,14 @@ def load_dataset(
     data_dir: str | Path | None = None,
     *,
     columns: "Columns | None" = None,
-    separator: str | None = None,
     items: str | Path | None = None,
 ) -> Interactions:
-    """Load a data set by name, or a log by the path of a CSV or Parquet file or folder.
+    """Load a data set by name, or a log by the path of a text or Parquet file or folder.
 
     Args:
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
         data_dir: where named data sets lie; see `default_data_dir`.
-        columns: how the columns of a log are read; what is left out is found (docs/data.md).
-        separator: between the columns of a text file; None: found from its first rows.
+        columns: how a log is read; what is left out is found (docs/data.md).
         items: a file with the ids, titles and categories of the items.
 
     Example:
@@ -152,17 +150,16 @@ def load_dataset(
         >>> igcf.load_dataset("synthetic")
         <Interactions synthetic: 79,508 reactions, 1,200 users, 800 items>
     """
-    data = _load(name_or_path, data_dir, columns, separator)
-    if items is not None:
-        data = data.with_items(items)
+    data = _load(name_or_path, data_dir, columns)
     if columns is not None and data.layout is None:  # a data set known by name
+        if columns.unrated is not None:
+            data = data.with_unrated(columns.unrated)
         data = replace(data.as_implicit() if columns.implicit else data, kinds=dict(columns.kinds))
-    return data
+        data = data.at_least(columns.min_item_reactions, columns.min_user_reactions)
+    return data if items is None else data.with_items(items)
 
 
-def _load(
-    name_or_path: str | Path, data_dir: str | Path | None, columns: "Columns | None", separator: str | None
-) -> Interactions:
+def _load(name_or_path: str | Path, data_dir: str | Path | None, columns: "Columns | None") -> Interactions:
     if str(name_or_path) in DATASETS:
         return _load_named(DATASETS[str(name_or_path)], data_dir)
     path = Path(name_or_path)
@@ -171,7 +168,9 @@ def _load(
         return _read(named, path)
     if not path.exists():
         raise DataError(f"{name_or_path!s} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
-    return _load_table(path, columns, separator)
+    from igcf.data.reading import read_files
+
+    return read_files(path, columns)
 
 
 def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
@@ -192,22 +191,12 @@ def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
 
 
 def _read(info: DatasetInfo, path: Path) -> Interactions:
-    if info.name == "kuairec":
-        from igcf.data.kuairec import read_kuairec
+    from igcf.data import owners
 
-        return read_kuairec(path)
-    if info.name == "eachmovie":
-        from igcf.data.eachmovie import read_eachmovie
-
-        return read_eachmovie(path)
-    from igcf.data.movielens import read_movielens_1m, read_movielens_100k
-
-    return read_movielens_1m(path) if info.name == "ml-1m" else read_movielens_100k(path)
-
-
-def _load_table(path: Path, columns: "Columns | None", separator: str | None) -> Interactions:
-    from igcf.data.frames import read_csv, read_parquet
-    from igcf.data.table_files import check_ending, is_parquet
-
-    check_ending(path)
-    return read_parquet(path, columns) if is_parquet(path) else read_csv(path, columns, separator=separator)
+    read = {
+        "kuairec": owners.read_kuairec,
+        "eachmovie": owners.read_eachmovie,
+        "ml-1m": owners.read_movielens_1m,
+        "ml-100k": owners.read_movielens_100k,
+    }
+    return read[info.name](path)

@@ -31,6 +31,8 @@ class Success:
     """A reaction of at least this value is a success."""
     n_successes: int
     n_reactions: int
+    n_unrated: int = 0
+    """Reactions without an opinion, which are not among `n_reactions`."""
 
     @property
     def share(self) -> float:
@@ -46,7 +48,8 @@ class Success:
     def sentence(self) -> str:
         """One line for people: `satisfied: value >= 4, 575,281 of 1,000,209 reactions (57.5 %)`."""
         what = "every reaction" if self.is_implicit else f"value >= {_number(self.threshold)}"
-        return f"satisfied: {what}, {self.n_successes:,} of {self.n_reactions:,} reactions ({_percent(self.share)})"
+        text = f"satisfied: {what}, {self.n_successes:,} of {self.n_reactions:,} reactions ({_percent(self.share)})"
+        return f"{text}; {self.n_unrated:,} more without an opinion" if self.n_unrated else text
 
     @property
     def warning(self) -> str | None:
@@ -63,6 +66,7 @@ class Success:
             "successes": self.n_successes,
             "reactions": self.n_reactions,
             "share": self.share,
+            "unrated": self.n_unrated,
             "implicit": self.is_implicit,
             "sentence": self.sentence,
         }
@@ -74,6 +78,50 @@ def success_in(data: Interactions, satisfied: float | None = None) -> Success:
     A data set that igcf knows by name has its documented threshold.
     """
     return success_from(data, *np.unique(data.values, return_counts=True), satisfied)
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A value at the edge of a scale that is so frequent that it may stand for no opinion."""
+
+    value: float
+    count: int
+    share: float
+    low: float
+    """Smallest of the other values."""
+    high: float
+    """Largest of the other values."""
+
+    def message(self, column: str) -> str:
+        """Explain the choice."""
+        return (
+            f"{column} is {_number(self.value)} in {_percent(self.share)} of the rows, beside a scale of "
+            f"{_number(self.low)} to {_number(self.high)}; if it means not rated, say unrated= {_number(self.value)}: "
+            "such a reaction is then no opinion, and no dislike"
+        )
+
+
+def unrated_spike(levels: Float32Array, counts: IntArray) -> Spike | None:
+    """Find a value that may stand for no opinion: 0 or less below a graded scale, or a value far above it.
+
+    It must be far from the others, or at least twice as frequent as its neighbour where the others do not become more
+    frequent towards it, as counts do.
+
+    Args:
+        levels: Distinct values, ascending.
+        counts: Number of each.
+    """
+    for place, others in ((0, slice(1, None)), (-1, slice(None, -1))):
+        value, rest, n = float(levels[place]), levels[others], counts[others]
+        if not 3 <= len(rest) <= MANY_VALUES or (place == 0 and (value > 0 or rest[0] <= 0)):
+            continue
+        spread, gap = float(rest[-1] - rest[0]), abs(value - float(rest[place]))
+        is_far = gap > (1.5 * float(np.diff(rest).min()) if place == 0 else 2.0 * spread)
+        is_spike = counts[place] >= 2 * n[place] and int(n.argmax()) != place % len(rest)
+        if is_far if place == -1 else is_spike or (is_far and counts[place] >= n.min()):
+            share = float(counts[place] / counts.sum())
+            return Spike(value, int(counts[place]), share, float(rest[0]), float(rest[-1]))
+    return None
 
 
 def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
@@ -101,12 +149,15 @@ def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None 
 
 def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> Success:
     """Choose the threshold from the distinct values, ascending, and their numbers, or check the one that is given."""
+    is_known = ~np.isnan(levels)
+    n_unrated = int(counts[~is_known].sum())
+    levels, counts = levels[is_known], counts[is_known]
     n_reactions = int(counts.sum())
     if not n_reactions:
         raise DataError("there is no reaction, so nothing tells what a success is")
     reached = counts[::-1].cumsum()[::-1]
     if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
-        return Success(float(levels[0]), n_reactions, n_reactions)
+        return Success(float(levels[0]), n_reactions, n_reactions, n_unrated)
     threshold = _even_threshold(levels, reached) if satisfied is None else float(satisfied)
     n = int(reached[levels >= threshold][0]) if threshold <= levels[-1] else 0
     if n in (0, n_reactions):
@@ -114,7 +165,7 @@ def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> S
             f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
             f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied="
         )
-    return Success(threshold, n, n_reactions)
+    return Success(threshold, n, n_reactions, n_unrated)
 
 
 def _even_threshold(levels: npt.NDArray[np.float64], reached: npt.NDArray[np.integer]) -> float:

@@ -1,11 +1,10 @@
-"""Divides the rows of Parquet files by their users, piece by piece, so that nobody reads the whole log.
+"""Divides the rows of the files of a log by their users, piece by piece, so that nobody reads the whole log.
 
 Workers first collect the ids of their files (`found_ids`), then write each row, as numbers, to the part of its user
 (`write_pieces`); last, each part is put together (`part_columns`). The folder of the parts must be one that all see.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,65 +13,13 @@ import numpy.typing as npt
 import polars as pl
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.data.columns import Columns, refuse_unread_times, time_column, timed, whole_numbers
+from igcf.data.columns import whole_numbers
 from igcf.data.interactions import MISSING_TIME
-from igcf.data.layout import LogLayout, find_layout, frame_values
-from igcf.data.partitions import MICROSECONDS, checked_ids, head, n_rows, parquet_files, pieces
-from igcf.data.table_files import check_readable
+from igcf.data.log_files import FilesOfLog
+from igcf.data.reading import MICROSECONDS, RowReader
 from igcf.errors import DataError
 
 Number = TypeVar("Number", bound=np.generic)
-
-
-@dataclass(frozen=True)
-class LogFiles:
-    """A Parquet file, or a folder of them, that is not read yet."""
-
-    path: Path
-    columns: Columns = field(default_factory=Columns)
-    """How the columns are read."""
-    items: Path | None = None
-    """File with titles and categories of the items."""
-
-    def files(self) -> "FilesOfLog":
-        """Look at the names of the files, at their sizes, and at the first rows of the first one."""
-        if not self.path.is_dir():
-            check_readable(self.path, text=False)
-        files = parquet_files(self.path)
-        layout = find_layout(head(files[0], self.path, self.columns), self.columns, str(files[0]))
-        sizes = [n_rows(file) for file in files]
-        if not sum(sizes):
-            raise DataError(f"{self.path} has no rows; expected one row per reaction")
-        starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-        return FilesOfLog(self.path, tuple(files), tuple(starts), layout, dict(self.columns.kinds))
-
-
-@dataclass(frozen=True)
-class FilesOfLog:
-    """Files of a log with the place of their first rows, and what their columns are."""
-
-    root: Path
-    files: tuple[Path, ...]
-    starts: tuple[int, ...]
-    """Number of rows in the files before each, and of all rows."""
-    layout: LogLayout
-    kinds: Mapping[str, float]
-
-    def shares(self, n_workers: int) -> list[list[int]]:
-        """Divide the numbers of the files among workers: the largest first, each to the one who has the fewest rows."""
-        sizes = np.diff(self.starts)
-        loads, shares = [0] * n_workers, [list[int]() for _ in range(n_workers)]
-        for number in np.argsort(-sizes, kind="stable").tolist():
-            least = int(np.argmin(loads))
-            loads[least] += int(sizes[number])
-            shares[least].append(number)
-        return [sorted(share) for share in shares]
-
-    def frames(self, number: int) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Yield some rows of a file at a time, with the number of the row before the first."""
-        size = self.starts[number + 1] - self.starts[number]
-        for _, offset, frame in pieces([self.files[number]], [size], self.root, self.layout):
-            yield offset, frame
 
 
 class Ids(NamedTuple):
@@ -88,12 +35,13 @@ def found_ids(files: FilesOfLog, numbers: Sequence[int]) -> Ids:
     schema = {"id": pl.String, "len": pl.UInt32}
     users, items = pl.DataFrame(schema=schema), pl.Series("id", [], dtype=pl.String)
     for number in numbers:
-        source = str(files.files[number])
-        for offset, frame in files.frames(number):
-            own = checked_ids(frame[files.layout.user], source, offset).alias("id").to_frame()
+        reader = RowReader(files.layout, files.columns)
+        for piece in files.pieces(number):
+            rows = reader.rows(piece)
+            own = rows.users.alias("id").to_frame()
             own = own.group_by("id").len().cast(schema)  # type: ignore[arg-type]
             users = pl.concat([users, own]).group_by("id").agg(pl.col("len").sum())
-            own_items = checked_ids(frame[files.layout.item], source, offset).alias("id").unique()
+            own_items = rows.items.alias("id").unique()
             items = pl.concat([items, own_items]).unique()
     return Ids(users["id"], users["len"].to_numpy(), items)
 
@@ -127,30 +75,30 @@ def write_pieces(
     users, items = _rows_of(ids.users), _rows_of(ids.items)
     fractions: bool | None = None
     for number in numbers:
-        source = str(files.files[number])
-        for offset, frame in files.frames(number):
-            user = _codes(checked_ids(frame[files.layout.user], source, offset), users)
+        reader = RowReader(files.layout, files.columns)
+        for piece in files.pieces(number):
+            rows_of_piece = reader.rows(piece)
+            user = _codes(rows_of_piece.users, users)
             columns: dict[str, npt.NDArray[np.generic]] = {
                 "user": user,
-                "item": _codes(checked_ids(frame[files.layout.item], source, offset), items),
-                "value": frame_values(frame, files.layout, files.kinds, source, first_row=offset),
+                "item": _codes(rows_of_piece.items, items),
+                "value": rows_of_piece.values,
             }
-            has_fractions = False
-            if (times := time_column(frame, files.layout.timestamp)) is not None:
-                read, has_fractions = timed(times)
-                refuse_unread_times(times, read, source, offset)
-                columns["time"] = read.fill_null(MISSING_TIME).to_numpy()
+            has_fractions = rows_of_piece.has_fractions
+            if rows_of_piece.times is not None:
+                columns["time"] = rows_of_piece.times.fill_null(MISSING_TIME).to_numpy()
                 fractions = bool(fractions) or has_fractions
             elif files.layout.timestamp is not None:
-                raise DataError(f"{source} has no column of times, others have one; give all files the same columns")
-            place = files.starts[number] + offset
+                name = str(files.files[number])
+                raise DataError(f"{name} has no column of times, others have one; give all files the same columns")
+            place = files.starts[number] + piece.first_row
             part_of = np.searchsorted(np.asarray(bounds[1:-1]), user, side="right")
             for part in range(len(bounds) - 1):
                 rows = np.flatnonzero(part_of == part)
                 own = {name: column[rows] for name, column in columns.items()}
                 own["user"] = (user[rows] - bounds[part]).astype(np.int32)
-                name = folder / f"{part:05d}-{place:015d}-{int(has_fractions)}.npz"
-                np.savez(name, **own)  # type: ignore[arg-type]
+                target = folder / f"{part:05d}-{place:015d}-{int(has_fractions)}.npz"
+                np.savez(target, **own)  # type: ignore[arg-type]
     return fractions
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from igcf.config import ExpertsConfig
-from igcf.data.frames import read_parquet
 from igcf.data.interactions import Interactions
+from igcf.data.log_files import LogFiles
+from igcf.data.reading import read_files
 from igcf.data.success import Success, success_from, success_in
-from igcf.data.user_parts import LogFiles
 from igcf.errors import ConfigError
 from igcf.model import Model
 from igcf.training.cluster.workers import Workers
@@ -79,5 +79,5 @@ def read(data: Interactions | LogFiles) -> Interactions:
     """Return a log in memory."""
     if isinstance(data, Interactions):
         return data
-    log = read_parquet(data.path, data.columns)
+    log = read_files(data.path, data.columns)
     return log if data.items is None else log.with_items(data.items)

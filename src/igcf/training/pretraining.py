@@ -7,8 +7,9 @@ from typing import Any
 
 from igcf.config import Config, ExpertsConfig, GraphConfig, configured
 from igcf.data.interactions import Interactions
+from igcf.data.log_files import LogFiles
 from igcf.data.success import Success, success_in
-from igcf.data.user_parts import LogFiles
+from igcf.data.validate import report_of
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
@@ -103,6 +104,7 @@ def can_resume(folder: Path | None, config: Config) -> bool:
 def _told(model: Model, data: Interactions, success: Success) -> Model:
     """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
     model.metadata["success"] = success.as_dict()
+    model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
     model.content = fit_content(model)
     return model

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from igcf.data.interactions import Interactions
+from igcf.data.log_files import FilesOfLog, LogFiles
 from igcf.data.user_parts import (
-    FilesOfLog,
     Ids,
-    LogFiles,
     even_bounds,
     found_ids,
     merged_ids,

@@ -74,7 +74,8 @@ class Part:
     def table(self, users: IntArray, threshold: float) -> sp.csr_array:
         """Return (users, items) ones where a reaction has at least this value."""
         rows, indptr = self._rows(users)
-        items, is_in = self.items[rows], self.values[rows] >= threshold
+        items = self.items[rows]
+        is_in = (self.values[rows] >= threshold) | (threshold == -np.inf)  # NaN: met without an opinion
         if not is_in.all():
             before = np.concatenate([[0], np.cumsum(is_in)])
             items, indptr = items[is_in], before[indptr]

@@ -1,0 +1,174 @@
+"""What is noticed while a log is read: each defect with its count and first rows, and the report of them all."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from igcf.arrays import BoolArray, IntArray
+from igcf.data.columns import first_rows
+from igcf.data.layout import LogLayout
+from igcf.errors import DataError, quoted
+
+if TYPE_CHECKING:
+    from igcf.data.success import Success
+
+SHOWN_ROWS = 5
+WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
+CONTROL = r"[\x00-\x1f\x7f-\x9f]"
+Level = Literal["error", "warning"]
+ERRORS = (
+    "unreadable", "missing-column", "empty", "null-id", "fraction-in-id", "control-in-id", "null-value",
+    "not-a-number", "nan", "infinite", "bad-time", "unknown-kind", "no-success",
+)  # fmt: skip
+WARNINGS = (
+    "guessed-header", "guessed-column", "perhaps-column", "escaped-quotes", "stray-quotes", "several-lines",
+    "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes", "constant-value", "no-times",
+    "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted", "constant-time", "duplicate-pair",
+    "single-reaction-user", "single-reaction-item", "items-without-title", "unknown-items",
+)  # fmt: skip
+LEVELS: dict[str, Level] = dict.fromkeys(ERRORS, "error") | dict.fromkeys(WARNINGS, "warning")  # type: ignore[assignment]
+"""Every kind of defect. An error keeps the log from being read; a warning does not, but somebody should look."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """Defect of one kind, and where it was found."""
+
+    kind: str
+    """Kind of the defect, one of `LEVELS`: short and stable, for programs."""
+    message: str
+    count: int
+    """Number of rows, or of users or items where the message says so."""
+    rows: tuple[int, ...] = ()
+    """First rows with the defect, counted from 1 after the header."""
+
+    @property
+    def level(self) -> Level:
+        """Level of the defect: an error keeps the log from being read."""
+        return LEVELS[self.kind]
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        where = f" (first in row {', '.join(f'{row:,}' for row in self.rows)})" if self.rows else ""
+        return f"{self.level}: {self.kind}: {self.count:,}: {self.message}{where}"
+
+
+class Piece(NamedTuple):
+    """Some rows of a log."""
+
+    frame: pl.DataFrame
+    source: str
+    """File that they come from; error messages begin with it."""
+    first_row: int = 0
+    """Number of rows of the file before these."""
+
+
+@dataclass
+class Findings:
+    """Defects of a log, collected while it is read; an error is raised at once where `is_strict`."""
+
+    is_strict: bool = True
+    encodings: set[str] = field(default_factory=set)
+    """Encodings of the text files that were read."""
+    _found: dict[tuple[str, str], Defect] = field(default_factory=dict)
+
+    def rows(
+        self, kind: str, message: str, mask: pl.Series | BoolArray, piece: Piece, *, before: int = 0, found: Any = None
+    ) -> None:
+        """Note a defect of the rows of a piece where `mask` holds; `before` rows of the log come before the piece.
+
+        `found` holds what stands in the rows, of which an error shows the first.
+        """
+        rows = first_rows(mask, SHOWN_ROWS)
+        if not rows:
+            return
+        count = int(mask.sum())
+        if self.is_strict and LEVELS[kind] == "error":
+            example = "" if found is None else f"{quoted(found[rows[0] - 1])} "
+            what, _, remedy = message.partition("; ")
+            raise DataError(
+                f"{piece.source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}in row "
+                f"{rows[0] + piece.first_row}{'; ' if remedy else ''}{remedy}"
+            )
+        self.add(kind, message, count, [row + before for row in rows])
+
+    def add(self, kind: str, message: str, count: int, rows: Sequence[int] = ()) -> None:
+        """Note a defect, together with earlier ones of the same kind and message."""
+        old = self._found.get((kind, message), Defect(kind, message, 0))
+        self._found[kind, message] = Defect(kind, message, old.count + count, (*old.rows, *rows)[:SHOWN_ROWS])
+
+    @property
+    def defects(self) -> tuple[Defect, ...]:
+        """All defects, errors first, otherwise in the order of `LEVELS`."""
+        order = {kind: place for place, kind in enumerate(LEVELS)}
+        return tuple(sorted(self._found.values(), key=lambda defect: order[defect.kind]))
+
+
+def check_ids(column: str, ids: Sequence[str], rows: IntArray, findings: Findings, source: str) -> None:
+    """Note what is suspicious about ids, of which `rows` holds one per row of the log, -1 where it has none."""
+    unique = pl.Series(ids, dtype=pl.String)
+    is_number = unique.str.contains(WHOLE_NUMBER)
+    is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
+    is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
+    for kind, message, is_suspect in (
+        ("control-in-id", "holds a control character; an id is plain text on one line", unique.str.contains(CONTROL)),
+        ("blank-in-id", "begins or ends with a blank", unique.str.contains(r"^\s|\s$")),
+        ("similar-ids", "differs from another id only in case or in blanks around it", is_twin),
+        ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
+    ):
+        if is_suspect.any():
+            mask = np.append(is_suspect.to_numpy(), False)[rows]
+            first = int(mask.argmax())
+            found = {first: ids[rows[first]]}
+            findings.rows(kind, f"{column!r} {message}", mask, Piece(pl.DataFrame(), source), found=found)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a log was understood and what is wrong with it: what `validate`, `pretrain` and `evaluate` say."""
+
+    name: str
+    n_rows: int
+    n_users: int
+    n_items: int
+    defects: tuple[Defect, ...] = ()
+    layout: LogLayout | None = None
+    """Columns that were taken; None where none could be, and for data sets known by name."""
+    success: "Success | None" = None
+    """What counts as a success; None where the values do not tell."""
+    notes: tuple[str, ...] = ()
+    """What was taken from a table of items, and what thresholds on the number of reactions left."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the log can be read: it has no errors."""
+        return not any(defect.level == "error" for defect in self.defects)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report for people, line by line."""
+        yield f"{self.name}: {self.n_rows:,} rows, {self.n_users:,} users, {self.n_items:,} items"
+        if self.layout is not None:
+            yield self.layout.sentence
+        yield from self.notes
+        if self.success is not None:
+            yield self.success.sentence
+        for defect in self.defects:
+            yield defect.sentence
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON and the metadata of a model."""
+        return {
+            "name": self.name,
+            "usable": self.is_usable,
+            "rows": self.n_rows,
+            "users": self.n_users,
+            "items": self.n_items,
+            "columns": None if self.layout is None else self.layout.as_dict(),
+            "notes": list(self.notes),
+            "success": None if self.success is None else self.success.as_dict(),
+            "defects": [{**asdict(each), "level": each.level, "rows": list(each.rows)} for each in self.defects],
+        }
