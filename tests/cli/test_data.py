@@ -71,7 +71,7 @@ def test_validate_prints_one_document(tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     document = json.loads(out)
     columns, success = document.pop("columns"), document.pop("success")
-    assert document == {"path": str(path), "usable": True, "rows": 4, "users": 2, "items": 2, "defects": []}
+    assert document == {"path": str(path), "usable": True, "rows": 4, "users": 2, "items": 2, "notes": [], "defects": []}
     assert (columns["user"], columns["value"], columns["separator"]) == ("user", "value", ",")
     assert success == {
         "satisfied": 4.0,

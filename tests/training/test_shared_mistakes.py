@@ -84,7 +84,7 @@ def test_other_settings_are_named(tmp_path: Path) -> None:
 
 
 def test_after_a_log_that_cannot_be_read_there_is_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not finite numbers"):
+    with pytest.raises(DataError, match="is empty in 1 row"):
         learn(files(tmp_path / "bad", [None]), tmp_path / "state")
     with pytest.raises(DataError, match="no reaction has a value of at least 99"):
         pretrain(files(tmp_path / "fine"), shards=2, checkpoint=tmp_path / "state", progress=False, satisfied=99.0)

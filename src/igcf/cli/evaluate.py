@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log, report
+from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log
 from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
 from igcf.cli.output import emit_json
 from igcf.errors import ConfigError
@@ -140,6 +140,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     import numpy as np
 
     from igcf.data import success_in
+    from igcf.data.validate import report_of
     from igcf.lab.baselines import METHODS
     from igcf.lab.evaluate import setup_for
     from igcf.lab.evaluate.protocols import protocol_named, thinned
@@ -166,7 +167,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
-    said = report(data, success, dataset or data.name)
+    said = report_of(data, success, dataset or data.name)
     setup = setup_for(
         data,
         own,
@@ -179,7 +180,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     )
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
-    results = run_experiment(data, setup, names, notes=[setup.sentence], **common)
+    results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
     if common["out"]:
         write_report(results, data, common["out"])
     if common["as_json"]:

@@ -162,7 +162,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON and the metadata of a model."""
         return {
-            "name": self.name,
+            "path": self.name,
             "usable": self.is_usable,
             "rows": self.n_rows,
             "users": self.n_users,
