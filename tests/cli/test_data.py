@@ -31,7 +31,14 @@ def test_list_shows_what_is_present(tmp_path: Path) -> None:
     assert code == 0
     assert document["data_dir"] == str(tmp_path)
     present = {row["name"]: row["present"] for row in document["datasets"]}
-    assert present == {"synthetic": True, "ml-100k": False, "ml-1m": True, "kuairec": False, "eachmovie": False}
+    assert present == {
+        "synthetic": True,
+        "synthetic-drift": True,
+        "ml-100k": False,
+        "ml-1m": True,
+        "kuairec": False,
+        "eachmovie": False,
+    }
     code, out, _ = run("list", "--data-dir", str(tmp_path))
     assert code == 0
     assert "ml-1m" in out
@@ -71,13 +78,22 @@ def test_validate_prints_one_document(tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     document = json.loads(out)
     columns, success = document.pop("columns"), document.pop("success")
-    assert document == {"path": str(path), "usable": True, "rows": 4, "users": 2, "items": 2, "notes": [], "defects": []}
+    assert document == {
+        "path": str(path),
+        "usable": True,
+        "rows": 4,
+        "users": 2,
+        "items": 2,
+        "notes": [],
+        "defects": [],
+    }
     assert (columns["user"], columns["value"], columns["separator"]) == ("user", "value", ",")
     assert success == {
         "satisfied": 4.0,
         "successes": 2,
         "reactions": 4,
         "share": 0.5,
+        "unrated": 0,
         "implicit": False,
         "sentence": "satisfied: value >= 4, 2 of 4 reactions (50.0 %)",
     }
