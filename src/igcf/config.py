@@ -10,7 +10,8 @@ from igcf.typed import described, typed
 
 Feedback = Literal["continuous", "binary"]
 Missing = Literal["ignore", "zero"]
-GraphName = Literal["lightgcn", "sgc", "appnp", "none"]
+GRAPHS = ("lightgcn", "sgc", "appnp", "none")
+"""Graphs that have a name."""
 Edges = Literal["observed", "satisfied"]
 PredictedReward = Literal["raw", "scaled", "satisfied"]
 """What a model can be trained to predict."""
@@ -56,8 +57,9 @@ class GraphConfig:
     """Reward that the model predicts: the raw value, the value scaled to 0..1, or 1[value >= satisfied]."""
     satisfied: float | None = None
     """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
-    graph: GraphName = "appnp"
-    """Kind of propagation; the paper's main one is `lightgcn`, `none` is matrix factorisation."""
+    graph: str = "appnp"
+    """Kind of propagation: `lightgcn` (the paper's main one), `sgc`, `appnp`, `none` (matrix factorisation), or the
+    import path `my.module:function` of one of your own (docs/howto/graph.md)."""
     layers: int = 2
     """Number K of propagation layers; 0 is matrix factorisation."""
     layer_weights: tuple[float, ...] | None = None
@@ -223,6 +225,8 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
         value = typed(value, hint)
     except ValueError:
         raise ConfigError(f"{name} must be {described(hint)}, got {value!r}") from None
+    if name == "graph" and value not in GRAPHS and ":" not in value:
+        raise ConfigError(f"graph must be one of {', '.join(GRAPHS)} or an import path module:function, got {value!r}")
     for names, is_good, expected in RANGES:
         if name in names and value is not None and not is_good(value):
             raise ConfigError(f"{name} must be {expected}, got {value}")
@@ -230,6 +234,8 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
 
 
 def _check_pairs_of_settings(config: GraphConfig) -> None:
+    if config.graph not in GRAPHS and config.kernel == "torch":
+        raise ConfigError(f"graph={config.graph} needs kernel=compiled; kernel=torch knows {', '.join(GRAPHS)}")
     if config.layer_weights is not None and len(config.layer_weights) != config.layers + 1:
         raise ConfigError(
             f"layer_weights has {len(config.layer_weights)} entries, {config.layers} layers need {config.layers + 1}"

@@ -1,13 +1,35 @@
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import GraphConfig, GraphName
+from igcf.config import GraphConfig
 from igcf.errors import ConfigError
-from igcf.graph import Propagation, appnp_weights, build_propagation, lightgcn_weights, normalised_adjacency
+from igcf.graph import Polynomial, Propagation, appnp_weights, build_propagation, lightgcn_weights, normalised_adjacency
 from igcf.graph import propagation as module
 
 M, N = 13, 9
+HERE = "tests.graph.test_propagation"
+
+
+def coefficients(adjacency: sp.csr_array, config: GraphConfig) -> tuple[float, ...]:
+    """A high-pass filter: a node without its neighbours' mean."""
+    return (1.0, -0.5)
+
+
+def one_way(adjacency: sp.csr_array, config: GraphConfig) -> sp.csr_array:
+    """Items hear from users, users keep what they have: not symmetric."""
+    return sp.csr_array(sp.eye_array(M + N) + sp.tril(adjacency))
+
+
+def nothing(adjacency: sp.csr_array, config: GraphConfig) -> str:
+    return "nothing"
+
+
+def too_small(adjacency: sp.csr_array, config: GraphConfig) -> Any:
+    return np.eye(3)
 
 
 def toy_edges(seed: int = 0) -> tuple[IntArray, IntArray]:
@@ -19,7 +41,7 @@ def toy_vectors(d: int = 5) -> Float32Array:
     return np.random.default_rng(1).normal(size=(M + N, d)).astype(np.float32)
 
 
-def toy(graph: GraphName, layers: int) -> Propagation:
+def toy(graph: str, layers: int) -> Propagation:
     return build_propagation(GraphConfig(graph=graph, layers=layers, teleport=0.2), M, N, *toy_edges())
 
 
@@ -55,7 +77,7 @@ def test_appnp_weights_sum_to_one(layers: int) -> None:
 def test_free_weights_are_used_as_given() -> None:
     A = normalised_adjacency(M, N, *toy_edges())
     G = 2 * np.eye(M + N) - 0.5 * np.linalg.matrix_power(A.toarray(), 2)
-    found = Propagation(A, (2.0, 0.0, -0.5)).apply(toy_vectors())
+    found = Polynomial(A, (2.0, 0.0, -0.5)).apply(toy_vectors())
     np.testing.assert_allclose(found, G @ toy_vectors(), rtol=1e-4, atol=1e-5)
 
 
@@ -66,7 +88,7 @@ def test_propagation_is_its_own_transpose() -> None:
 
 
 @pytest.mark.parametrize("graph", ["lightgcn", "sgc", "appnp"])
-def test_variances_use_the_squared_entries_of_the_operator(graph: GraphName) -> None:
+def test_variances_use_the_squared_entries_of_the_operator(graph: str) -> None:
     G = toy(graph, 2)
     dense = G.apply(np.eye(M + N, dtype=np.float32))
     s2 = toy_vectors() ** 2
@@ -79,6 +101,33 @@ def test_probed_variances_agree_with_the_exact_ones(monkeypatch: pytest.MonkeyPa
     G = toy("lightgcn", 2)
     exact = G.apply(np.eye(M + N, dtype=np.float32)) ** 2 @ (toy_vectors() ** 2)
     np.testing.assert_allclose(G.variances(toy_vectors() ** 2, rng=np.random.default_rng(0)), exact, rtol=0.25)
+
+
+def test_a_function_of_one_s_own_gives_the_coefficients_of_the_polynomial() -> None:
+    A = normalised_adjacency(M, N, *toy_edges()).toarray()
+    expected = toy_vectors() - 0.5 * A @ toy_vectors()
+    np.testing.assert_allclose(toy(f"{HERE}:coefficients", 1).apply(toy_vectors()), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_function_of_one_s_own_gives_any_linear_map_with_its_adjoint() -> None:
+    G, x, y = toy(f"{HERE}:one_way", 1), toy_vectors(), np.ascontiguousarray(toy_vectors()[::-1])
+    dense = G.apply(np.eye(M + N, dtype=np.float32))
+    assert not np.allclose(dense, dense.T)
+    assert np.vdot(G.apply(x), y) == pytest.approx(np.vdot(x, G.adjoint(y)), rel=1e-4)
+    np.testing.assert_allclose(G.variances(x**2, rng=np.random.default_rng(0)), dense**2 @ x**2, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "nothing returned str"),
+        ("too_small", r"returned a map of shape \(3, 3\)"),
+        ("missing", "cannot import .*has no attribute 'missing'"),
+    ],
+)
+def test_what_is_no_graph_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        toy(f"{HERE}:{name}", 1)
 
 
 def test_matrix_factorisation_leaves_vectors_as_they_are() -> None:

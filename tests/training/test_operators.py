@@ -3,13 +3,13 @@ import pytest
 import torch
 
 from igcf.config import GraphConfig
-from igcf.graph import Propagation
+from igcf.graph import Polynomial
 from igcf.training.variational.operators import CompiledOperators, Operators, TorchOperators
 from igcf.training.variational.pairs import Pairs
 from tests.training.worlds import checkerboard, small_world
 
 
-def toy_operators(dtype: torch.dtype = torch.float32) -> tuple[Propagation, CompiledOperators, TorchOperators, Pairs]:
+def toy_operators(dtype: torch.dtype = torch.float32) -> tuple[Polynomial, CompiledOperators, TorchOperators, Pairs]:
     world = small_world(GraphConfig(layers=3))
     propagation = world.propagation
     compiled, by_torch = CompiledOperators(propagation), TorchOperators(propagation, dtype=dtype)

@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 
 from igcf.config import GraphConfig
 from igcf.data import ColdStart
@@ -47,3 +49,8 @@ def popular_hits(split: ColdStart, rounds: int, satisfied: float = 4.0) -> float
     """The same for showing everybody what most training users reacted to."""
     counts = np.bincount(split.train.item_idx, minlength=split.train.n_items)
     return float((split.test.dense()[:, np.argsort(-counts)[:rounds]] >= satisfied).sum(axis=1).mean())
+
+
+def two_steps(adjacency: Any, config: GraphConfig) -> Any:
+    """A graph of one's own: each node keeps half of itself and gets half from two steps away, as a linear operator."""
+    return 0.5 * aslinearoperator(sp.eye_array(adjacency.shape[0])) + 0.5 * aslinearoperator(adjacency) ** 2

@@ -19,6 +19,7 @@ from igcf.cli.columns import (
 )
 from igcf.cli.output import emit_json, note
 from igcf.config import (
+    GRAPHS,
     METHODS,
     Config,
     ExpertsConfig,
@@ -55,7 +56,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
-@click.option("--graph", type=click.Choice(choices("graph")), help="How vectors spread over the graph.")
+@click.option("--graph", help=f"How vectors spread over the graph: {', '.join(GRAPHS)}, or my.module:function.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
 @click.option(

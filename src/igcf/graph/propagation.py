@@ -1,17 +1,19 @@
-"""Propagation G: a polynomial in the normalised adjacency, never materialised (docs/maths.md, section Graph)."""
+"""Propagation G: a linear map of the nodes' vectors, never materialised (docs/maths.md, section Graph)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from igcf.arrays import Float32Array, IntArray
 from igcf.config import GraphConfig
 from igcf.errors import ConfigError
 from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
 from igcf.graph.sparse_products import sparse_product
+from igcf.typed import imported
 
 EXACT_NODES = 8192
 """Number of nodes up to which the squared operator is computed exactly; above, by random probes."""
@@ -21,35 +23,19 @@ COLUMN_BLOCK = 256
 """Number of columns of the operator that are in memory at a time."""
 
 
-@dataclass(frozen=True, eq=False)
-class Propagation:
-    """G = w_0 I + w_1 A + ... + w_K A^K for a symmetric A; G is symmetric, so it is also its own gradient."""
+class Propagation(ABC):
+    """Linear map G of the vectors of all nodes: E-bar = G E (eq:lightgcn_ma; rows are nodes here)."""
 
-    adjacency: sp.csr_array
-    weights: tuple[float, ...]
-    """Polynomial coefficients w_0 .. w_K."""
+    n_nodes: int
+    """Number of users and items together."""
 
-    def __post_init__(self) -> None:
-        """Refuse an empty polynomial."""
-        if not self.weights or not np.isfinite(self.weights).all():
-            raise ConfigError(f"propagation needs at least one finite weight, got {self.weights}")
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of users and items together."""
-        return int(self.adjacency.shape[0])
-
-    @property
-    def n_layers(self) -> int:
-        """Degree K of the polynomial: the number of sparse products that one application costs."""
-        return len(self.weights) - 1
-
+    @abstractmethod
     def apply(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
-        """Compute G @ vectors by Horner's rule: K sparse products."""
-        result: Float32Array = np.float32(self.weights[-1]) * vectors
-        for weight in reversed(self.weights[:-1]):
-            result = sparse_product(self.adjacency, result, plus=vectors, scale=weight)
-        return result
+        """Compute G @ vectors."""
+
+    @abstractmethod
+    def adjoint(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
+        """Compute G' @ vectors: the gradient with respect to E for that with respect to E-bar."""
 
     def variances(self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator) -> Float32Array:
         """Compute Var(e_i) = sum_j g_ij^2 s_j^2, shape (nodes, d), for independent nodes with variances s^2.
@@ -57,8 +43,6 @@ class Propagation:
         Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose
         relative error is at most sqrt(2 / N_PROBES).
         """
-        if self.n_layers == 0:
-            return np.float32(self.weights[0] ** 2) * variances
         if self.n_nodes <= EXACT_NODES:
             return self._exact_variances(variances)
         probe = np.sqrt(variances)
@@ -79,6 +63,48 @@ class Propagation:
             columns = self.apply(columns)
             total += (columns * columns) @ variances[start : start + width]
         return total
+
+
+class Polynomial(Propagation):
+    """G = w_0 I + w_1 A + ... + w_K A^K for a symmetric A; G is symmetric, so it is its own adjoint."""
+
+    def __init__(self, adjacency: sp.csr_array, weights: Sequence[float]) -> None:
+        self.adjacency, self.weights = adjacency, tuple(float(weight) for weight in weights)
+        self.n_nodes = int(adjacency.shape[0])
+        if not self.weights or not np.isfinite(self.weights).all():
+            raise ConfigError(f"propagation needs at least one finite weight, got {self.weights}")
+
+    def apply(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
+        """Compute G @ vectors by Horner's rule: K sparse products."""
+        result: Float32Array = np.float32(self.weights[-1]) * vectors
+        for weight in reversed(self.weights[:-1]):
+            result = sparse_product(self.adjacency, result, plus=vectors, scale=weight)
+        return result
+
+    def adjoint(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
+        """Compute G @ vectors: G is symmetric."""
+        return self.apply(vectors)
+
+    def variances(self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator) -> Float32Array:
+        """Compute the variances of the propagated vectors; without layers each node keeps its own."""
+        if len(self.weights) == 1:
+            return np.float32(self.weights[0] ** 2) * variances
+        return super().variances(variances, rng=rng)
+
+
+class Operator(Propagation):
+    """G given as a SciPy linear operator, with its adjoint."""
+
+    def __init__(self, operator: LinearOperator) -> None:
+        self._operator, self.n_nodes = operator, int(operator.shape[0])
+
+    def apply(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
+        """Compute G @ vectors."""
+        return np.asarray(self._operator.matmat(vectors), dtype=np.float32)
+
+    def adjoint(self, vectors: npt.NDArray[np.float32]) -> Float32Array:
+        """Compute G' @ vectors."""
+        return np.asarray(self._operator.rmatmat(vectors), dtype=np.float32)
 
 
 def lightgcn_weights(layers: int, alphas: Sequence[float] | None = None) -> tuple[float, ...]:
@@ -108,8 +134,30 @@ def build_propagation(
     if layers:
         warn_if_degenerate(n_items, user_idx, item_idx)
     adjacency = normalised_adjacency(n_users, n_items, user_idx, item_idx, self_loops=config.graph == "sgc")
+    if ":" in config.graph:
+        return own_propagation(config, adjacency)
     if config.graph == "sgc":
-        return Propagation(adjacency, sgc_weights(layers))
+        return Polynomial(adjacency, sgc_weights(layers))
     if config.graph == "appnp":
-        return Propagation(adjacency, appnp_weights(config.teleport, layers))
-    return Propagation(adjacency, lightgcn_weights(layers, config.layer_weights if layers else None))
+        return Polynomial(adjacency, appnp_weights(config.teleport, layers))
+    return Polynomial(adjacency, lightgcn_weights(layers, config.layer_weights if layers else None))
+
+
+def own_propagation(config: GraphConfig, adjacency: sp.csr_array) -> Propagation:
+    """Build G by the function that the import path `config.graph` names.
+
+    It is called with the normalised adjacency (users first, then items) and the settings, and returns the coefficients
+    w_0 .. w_K of a polynomial, or G itself: a matrix or `scipy.sparse.linalg.LinearOperator` with its adjoint.
+    """
+    built = imported(config.graph)(adjacency, config)
+    try:
+        if np.ndim(built) == 1:
+            return Polynomial(adjacency, built)
+        operator = aslinearoperator(built)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{config.graph} returned {type(built).__name__}: {error}; see docs/howto/graph.md"
+        ) from error
+    if operator.shape != adjacency.shape:
+        raise ConfigError(f"{config.graph} returned a map of shape {operator.shape}; the graph has {adjacency.shape}")
+    return Operator(operator)

@@ -42,7 +42,7 @@ def test_the_method_of_the_how_to_page_runs_in_two_processes(tmp_path: Path) -> 
 
 def test_a_path_that_leads_to_no_method_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"cannot import the method no_such_module:METHOD: No module named"):
+    with pytest.raises(ConfigError, match=r"cannot import no_such_module:METHOD: No module named"):
         method_named("no_such_module:METHOD")
     with pytest.raises(ConfigError, match=r"igcf.errors:ConfigError is a type; expected an igcf.lab.baselines.Method"):
         method_named("igcf.errors:ConfigError")

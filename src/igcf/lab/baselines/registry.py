@@ -1,11 +1,9 @@
 """All methods by name: how they are fitted and played, their settings, and what tuning tries."""
 
 import hashlib
-import os
 import sys
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, recent_counts, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.online import Learner
+from igcf.typed import imported
 
 PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None, "forgetting": 1.0}
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
@@ -148,10 +147,7 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def method_named(name: str) -> Method:
-    """Return the method called `name`, or the one at an import path such as `my.module:METHOD`.
-
-    A module is also looked for in the current folder, as `python -m` does, so that a method can be a file of its own.
-    """
+    """Return the method called `name`, or the one at an import path such as `my.module:METHOD`."""
     if name in METHODS:
         return METHODS[name]
     if ":" not in name:
@@ -163,15 +159,7 @@ def method_named(name: str) -> Method:
 @cache
 def imported_method(path: str) -> Method:
     """Import the method at `module:NAME`; it is known by that path, so that every process finds it again."""
-    module, _, name = path.partition(":")
-    if "" not in sys.path and (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"cannot import the method {path}: {error}; expected module:NAME of an igcf.lab.baselines.Method"
-        ) from error
+    found = imported(path)
     if not isinstance(found, Method):
         raise ConfigError(f"{path} is a {type(found).__name__}; expected an igcf.lab.baselines.Method")
     return replace(found, name=path)

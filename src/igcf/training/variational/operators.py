@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from igcf.config import GraphConfig
-from igcf.graph import Propagation, csr_product, sampled_products
+from igcf.graph import Polynomial, Propagation, csr_product, sampled_products
 from igcf.training.variational.pairs import Pairs
 
 
@@ -30,11 +30,14 @@ class CompiledOperators:
     """Operators by threaded CPU kernels on the memory of the tensors, in float32."""
 
     def __init__(self, propagation: Propagation) -> None:
-        self._apply = lambda vectors: torch.from_numpy(propagation.apply(vectors.detach().numpy()))
+        self._apply, self._adjoint = (
+            lambda vectors, of=of: torch.from_numpy(of(vectors.detach().numpy()))
+            for of in (propagation.apply, propagation.adjoint)
+        )
 
     def propagate(self, vectors: Tensor) -> Tensor:
-        """Return G @ vectors by K sparse products; the gradient takes K more."""
-        return _propagated(vectors, self._apply)
+        """Return G @ vectors; a polynomial takes K sparse products, and K more for the gradient."""
+        return _propagated(vectors, self._apply, self._adjoint)
 
     def scores(self, pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
         """Return the scores row by row, without a temporary of shape (pairs, d)."""
@@ -45,7 +48,7 @@ class CompiledOperators:
 class TorchOperators:
     """Operators by torch alone, on any device and in any precision."""
 
-    def __init__(self, propagation: Propagation, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, propagation: Polynomial, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         matrix, weights = propagation.adjacency, propagation.weights
         adjacency = torch.sparse_coo_tensor(
             torch.stack([torch.from_numpy(index).long() for index in matrix.tocoo().coords]),
@@ -66,7 +69,7 @@ class TorchOperators:
 
     def propagate(self, vectors: Tensor) -> Tensor:
         """Return G @ vectors by K sparse products; the gradient takes K more."""
-        return _propagated(vectors, self._apply)
+        return _propagated(vectors, self._apply, self._apply)
 
     def scores(self, pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
         """Return the scores by two gathers and a sum."""
@@ -78,26 +81,29 @@ class TorchOperators:
 def make_operators(propagation: Propagation, config: GraphConfig) -> Operators:
     """Return the operators that the settings ask for."""
     if config.kernel == "torch":
+        assert isinstance(propagation, Polynomial)  # noqa: S101  (the configuration refuses others)
         return TorchOperators(propagation, device=config.device)
     return CompiledOperators(propagation)
 
 
-def _propagated(vectors: Tensor, apply: Callable[[Tensor], Tensor]) -> Tensor:
-    result: Tensor = _Symmetric.apply(vectors, apply)  # type: ignore[no-untyped-call]
+def _propagated(vectors: Tensor, *operator: Callable[[Tensor], Tensor]) -> Tensor:
+    result: Tensor = _Linear.apply(vectors, *operator)  # type: ignore[no-untyped-call]
     return result
 
 
-class _Symmetric(torch.autograd.Function):
-    """A symmetric linear operator: the gradient is the operator itself."""
+class _Linear(torch.autograd.Function):
+    """A linear operator; its gradient is the adjoint."""
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, apply: Callable[[Tensor], Tensor]) -> Tensor:
-        ctx.operator = apply
+    def forward(
+        ctx: Any, vectors: Tensor, apply: Callable[[Tensor], Tensor], adjoint: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        ctx.adjoint = adjoint
         return apply(vectors)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.operator(grads[0]), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.adjoint(grads[0]), None, None
 
 
 class _PairScores(torch.autograd.Function):
