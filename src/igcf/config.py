@@ -1,8 +1,11 @@
 """Settings of pretraining: frozen, typed and checked, whether they come from Python, a file or the command line."""
 
 import math
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from importlib import import_module
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from igcf.errors import ConfigError
@@ -280,3 +283,17 @@ def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
             raise ConfigError(f'{name} is a setting of the graph model: it needs method="graph" (--method graph)')
         raise ConfigError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
     return replace(config, **settings)
+
+
+def imported(path: str) -> Any:
+    """Return what the import path `module:NAME` names; a module is also looked for in the current folder.
+
+    That is how `python -m` looks for one, so that a file of one's own needs no installation.
+    """
+    module, _, name = path.partition(":")
+    if "" not in sys.path and (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"cannot import {path}: {error}; expected module:NAME") from error

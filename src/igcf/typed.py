@@ -1,14 +1,9 @@
 """Values that become what a type annotation says, or are refused; text as on a command line is understood."""
 
-import os
-import sys
 from collections.abc import Iterable
-from importlib import import_module
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
-
-from igcf.errors import ConfigError
 
 WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "none"}
 
@@ -71,17 +66,3 @@ def _checked(value: Any, is_right: bool) -> Any:
     if not is_right:
         raise ValueError(value)
     return value
-
-
-def imported(path: str) -> Any:
-    """Return what the import path `module:NAME` names; a module is also looked for in the current folder.
-
-    That is how `python -m` looks for one, so that a file of one's own needs no installation.
-    """
-    module, _, name = path.partition(":")
-    if "" not in sys.path and (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"cannot import {path}: {error}; expected module:NAME") from error

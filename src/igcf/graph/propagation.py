@@ -9,11 +9,10 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from igcf.arrays import Float32Array, IntArray
-from igcf.config import GraphConfig
+from igcf.config import GraphConfig, imported
 from igcf.errors import ConfigError
 from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
 from igcf.graph.sparse_products import sparse_product
-from igcf.typed import imported
 
 EXACT_NODES = 8192
 """Number of nodes up to which the squared operator is computed exactly; above, by random probes."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from igcf.config import imported
 from igcf.errors import ConfigError
 from igcf.lab.baselines import als, ease, graph_filter, igcf, item_knn
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
@@ -18,7 +19,6 @@ from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, recent_counts, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.online import Learner
-from igcf.typed import imported
 
 PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None, "forgetting": 1.0}
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
