@@ -12,6 +12,7 @@ from tests.training.worlds import checkerboard, small_world
 def toy_operators(dtype: torch.dtype = torch.float32) -> tuple[Polynomial, CompiledOperators, TorchOperators, Pairs]:
     world = small_world(GraphConfig(layers=3))
     propagation = world.propagation
+    assert isinstance(propagation, Polynomial)
     compiled, by_torch = CompiledOperators(propagation), TorchOperators(propagation, dtype=dtype)
     return propagation, compiled, by_torch, world.training_pairs.all_pairs
 

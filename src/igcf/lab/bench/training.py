@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from igcf.config import GraphConfig
-from igcf.graph import csr_product, normalised_adjacency, sampled_products, sparse_product
+from igcf.graph import Polynomial, csr_product, normalised_adjacency, sampled_products, sparse_product
 from igcf.graph.sparse_products import compiled
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.timing import Clock, Row, compared, interleaved, one_thread
@@ -105,13 +105,14 @@ def whole_step(world: GraphTrainingData) -> Callable[[], object]:
 def bare_products(world: GraphTrainingData) -> Callable[[], object]:
     """The products of such a step: 2 K with the adjacency, 3 at the pairs, 4 dense ones; the same kernels."""
     pairs, graph = world.training_pairs.all_pairs, world.propagation
+    assert isinstance(graph, Polynomial)  # noqa: S101
     nodes = np.random.default_rng(0).standard_normal((graph.n_nodes, world.config.dim), dtype=np.float32)
     U, V = nodes[: world.data.n_users], nodes[world.data.n_users :]
     values = pairs.targets
     by_item = values[pairs.by_item]
 
     def products() -> None:
-        for _ in range(2 * graph.n_layers):
+        for _ in range(2 * (len(graph.weights) - 1)):
             sparse_product(graph.adjacency, nodes)
         sampled_products(pairs.indptr, pairs.items, U, V)
         csr_product(pairs.indptr, pairs.items, values, V)
