@@ -19,7 +19,7 @@ from igcf.online import prior_belief
 from igcf.service.serving.learning import BeliefAlone
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.belief_bytes import encode_belief
+from igcf.service.store.records import encode_belief
 from igcf.service.store.store import Store
 from igcf.service.store.tables import beliefs, feedback, users
 from tools.load import random_model
@@ -50,12 +50,13 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
                         "item_id": item_id,
                         "value": value,
                         "time": 1.7e9 + 60.0 * revision + number,
+                        "arrived": 1.7e9 + 60.0 * revision + number,
                         "model": served.model_id,
                         "evidence": "shown",
                     }
                 )
             people.append(
-                {"user_id": user_id, "born": f"{number:032x}", "revision": each, "drift": 1.0, "updated": 1.7e9}
+                {"user_id": user_id, "incarnation": f"{number:032x}", "revision": each, "drift": 1.0, "updated": 1.7e9}
             )
             saved.append(
                 {

@@ -20,7 +20,7 @@ from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import SAVE_EVERY
 from igcf.service.store.audit import AuditLog
-from igcf.service.store.belief_bytes import decode_belief
+from igcf.service.store.records import decode_belief
 from igcf.service.store.tables import recommendations
 from tests.model.test_adding import genre_model
 from tests.service.conftest import OpenService
@@ -226,11 +226,11 @@ def test_similar_items_are_those_that_the_same_people_like(client: TestClient, c
 def test_trending_items_are_liked_more_than_they_used_to_be(client: TestClient) -> None:
     day, now = 86_400, time.time()
     past = [("item-1", 5.0, 1)] * 2 + [("item-2", 5.0, 1)] * 2 + [("item-2", 5.0, 20)] * 40 + [("item-3", 1.0, 1)]
-    reactions = [
-        {"item": item, "value": value, "time": now - days * day, "event_id": f"e{number}"}
-        for number, (item, value, days) in enumerate(past)
-    ]
-    client.post("/v1/users/ann/history", json={"reactions": reactions})
+    for number, (item, value, days) in enumerate(past):
+        reaction = {"item": item, "value": value, "time": now - days * day}
+        client.post(f"/v1/users/user-{number}/history", json={"reactions": [reaction]})
+    undated = [{"item": "item-4", "value": 5.0, "event_id": f"e{number}"} for number in range(9)]
+    client.post("/v1/users/ann/history", json={"reactions": undated})
     page = client.get("/v1/items?sort=trending").json()
     assert [(item["item"], item["trend"]) for item in page["items"]] == [("item-1", 7 / 5), ("item-2", 7 / 15)]
 
@@ -384,7 +384,7 @@ def test_a_server_that_does_not_know_an_item_yet_saves_no_belief_without_a_react
     assert saved is not None
     assert saved.revision == SAVE_EVERY
     fresh = one.current_model.served.recommender.session(
-        [*((f"i{number % 20}", 5.0) for number in range(SAVE_EVERY - 1)), ("funny", 5.0)]
+        [*((f"i{number % 20}", 5.0) for number in range(SAVE_EVERY - 21, SAVE_EVERY - 1)), ("funny", 5.0)]
     )
     found = decode_belief(saved.content, one.current_model.served.model.dim)
     assert found is not None
@@ -434,13 +434,13 @@ def test_new_items_learn_from_everybodys_reactions_the_same_on_all_servers(
     three.items_from_log.look(three.current_model.served)
     items = three.current_model.served.recommender.new_items
     assert items is not None
-    assert items.n_reactions.tolist() == [4, 0]  # of six, one was taken back and one user is gone
+    assert items.n_reactions.tolist() == [3, 0]  # of six, one was taken back, one user is gone, two became one
     found = [posterior(each, "funny") for each in (one, two, three)]
     np.testing.assert_allclose(found[0], found[2], atol=1e-8)
     np.testing.assert_allclose(found[1], found[2], atol=1e-8)
     assert np.abs(found[0] - before).max() > 1e-3
     told = first.get("/v1/items/funny").json()["new"]
-    assert (told["reactions"], told["settled"]) == (4, False)
+    assert (told["reactions"], told["settled"]) == (3, False)
     assert first.get("/v1/items/i1").json().get("new") is None
     first.post("/v1/items", json={"items": [{"id": "newer", "categories": ["horror"]}]})
     one.items_from_log.look(one.current_model.served)

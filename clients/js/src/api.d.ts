@@ -278,7 +278,7 @@ export interface PastReaction {
   value: number | null;
   evidence: "shown" | "logged" | "skip";
   kind: string | null;
-  time: number;
+  time: number | null;
   title: string | null;
 }
 export interface PolicyInfo {

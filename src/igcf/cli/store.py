@@ -15,7 +15,7 @@ from igcf.progress import show_progress
 if TYPE_CHECKING:
     from igcf.service.serving.served_model import ServedModel
     from igcf.service.settings import ServiceSettings
-    from igcf.service.store.invariants import Problem
+    from igcf.service.store.maintenance import Problem
     from igcf.service.store.store import Store
 
 PROGRESS_S = 2.0
@@ -76,8 +76,7 @@ def check(store: str | None, config: Path | None, model: str | None, rebuild: bo
     audit and its counts; and at every saved belief, which must equal one computed from the log to
     1e-8.
     """
-    from igcf.service.serving.belief_check import rebuild_users
-    from igcf.service.store.maintenance import open_existing
+    from igcf.service.store.maintenance import open_existing, rebuild_users
 
     settings = store_settings(store, config, model)
     opened = open_existing(settings.store)
@@ -146,7 +145,7 @@ def audit_command(store: str | None, config: Path | None, model: str | None, out
     "expected" is the mean chance that was told for the items with a reaction; beside "satisfied" it says whether
     chances come true. Reactions count where they name the answer (recommendation_id).
     """
-    from igcf.service.store.answers import export_audit, shown_items, summary
+    from igcf.service.store.export import export_audit, shown_items, summary
     from igcf.service.store.maintenance import open_existing
 
     settings = store_settings(store, config, model)
@@ -180,12 +179,11 @@ def _opened(store: "Store") -> "Iterator[Store]":
 def _found(opened: "Store", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
     """Look for problems; returns them, and whether beliefs were looked at."""
     from igcf.service.serving.belief_check import belief_problems
-    from igcf.service.store.invariants import problems
-    from igcf.service.store.snapshots import snapshot
+    from igcf.service.store.maintenance import problems
 
     served = _served(opened, settings)
     found: list[Problem] = []
-    with show_progress(every=PROGRESS_S) as report, snapshot(opened.database) as connection:
+    with show_progress(every=PROGRESS_S) as report, opened.database.snapshot() as connection:
         found += problems(connection, report)
         if served is not None:
             found += belief_problems(connection, served, report)

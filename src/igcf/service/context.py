@@ -17,8 +17,7 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog
 from igcf.service.store.database import StoreEvents
 from igcf.service.store.items import ItemStore
-from igcf.service.store.store import Store
-from igcf.service.store.versions import VersionReader
+from igcf.service.store.store import Store, VersionReader
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,6 @@ class ServiceContext:
         if settings.models is None:
             settings = settings.changed(models=str(Path(served.folder).parent))
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
-        if store.database.checkpointer is not None:
-            store.database.checkpointer.ask()  # a deletion before a crash may have left something in the log
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
         metrics = Metrics(metrics_folder)
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
@@ -88,8 +85,7 @@ class ServiceContext:
 
     def observe(self) -> None:
         """Set the gauges that tell of this moment."""
-        checkpointer = self.store.database.checkpointer
-        self.metrics.erasure_pending.set(checkpointer is not None and checkpointer.is_pending)
+        self.metrics.erasure_pending.set(self.store.database.erase())
         self.metrics.audit_waiting.set(self.audit.waiting)
         self.metrics.generation.set(self.current_model.generation)
 

@@ -112,7 +112,9 @@ def test_a_repeated_history_counts_once_and_another_time_is_another_reaction(cli
     assert client.post("/v1/users/ann/history", json=named).json()["duplicates"] == 1
     other = client.post("/v1/users/ann/history", json=history(LOG[2], event_id="mine")).json()
     assert (other["stored"], other["conflicts"]) == (0, ["mine"])
-    assert [each["time"] for each in client.get("/v1/users/ann").json()["history"]][4] == 1e9
+    past = client.get("/v1/users/ann").json()["history"]
+    assert [(each["item"], each["time"]) for each in past[2:]] == [(LOG[0][0], 1e9), (LOG[1][0], None)]
+    assert len(past) == 4  # the latest reaction to an item is in force
 
 
 def test_logged_reactions_are_taken_back_and_deleted_as_others_are(context: ServiceContext, client: TestClient) -> None:
@@ -127,12 +129,13 @@ def test_logged_reactions_are_taken_back_and_deleted_as_others_are(context: Serv
     assert client.get("/v1/users/ann").json()["known"] is False
 
 
-def test_a_reaction_given_here_that_comes_again_in_a_log_counts_once(
+def test_a_reaction_given_here_that_comes_again_in_an_undated_log_counts_once(
     context: ServiceContext, client: TestClient
 ) -> None:
     client.post("/v1/users/ann/feedback", json={"item": "item-3", "value": 5.0})
     client.post("/v1/users/ann/history", json=history(*LOG))
-    expected = Recommender(context.current_model.served.model).session(logged=LOG)
+    rest = [reaction for reaction in LOG if reaction[0] != "item-3"]
+    expected = Recommender(context.current_model.served.model).session([("item-3", 5.0)], logged=rest)
     same(in_memory(context, "ann").belief, expected.belief)
 
 

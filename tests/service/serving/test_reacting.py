@@ -16,7 +16,8 @@ from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.reacting import add_history, forget, react, retract
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import SAVE_EVERY
-from igcf.service.store import UserRow, user_log
+from igcf.service.store import UserRow
+from igcf.service.store import log as log_module
 from igcf.service.store.tables import beliefs
 from tests.service.conftest import OpenService
 
@@ -148,7 +149,7 @@ def test_a_transaction_that_is_tried_again_counts_once(
 ) -> None:
     tell(context, "item-1")
     shown(context)
-    real, calls = user_log.append_events, []
+    real, calls = log_module.append, []
 
     def once_in_vain(*args: Any, **options: Any) -> Any:
         found = real(*args, **options)
@@ -157,7 +158,7 @@ def test_a_transaction_that_is_tried_again_counts_once(
             raise sa.exc.IntegrityError("another server was faster", None, Exception())
         return found
 
-    monkeypatch.setattr("igcf.service.store.store.append_events", once_in_vain)
+    monkeypatch.setattr("igcf.service.store.log.append", once_in_vain)
     tell(context, "item-2", 1.0)
     assert len(calls) == 2
     revision, found = shown(context)
@@ -170,14 +171,14 @@ def test_an_answer_while_a_reaction_is_stored_knows_nothing_of_it(
 ) -> None:
     tell(context, "item-1")
     before = shown(context)
-    real, during = user_log.append_events, []
+    real, during = log_module.append, []
 
     def slowly(*args: Any, **options: Any) -> Any:
         found = real(*args, **options)
         during.append(shown(context))  # neither waits for the commit nor foresees it
         return found
 
-    monkeypatch.setattr("igcf.service.store.store.append_events", slowly)
+    monkeypatch.setattr("igcf.service.store.log.append", slowly)
     tell(context, "item-2", 1.0)
     assert during == [before]
     assert shown(context)[0] == 2

@@ -22,9 +22,8 @@ from igcf.service.http.application import create_app
 from igcf.service.serving.belief_check import belief_problems
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
-from igcf.service.store.belief_bytes import encode_belief
-from igcf.service.store.invariants import problems
-from igcf.service.store.maintenance import backup_store, check_store, restore_store
+from igcf.service.store.maintenance import backup_store, check_store, problems, restore_store
+from igcf.service.store.records import encode_belief
 from igcf.service.store.tables import beliefs
 from igcf.service.store.transfer import export_store, import_store
 from tests.service.conftest import OpenService
@@ -90,7 +89,7 @@ DAMAGE = (
     ("UPDATE feedback SET retracts = 'nothing' WHERE revision = 2", "feedback 'ann' 2: it takes back what is not"),
     ("UPDATE feedback SET item_id = NULL WHERE revision = 2", "feedback 'ann' 2: it is a reaction without"),
     ("UPDATE feedback SET evidence = 'told' WHERE revision = 2", "feedback 'ann' 2: its evidence is none of"),
-    ("UPDATE feedback SET time = 1e400 WHERE revision = 2", "feedback 'ann' 2: its value or time is not"),
+    ("UPDATE feedback SET time = 1e400 WHERE revision = 2", "feedback 'ann' 2: its value, time or arrival is not"),
     ("UPDATE recommendations SET items = 'x'", "its items cannot be read"),
     ("UPDATE recommendations SET revision = 8", "given at revision 8, the user has 3"),
     ("UPDATE shown SET times = 0", "shown 'item-"),
@@ -209,8 +208,8 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
         import_store(context.store, out)
     empty.close()
     manifest = json.loads((out / "manifest.json").read_text())
-    (out / "manifest.json").write_text(json.dumps(manifest | {"schema": 1}))
-    with pytest.raises(StoreError, match="exported with schema 1"):
+    (out / "manifest.json").write_text(json.dumps(manifest | {"schema": 9}))
+    with pytest.raises(StoreError, match="exported with schema 9"):
         import_store(context.store, out)
 
 

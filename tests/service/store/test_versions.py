@@ -8,7 +8,7 @@ import pytest
 from igcf.errors import StoreError
 from igcf.service.store import NewEvent, Store
 from igcf.service.store.records import Version
-from igcf.service.store.versions import VersionReader
+from igcf.service.store.store import VersionReader
 from tests.service.postgres import Cluster
 
 

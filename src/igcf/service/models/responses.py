@@ -136,7 +136,7 @@ class PastReaction(BaseModel):
         "one; `skip`: not now, which is no evidence."
     )
     kind: str | None = Field(description="The name under which it was given, such as `purchase`.")
-    time: float = Field(description="Seconds since 1970.")
+    time: float | None = Field(description="Seconds since 1970; null where unknown.")
     title: str | None
 
 

@@ -1,22 +1,19 @@
-"""Whether the beliefs in a store are what its log says, and computing again what is not."""
+"""Whether the saved beliefs of a store follow from its log."""
 
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import sqlalchemy as sa
 
 from igcf.online import Belief, prior_belief
 from igcf.progress import Report, silent
-from igcf.service.serving.learning import BeliefAlone, counted_once, usable
+from igcf.service.serving.learning import BeliefAlone, usable
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.store.belief_bytes import decode_belief
-from igcf.service.store.database import Database
-from igcf.service.store.invariants import Problem
-from igcf.service.store.records import NEUTRAL_DRIFT, in_force
-from igcf.service.store.snapshots import rows_of
-from igcf.service.store.tables import beliefs, feedback, users
-from igcf.service.store.user_log import read_events
+from igcf.service.store.database import rows_of
+from igcf.service.store.log import read_events
+from igcf.service.store.maintenance import Problem
+from igcf.service.store.records import decode_belief, in_force
+from igcf.service.store.tables import beliefs
 
 TOLERANCE = 1e-8
 
@@ -39,31 +36,9 @@ def belief_problems(connection: sa.Connection, served: ServedModel, report: Repo
             yield Problem(beliefs.name, repr(row.user_id), what, row.user_id)
 
 
-def rebuild_users(database: Database, user_ids: Iterable[str]) -> int:
-    """Bring the entries of users in line with the log: the revision, and no belief; returns how many there were.
-
-    The next server that meets such a user computes the belief from the log, also one that has the user in memory: it
-    takes the user for another one.
-    """
-    names = sorted(set(user_ids))
-
-    def work(connection: sa.Connection) -> None:
-        for user_id in names:
-            for table in (users, beliefs):
-                connection.execute(sa.delete(table).where(table.c.user_id == user_id))
-            last = sa.select(sa.func.max(feedback.c.revision), sa.func.max(feedback.c.time))
-            revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
-            if revision is not None:
-                row = {"user_id": user_id, "born": uuid.uuid4().hex, "revision": revision, "updated": when}
-                connection.execute(sa.insert(users).values(drift=NEUTRAL_DRIFT, **row))
-
-    database.write(work)
-    return len(names)
-
-
 def _from_log(connection: sa.Connection, served: ServedModel, user_id: str, revision: int) -> Belief:
     follower = BeliefAlone(served, prior_belief(served.model))
-    follower.learn_all(usable(served.model, counted_once(in_force(read_events(connection, user_id, 0, revision)))))
+    follower.learn_all(usable(served.model, in_force(read_events(connection, user_id, 0, revision))))
     return follower.belief
 
 

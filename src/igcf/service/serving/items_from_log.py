@@ -20,7 +20,7 @@ from igcf.service.serving.new_items import Evidence, ItemsOfLog
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback, merges
+from igcf.service.store.tables import feedback
 
 OVERLAP_S = 10.0
 """How far a look goes back behind the one before it: clocks differ, and a commit may take a while."""
@@ -33,9 +33,6 @@ class _Read:
     served: ServedModel | None = None
     since: float = -math.inf
     deleted: set[tuple[str, float]] = field(default_factory=set)
-    merged: set[tuple[str, str, float]] = field(default_factory=set)
-    grown: set[str] = field(default_factory=set)
-    """Hashes of users to whom reactions of another one came."""
 
 
 class ItemsFromLog:
@@ -69,17 +66,13 @@ class ItemsFromLog:
         """Read what is new; `changed` receives the items that it tells something else of."""
         started, read = time.time(), self._read
         is_new = read.served is not served
-        read.grown |= _merged_users(part, read)
-        merged = read.grown
         changed |= self._forget_deleted(part, read)
         news = _users_with_news(part, served, -math.inf if is_new else read.since)
-        if merged:  # rows that moved have the times that they had
-            news += [each for each in _users_with_news(part, served, -math.inf) if user_hash(each[0]) in merged]
         for user_id, revision in news:
-            if self._revisions.get(user_id) != revision or is_new or user_hash(user_id) in merged:
+            if self._revisions.get(user_id) != revision or is_new:
                 changed |= self._read_user(part, served, user_id)
                 self._revisions[user_id] = revision
-        read.served, read.since, read.grown = served, started - OVERLAP_S, set()
+        read.served, read.since = served, started - OVERLAP_S
 
     def _read_user(self, part: Store, served: ServedModel, user_id: str) -> set[str]:
         """Read the log of a user; returns the items that it tells something else of than before."""
@@ -125,22 +118,12 @@ def _users_with_news(part: Store, served: ServedModel, since: float) -> list[tup
         is_news = feedback.c.item_id.in_(added[start : start + 500])
         query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
         if since > -math.inf:
-            query = query.where(feedback.c.time >= since, is_news | feedback.c.retracts.is_not(None))
+            query = query.where(feedback.c.arrived >= since, is_news | feedback.c.retracts.is_not(None))
         else:
             query = query.where(is_news)
         for user_id, revision in _rows(part, query):
             found[user_id] = max(found.get(user_id, 0), revision)
     return list(found.items())
-
-
-def _merged_users(part: Store, read: _Read) -> set[str]:
-    """Find the users, by their hashes, to whom reactions of another one came since the last look."""
-    if read.since == -math.inf:
-        return set()
-    query = sa.select(merges.c.visitor_hash, merges.c.user_hash, merges.c.time).where(merges.c.time >= read.since)
-    found = {(row[0], row[1], row[2]) for row in _rows(part, query)}
-    fresh, read.merged = found - read.merged, found
-    return {user for _, user, _ in fresh}
 
 
 def _rows(part: Store, query: sa.Select[Any]) -> Sequence[Any]:
@@ -168,7 +151,7 @@ def evidence_of(served: ServedModel, user_id: str, events: Sequence[Event]) -> d
                 if not is_known:
                     belief, is_known = _belief_after(served, rows[:place]), True
                 given = math.nan if value is None else value
-                found[user_id, event.event_id] = Evidence(item_id, event.time, given, belief)
+                found[user_id, event.event_id] = Evidence(item_id, event.time or event.arrived, given, belief)
             elif is_known:
                 belief = _after(served, belief, [event])
     return found

@@ -13,9 +13,16 @@ from igcf.online import Belief, Session, learned, prior_belief
 from igcf.online.answers import Reaction
 from igcf.online.learning import belief_from_history
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.store.belief_bytes import decode_belief, encode_belief
 from igcf.service.store.importing import time_unit
-from igcf.service.store.records import NEUTRAL_DRIFT, Event, SavedBelief, UserRow, in_force
+from igcf.service.store.records import (
+    NEUTRAL_DRIFT,
+    Event,
+    SavedBelief,
+    UserRow,
+    decode_belief,
+    encode_belief,
+    in_force,
+)
 
 Aside = dict[str, tuple[int, float]]
 """Items that a user skipped, and the revision and time at which they did."""
@@ -64,14 +71,14 @@ class BeliefAlone:
 def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Loaded:
     """Open the session of a user: from the saved belief where there is one that will do, and the log after it.
 
-    A saved belief will do if it is of this model and nothing after it in the log changes what came before it: neither a
-    retraction nor a logged reaction. The drift comes from the last reactions, which are learned one by one.
+    A saved belief will do if it is of this model and nothing after it in the log changes what was in force before it.
+    The drift comes from the last reactions, which are learned one by one.
     """
     rows = in_force(events)
     logged = logged_reactions(served.model, rows)
     if logged:  # their evidence is more than a belief
         until = end_of_record(served.model, rows)
-        shown = usable(served.model, counted_once(rows))
+        shown = usable(served.model, rows)
         rng = np.random.default_rng()
         return Loaded(served.recommender.session(shown, logged=logged, until=until, rng=rng), user.drift, 0)
     start, saved, drift = _saved_state(served, user, events)
@@ -122,8 +129,8 @@ def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) ->
     saved = user.saved
     if saved is not None and saved.model == served.model_id and saved.revision <= user.revision:
         belief = decode_belief(saved.content, served.model.dim)
-        later = [row for row in events if row.revision > saved.revision]
-        if belief is not None and not any(row.retracts or row.evidence == "logged" for row in later):
+        before = in_force(row for row in events if row.revision <= saved.revision)
+        if belief is not None and before == [row for row in in_force(events) if row.revision <= saved.revision]:
             return belief, saved.revision, saved.drift
     return prior_belief(served.model), 0, NEUTRAL_DRIFT
 
@@ -138,23 +145,12 @@ def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
 
 
 def logged_reactions(model: Model, events: Iterable[Event]) -> list[tuple[str, float]]:
-    """Select the logged reactions that this model can learn from: of several to one item, the latest."""
-    latest: dict[str, Event] = {}
-    for event in events:
-        if event.evidence == "logged" and event.item_id is not None and _can_learn(model, event):
-            before = latest.get(event.item_id)
-            if before is None or event.time >= before.time:
-                latest[event.item_id] = event
-    return [(item_id, event.value) for item_id, event in latest.items() if event.value is not None]
-
-
-def counted_once(events: Sequence[Event]) -> list[Event]:
-    """Leave out shown reactions that came again in a log that was imported later: they count as logged."""
-    imported = {(event.item_id, event.value): event.revision for event in events if event.evidence == "logged"}
+    """Select the logged reactions in force that this model can learn from."""
     return [
-        event
+        (event.item_id, event.value)
         for event in events
-        if event.evidence != "shown" or imported.get((event.item_id, event.value), 0) < event.revision
+        if event.evidence == "logged" and event.item_id is not None and event.value is not None
+        if _can_learn(model, event)
     ]
 
 
@@ -163,13 +159,14 @@ def end_of_record(model: Model, events: Iterable[Event]) -> int | None:
     if model.appeared is None:
         return None
     unit = time_unit(int(model.appeared.max(initial=0)))
-    return math.ceil(unit * max(event.time for event in events if event.evidence == "logged"))
+    times = [event.time for event in events if event.evidence == "logged" and event.time is not None]
+    return math.ceil(unit * max(times)) if times else None
 
 
 def skipped(events: Iterable[Event]) -> Aside:
     """Select the items that a user skipped, with the revision and time of the last skip."""
     return {
-        event.item_id: (event.revision, event.time)
+        event.item_id: (event.revision, event.arrived)
         for event in events
         if event.evidence == "skip" and event.item_id is not None
     }

@@ -7,7 +7,6 @@ from igcf.service.lanes import budget_of_request
 from igcf.service.models.requests import BatchRequest, RecommendationRequest
 from igcf.service.models.responses import BatchResponse, BatchResult, MergeReceipt
 from igcf.service.serving.recommending import answer_rules, check_limits, recommend, resolve_policy
-from igcf.service.store.merging import merge_users
 
 
 def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
@@ -43,6 +42,6 @@ def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
     if visitor == user_id:
         raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")
     context.audit.flush()
-    merged = merge_users(context.store.database, visitor, user_id)
+    merged = context.store.merge(visitor, user_id, context.current_model.served.model_id)
     context.users.forget(visitor)
     return MergeReceipt(user=user_id, **vars(merged))

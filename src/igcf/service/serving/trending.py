@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from igcf.service.context import ServiceContext
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.records import rows_in_force
 from igcf.service.store.tables import feedback
 
 DAY_S = 86_400.0
@@ -33,20 +34,19 @@ def trends(context: ServiceContext, served: ServedModel) -> dict[int, float]:
 
 def _counts(context: ServiceContext, threshold: float) -> dict[str, tuple[int, int]]:
     """Count the satisfied reactions in force of each item, recent and earlier ones."""
-    now, log = time.time(), feedback.c
+    now = time.time()
     since = now - RECENT_DAYS * DAY_S
-    taken_back = feedback.alias("taken_back")
-    is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
+    start = since - EARLIER_DAYS * DAY_S
+    log = rows_in_force(
+        feedback.c.arrived >= start, feedback.c.evidence != "skip"
+    ).c  # nothing arrives before it happens
     query = (
         sa.select(
             log.item_id,
             sa.func.sum(sa.case((log.time >= since, 1), else_=0)),
             sa.func.sum(sa.case((log.time >= since, 0), else_=1)),
         )
-        .where(
-            log.time >= since - EARLIER_DAYS * DAY_S, log.time <= now, log.value >= threshold, log.retracts.is_(None)
-        )
-        .where(log.evidence != "skip", ~is_retracted)
+        .where(log.time >= start, log.value >= threshold)
         .group_by(log.item_id)
     )
     rows = context.store.database.read(lambda connection: connection.execute(query).all())

@@ -42,12 +42,14 @@ class HotUser:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     session: Session | None = None
-    born: str = ""
+    incarnation: str = ""
     revision: int = 0
     drift: float = NEUTRAL_DRIFT
     aside: Aside = field(default_factory=dict)
     news: list[Event] = field(default_factory=list)
     """Committed reactions that follow the revision and are yet to be learned."""
+    reacted: set[str | None] = field(default_factory=set)
+    """Items with a reaction."""
     saved: int = 0
     """Revision of the belief that is saved in the store."""
     is_complete: bool = True
@@ -63,16 +65,24 @@ class HotUser:
         if not self.lock.acquire(blocking=False):  # in use: whoever stores a reaction waits for no answer
             return
         before, fresh = appended.before, appended.fresh
-        is_next = (self.born, self.reach) == (before.born, before.revision)
+        is_next = (self.incarnation, self.reach) == (before.incarnation, before.revision)
         if self.session is not None and is_next and len(self.news) + len(fresh) <= CATCH_UP:
             self.news += fresh
         self.lock.release()
+
+    def can_learn(self, news: Sequence[Event]) -> bool:
+        """Whether new events leave all earlier ones in force; otherwise the session is loaded anew."""
+        if any(event.retracts is not None or event.evidence == "logged" for event in news):
+            return False
+        items = [event.item_id for event in news if event.evidence != "skip"]
+        return len(set(items)) == len(items) and self.reacted.isdisjoint(items)
 
     def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
         """Bring the session to the last of some reactions."""
         self.session = None  # unless all of it is learned
         self.drift = follow(served, session, self.drift, usable(served.model, news))
         self.aside |= skipped(news)
+        self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
         self.is_complete = self.is_complete and knows_items(served, news)
         self.session, self.revision, self.news = session, self.revision + len(news), []
 
@@ -83,7 +93,7 @@ class HotUser:
                 return None
             is_due = self.is_complete and self.revision - self.saved >= SAVE_EVERY
             belief = saved_form(served, self.session, self.revision, self.drift) if is_due else None
-            return LearnedState(user_id, self.born, self.drift, belief)
+            return LearnedState(user_id, self.incarnation, self.drift, belief)
 
 
 @dataclass(frozen=True)
@@ -118,11 +128,11 @@ class UsersInMemory:
 
         `behind` is how many reactions it may be behind and still count as current.
         """
-        born, revision = version
+        incarnation, revision = version
         if revision == 0:
             return not self._newcomer(served).lock.locked()
         hot = self._users.get((served.key, user_id))
-        if hot is None or hot.session is None or hot.born != born or hot.lock.locked():
+        if hot is None or hot.session is None or hot.incarnation != incarnation or hot.lock.locked():
             return False
         return revision - hot.reach <= behind and revision - hot.revision <= FEW
 
@@ -132,7 +142,7 @@ class UsersInMemory:
 
         `version` is what the store says of this user, where it was just asked.
         """
-        born, revision = self.store.version(user_id) if version is None else version
+        incarnation, revision = self.store.version(user_id) if version is None else version
         if revision == 0:  # nobody has told us anything: all newcomers are served by one session
             newcomer = self._newcomer(served)
             with newcomer.lock:
@@ -140,7 +150,7 @@ class UsersInMemory:
             return
         hot = self._hot(served, user_id)
         with hot.lock:
-            session = self._up_to_date(served, user_id, hot, born, revision)
+            session = self._up_to_date(served, user_id, hot, (incarnation, revision))
             yield OpenUser(session, hot.revision, hot.drift, self._put_aside(hot) if hot.aside else ())
 
     def publish(self, served: ServedModel, user_id: str, appended: Appended) -> None:
@@ -215,15 +225,16 @@ class UsersInMemory:
                 self._users.popitem(last=False)
         return hot
 
-    def _up_to_date(self, served: ServedModel, user_id: str, hot: HotUser, born: str, revision: int) -> Session:
-        is_same = hot.session is not None and hot.born == born
+    def _up_to_date(self, served: ServedModel, user_id: str, hot: HotUser, version: Version) -> Session:
+        incarnation, revision = version
+        is_same = hot.session is not None and hot.incarnation == incarnation
         self._count(is_same and hot.revision >= revision)
         if is_same and hot.session is not None:
             if hot.revision >= revision:
                 return hot.session
             is_told = hot.reach >= revision
             news = hot.news if is_told else self.store.events(user_id, after=hot.revision, until=revision)
-            if len(news) <= CATCH_UP and all(event.retracts is None and event.evidence != "logged" for event in news):
+            if len(news) <= CATCH_UP and hot.can_learn(news):
                 hot.learn(served, hot.session, news)
                 self._note(served, user_id, hot)
                 return hot.session
@@ -232,7 +243,9 @@ class UsersInMemory:
         loaded = load_user(served, user, events)
         hot.session, hot.drift, hot.saved, hot.news = loaded.session, loaded.drift, loaded.saved, []
         hot.is_complete = loaded.is_complete
-        hot.born, hot.revision, hot.aside = user.born, user.revision, skipped(in_force(events))
+        past = in_force(events)
+        hot.incarnation, hot.revision, hot.aside = user.incarnation, user.revision, skipped(past)
+        hot.reacted = {event.item_id for event in past if event.evidence != "skip"}
         if abs(hot.drift - user.drift) > 1e-6 or hot.revision - hot.saved >= SAVE_EVERY:
             self._note(served, user_id, hot)
         return hot.session

@@ -1,10 +1,11 @@
-"""The audit log: every answer given, written in batches by a thread so that answers do not wait for the disk."""
+"""The audit: every answer given, written in batches by a thread so that answers do not wait for the disk."""
 
+import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +15,15 @@ from pydantic_core import to_json
 from igcf.errors import StoreError
 from igcf.service.errors import OverloadedError
 from igcf.service.store.database import Database
+from igcf.service.store.log import FORGET_LOCK, insert_rows
 from igcf.service.store.records import user_hash
-from igcf.service.store.rows import insert_rows
-from igcf.service.store.statements import count_shown
-from igcf.service.store.store import FORGET_GRACE_S, FORGET_LOCK, Store
-from igcf.service.store.tables import forgotten, recommendations
+from igcf.service.store.store import Store
+from igcf.service.store.tables import deletions, recommendations
 
 BATCH = 500
 PAUSE_S = 0.5
 """Between two turns of writing: few large transactions, since reactions wait for them; a crash loses so much of it."""
+COLUMNS = [column.name for column in recommendations.columns]
 KEPT_ITEMS = 20
 """Items of one answer that the audit keeps, the first ones: a small request may ask for a large answer."""
 KEPT_DIGITS = 6
@@ -30,6 +31,20 @@ KEPT_DIGITS = 6
 DELETED_AT_ONCE = 1_000
 """Old answers that one transaction deletes, so that nobody waits for long."""
 LOOK_FOR_OLD_S = 600.0
+FORGET_GRACE_S = 60.0
+"""How long the hash of a deleted user is kept, so that answers still in a queue are not written."""
+LOOK_FOR_MARKS_S = 10.0
+
+_COUNT_SQLITE = sa.text(
+    "INSERT INTO shown (item_id, times, explored) SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), "
+    "json_extract(value, '$[2]') FROM json_each(:counts) WHERE true ON CONFLICT (item_id) DO UPDATE "
+    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
+)
+_COUNT_POSTGRES = sa.text(
+    "INSERT INTO shown (item_id, times, explored) SELECT * FROM unnest(CAST(:items AS text[]), "
+    "CAST(:times AS bigint[]), CAST(:explored AS bigint[])) ON CONFLICT (item_id) DO UPDATE "
+    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
+)
 
 log = logging.getLogger("igcf.service")
 
@@ -74,7 +89,9 @@ class AuditLog:
         self._store = store
         self._days = days
         self._delete_from = 0.0
-        """When old answers are to be looked for again, by the clock that never goes back."""
+        """When to look for old answers again, by the monotonic clock."""
+        self._expire_from = 0.0
+        """When to look for old marks of deletions again, by the monotonic clock."""
         self._size = size
         self._wait_s = wait_s
         self._answers: list[Answer] = []
@@ -118,9 +135,9 @@ class AuditLog:
         finally:
             self._writing.release()
 
-    def meet(self, deletions: Iterable[tuple[str, float]]) -> None:
+    def meet(self, found: Iterable[tuple[str, float]]) -> None:
         """Take note of deleted users (hash, time): what is taken from now on is about those who have come back."""
-        known, now = set(deletions), time.monotonic()
+        known, now = set(found), time.monotonic()
         with self._lock:
             taken = self._written + len(self._answers)
             kept = {each: met for each, met in self._met.items() if each in known or now - met[1] < FORGET_GRACE_S}
@@ -148,6 +165,7 @@ class AuditLog:
             try:
                 self.flush()
                 self._delete_old()
+                self._expire_marks()
             except StoreError as error:
                 log.error("audit log not written", extra={"reason": str(error), "answers": self.waiting})
                 self._stop.wait(1.0)
@@ -171,41 +189,50 @@ class AuditLog:
         """
         return hashed in gone and place < self._met[hashed, gone[hashed]][0]
 
-    def _drop_old_marks(self, connection: sa.Connection, gone: dict[str, float]) -> None:
-        """Remove marks of deletions that are over for a minute by both clocks: one of them may have been set ahead."""
-        now, past = time.monotonic(), time.time() - FORGET_GRACE_S
-        old = [each[0] for each in gone.items() if each[1] < past and now - self._met[each][1] > FORGET_GRACE_S]
+    def _expire_marks(self) -> None:
+        """Remove marks that are older than a minute by both clocks (one may have been set ahead), also when idle."""
+        if time.monotonic() < self._expire_from:
+            return
+        self._expire_from = time.monotonic() + LOOK_FOR_MARKS_S
+        found, now, past = self.follow(), time.monotonic(), time.time() - FORGET_GRACE_S
+        old = [each[0] for each in found.items() if each[1] < past and now - self._met[each][1] > FORGET_GRACE_S]
         if old:
-            is_old = forgotten.c.user_hash.in_(old[:DELETED_AT_ONCE]) & (forgotten.c.time < past)
-            connection.execute(sa.delete(forgotten).where(is_old))
+            statement = sa.delete(deletions).where(deletions.c.user_hash.in_(old[:DELETED_AT_ONCE]))
+            statement = statement.where(deletions.c.time < past)
+            self._store.database.write(lambda connection: connection.execute(statement))
+            self._store.database.is_erasing = not self._store.database.is_postgres
 
     def _write(self, batch: list[Answer]) -> None:
         # All that can be done before the transaction: others wait for it.
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
-        rows = [vars(answer) | {"size": len(answer.items), "items": _kept(answer.items)} for answer in batch]
+        rows = [_row(answer) for answer in batch]
         all_counts = _counts(batch)
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
-            gone = {row.user_hash: row.time for row in connection.execute(sa.select(forgotten))}
+            gone = {row.user_hash: row.time for row in connection.execute(sa.select(deletions))}
             self.meet(gone.items())
-            self._drop_old_marks(connection, gone)
             there = _written_before(connection, batch) if self._is_unsure else set()
             self._is_unsure = True
             new = [
                 row
-                for place, row in enumerate(rows, start=self._written)
-                if row["recommendation_id"] not in there
-                and not self._is_of_deleted(place, hashes[row["user_id"]], gone)
+                for place, (answer, row) in enumerate(zip(batch, rows, strict=True), start=self._written)
+                if answer.recommendation_id not in there
+                and not self._is_of_deleted(place, hashes[answer.user_id], gone)
             ]
             insert_rows(connection, recommendations, new)
             counts = all_counts if not there else _counts(each for each in batch if each.recommendation_id not in there)
             if counts:
-                connection.execute(*count_shown(connection, counts))
+                _count_shown(connection, counts)
 
         self._store.database.write(work)
         self._is_unsure = False
+
+
+def _row(answer: Answer) -> tuple[Any, ...]:
+    values = vars(answer) | {"size": len(answer.items), "items": _kept(answer.items)}
+    return tuple(values[name] for name in COLUMNS)
 
 
 def _kept(items: list[dict[str, Any]]) -> str:
@@ -221,17 +248,18 @@ def _kept(items: list[dict[str, Any]]) -> str:
 
 
 def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT_ONCE) -> int:
-    """Delete the oldest answers that were given before a time, at most `limit`; returns how many there were."""
-    old = sa.select(recommendations.c.recommendation_id).where(recommendations.c.time < before)
-    oldest = old.order_by(recommendations.c.time).limit(limit)
-    statement = sa.delete(recommendations).where(recommendations.c.recommendation_id.in_(oldest))
+    """Delete the oldest answers given before a time, at most `limit`; return how many there were."""
+    key = (recommendations.c.user_id, recommendations.c.recommendation_id)
+    oldest = sa.select(*key).where(recommendations.c.time < before).order_by(recommendations.c.time).limit(limit)
+    statement = sa.delete(recommendations).where(sa.tuple_(*key).in_(oldest))
     return database.write(lambda connection: int(connection.execute(statement).rowcount))
 
 
 def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
-    """Find the answers that an attempt wrote whose commit was carried out, but not heard of."""
-    ids = [answer.recommendation_id for answer in batch]
-    found = sa.select(recommendations.c.recommendation_id).where(recommendations.c.recommendation_id.in_(ids))
+    """Find the answers of a batch that an earlier attempt committed though the answer to its commit was lost."""
+    table = recommendations.c
+    keys = [(answer.user_id, answer.recommendation_id) for answer in batch]
+    found = sa.select(table.recommendation_id).where(sa.tuple_(table.user_id, table.recommendation_id).in_(keys))
     return set(connection.execute(found).scalars())
 
 
@@ -243,3 +271,12 @@ def _counts(answers: Iterable[Answer]) -> list[tuple[str, int, int]]:
             times[item["item"]] += 1
             explored[item["item"]] += item["reason"] == "learn"
     return [(item, n, explored[item]) for item, n in sorted(times.items())]
+
+
+def _count_shown(connection: sa.Connection, counts: Sequence[tuple[str, int, int]]) -> None:
+    """Add to the counts of items: how often they were shown, and how often of these to learn."""
+    if connection.dialect.name == "sqlite":
+        connection.execute(_COUNT_SQLITE, {"counts": json.dumps(counts)})
+        return
+    items, times, explored = zip(*counts, strict=True)
+    connection.execute(_COUNT_POSTGRES, {"items": list(items), "times": list(times), "explored": list(explored)})

@@ -1,12 +1,13 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
-import math
+import os
+import socket
 import sqlite3
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,37 +17,40 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from igcf.errors import StoreError
-from igcf.service.store.checkpoint import LONGEST_LOG, Checkpointer, Copier
-from igcf.service.store.log_sync import LogSync
-from igcf.service.store.migrations import migrate
-from igcf.service.store.sqlite_waiting import begin_to_write, use_write_ahead_log
+from igcf.service.store.tables import migrate
 from igcf.service.store.urls import check_driver, database_url, printed_url
-from igcf.service.store.watchdog import Watchdog
 
 T = TypeVar("T")
 RETRIES = 5
 BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
+LOOK_AGAIN_S = 0.0005
+"""Pause between two attempts to begin a transaction of SQLite, which itself pauses for up to 0.1 s."""
 STATEMENT = 2.0
 """How much longer than for a lock a statement may take."""
+LONG_LOG = 32_000_000
+"""Bytes of the write-ahead log of SQLite beyond which writers are stopped for a moment, so that it begins anew."""
+RESTART_S = 0.1
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
+ROWS = 2_000
+"""Rows that are fetched at a time."""
 REFUSALS = (exc.DataError, exc.IntegrityError, exc.InternalError, exc.ProgrammingError)
-"""Errors that tell of what was to be written, not of the database."""
+"""Errors about what was to be written, not about the database."""
 RETRYABLE_STATES = ("40001", "40P01")  # serialisation failure, deadlock
 
 
 class RefusedError(StoreError):
-    """The database answers, and will not have what was to be written."""
+    """The database answers, and refuses what was to be written."""
 
 
 def _ignore(*_: float) -> None:
-    """Take no note."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class StoreEvents:
-    """Whom to tell what happens to a store."""
+    """Callbacks for what happens to a store."""
 
     committed: Callable[[float], None] = _ignore
     """Called with the seconds that a commit took."""
@@ -72,27 +76,25 @@ class Database:
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()
-        self._last_write = -math.inf
+        self.is_erasing = not self.is_postgres
+        """Whether the write-ahead log of SQLite may still hold what was deleted; at first, by a server that crashed."""
+        self._last_write = float("-inf")
         self._file = None if self.is_postgres else Path(str(url.database))
-        self._identity: tuple[int, int] | None = None
-        self._log: LogSync | None = None
+        self._identity: list[tuple[int, int]] | None = None
         self._quick: sqlite3.Connection | None = None
         self._quick_lock = threading.Lock()
         self._watchdog = Watchdog() if self.is_postgres and wait_s is not None else None
-        self.checkpointer = None if self._file is None else Checkpointer(str(self._file))
-        self._copier: Copier | None = None
         # Writers of one process line up here: SQLite's own waiting is by polling and unfair.
         self._writer: threading.Lock | None = None if self.is_postgres else threading.Lock()
         options: dict[str, Any] = {"pool_size": connections, "max_overflow": 2, "pool_timeout": self._wait_s}
         if self.is_postgres:
-            # A machine that is gone is noticed by the kernel, a server that hangs by the watchdog.
+            # The kernel notices a machine that is gone, the watchdog a server that hangs.
             keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
             options["connect_args"] = keepalive | {"connect_timeout": 5, "tcp_user_timeout": int(self._wait_s * 1000)}
         else:
             options["connect_args"] = {"timeout": self._wait_s, "check_same_thread": False}
         self.engine = sa.create_engine(url, **options)
-        # Connections that stay in autocommit: switching one to and fro costs half as much as the read itself. SQLite's
-        # readers wait where they must, its writers look for themselves whether it is their turn.
+        # Connections that stay in autocommit: switching one back and forth costs half as much as the read itself.
         level = {"isolation_level": "AUTOCOMMIT"} if self.is_postgres else {}
         self.reader = sa.create_engine(url, **level, **options)
         if not self.is_postgres:
@@ -107,15 +109,13 @@ class Database:
             self.close()
             raise
         self._identity = self._found_identity()
-        if self._file is not None and wait_s is not None:
-            self._copier = Copier(str(self._file))
 
     def read(self, work: Callable[[sa.Connection], T], *, within_s: float | None = None) -> T:
         """Run statements that change nothing."""
         return self._retried(lambda: self._in_reader(work, within_s))
 
     def read_quickly(self, query: str, *values: str) -> list[Any]:
-        """Run a query of a local file on a connection kept for such: a tenth of the time of `read`."""
+        """Run a query on a local file over a connection kept for this: a tenth of the time of `read`."""
         with self._quick_lock:
             if self._quick is None:
                 self._quick = sqlite3.connect(
@@ -127,19 +127,54 @@ class Database:
         """Run `work` in one transaction: all of it is durable when this returns, or nothing was changed."""
         return self._retried(lambda: self._in_writer(work, within_s))
 
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """Give a connection in which all statements see the same moment."""
+        try:
+            with (self.engine if self.is_postgres else self.reader).connect() as connection:
+                if self.is_postgres:
+                    connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                else:
+                    connection.exec_driver_sql("BEGIN")
+                yield connection
+                connection.rollback()
+        except exc.SQLAlchemyError as error:
+            raise StoreError(f"the store {self.name} cannot be read: {_first_line(error)}") from error
+
     def check_writable(self) -> None:
-        """Change something and commit it, unless that was done just now: a full disk, for instance, shows only then."""
+        """Change something and commit it, unless that was done just now: only this reveals a full disk."""
         self._check_file()
         if time.monotonic() - self._last_write > PROBE_EVERY_S:
             self.write(_insert_and_delete, within_s=PROBE_S)
 
+    def erase(self) -> bool:
+        """Empty the write-ahead log of SQLite if it may hold what was deleted; return whether that is still to do.
+
+        It does not wait for readers and writers, unless the log has grown long: then it stops writers for a moment, for
+        otherwise a log that is written all the time never begins anew. Call it again and again.
+        """
+        if self._file is None:
+            return False
+        is_long = False
+        with suppress(OSError):
+            is_long = os.stat(f"{self._file.resolve()}-wal").st_size > LONG_LOG
+            self.is_erasing = self.is_erasing or is_long
+        if self.is_erasing:
+            self.is_erasing = False
+            uri = f"{self._file.absolute().as_uri()}?mode=rw"  # a file that is gone is not created
+            try:
+                wait_s = RESTART_S if is_long else 0
+                with closing(sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)) as connection:
+                    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.Error:
+                busy = 1
+            self.is_erasing = self.is_erasing or bool(busy)
+        return self.is_erasing
+
     def close(self) -> None:
         """Close all connections."""
-        for helper in (self._watchdog, self.checkpointer, self._copier):
-            if helper is not None:
-                helper.close()
-        if self._log is not None:
-            self._log.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
         self.engine.dispose()
         self.reader.dispose()
         with self._quick_lock:
@@ -152,31 +187,20 @@ class Database:
             return work(connection)
 
     def _in_writer(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
-        log: int | None = None
-        try:
-            with (
-                self._turn(within_s or self._wait_s),
-                self.engine.connect() as connection,
-                self._limited(connection, within_s),
-            ):
-                if not self.is_postgres:
-                    begin_to_write(connection, within_s or self._wait_s)
-                    log = None if self._log is None else self._log.open()
-                    self._check_file(has_log=log is not None)  # what is written beside another log damages it
-                result = work(connection)
-                started = time.perf_counter()
-                connection.commit()
-            # Others may write from here on; whoever asked for this hears of it when it is on the disk.
-            if self._log is not None and log is not None:
-                self._log.wait(log)
-        finally:
-            if self._log is not None and log is not None:
-                self._log.give_back(log)
+        with (
+            self._turn(within_s or self._wait_s),
+            self.engine.connect() as connection,
+            self._limited(connection, within_s),
+        ):
+            if not self.is_postgres:
+                _begin(connection, within_s or self._wait_s)
+                self._check_file()
+            result = work(connection)
+            started = time.perf_counter()
+            connection.commit()
         self.events.committed(time.perf_counter() - started)
-        self._check_file(has_log=self._log is not None)  # a commit to a file that is not there any more is none
+        self._check_file()  # a commit to a file that was deleted is lost
         self._last_write = time.monotonic()
-        if self._copier is not None:
-            self._copier.tell()
         return result
 
     @contextmanager
@@ -200,23 +224,17 @@ class Database:
         with self._watchdog.limit(fd, within_s or STATEMENT * self._wait_s + 1):
             yield
 
-    def _check_file(self, *, has_log: bool = False) -> None:
+    def _check_file(self) -> None:
         """Refuse to go on when the SQLite file is not the one that was opened: what is written would be lost."""
-        is_same = self._identity is None or self._identity == self._found_identity()
-        if not is_same or (has_log and self._log is not None and not self._log.is_same()):
+        if self._identity is not None and self._identity != self._found_identity():
             raise StoreError(
                 f"the store {self._file} was deleted or replaced while in use; stop the server, put the file back, and "
                 "start it again"
             )
 
-    def _found_identity(self) -> tuple[int, int] | None:
-        if self._file is None:
-            return None
-        try:
-            found = self._file.stat()
-        except OSError:
-            return (0, 0)
-        return found.st_dev, found.st_ino
+    def _found_identity(self) -> list[tuple[int, int]] | None:
+        """Identify the file and its write-ahead log, which stays in place while a connection is open."""
+        return None if self._file is None else [_identity(self._file), _identity(f"{self._file.resolve()}-wal")]
 
     def _retried(self, attempt: Callable[[], T]) -> T:
         try:
@@ -229,7 +247,7 @@ class Database:
         started = time.monotonic()
         for tries_left in range(RETRIES - 1, -1, -1):
             try:
-                found = attempt()
+                return attempt()
             except exc.DBAPIError as error:
                 is_late = time.monotonic() - started > self._wait_s
                 if not tries_left or is_late or not _is_passing(error):
@@ -239,24 +257,21 @@ class Database:
                 time.sleep(0.02 * (RETRIES - tries_left))
             except exc.SQLAlchemyError as error:  # for instance no free connection within the time limit
                 raise StoreError(f"the store {self.name} did not answer: {_first_line(error)}") from error
-            else:
-                return found
         raise AssertionError("unreachable")
 
     def _prepare_sqlite(self, connection: Any, _: Any, *, busy_s: float) -> None:
-        connection.isolation_level = None  # transactions are begun by us, with BEGIN IMMEDIATE
-        busy = f"busy_timeout={int(busy_s * 1000)}"
-        for pragma in (
-            "secure_delete=ON",
-            f"wal_autocheckpoint={LONGEST_LOG}",
-            "cache_size=-8192",
-            busy,
-        ):
+        connection.isolation_level = None  # `_begin` begins transactions
+        until = time.monotonic() + self._wait_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:  # SQLite does not wait while another process switches a blank file
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        for pragma in ("synchronous=FULL", "secure_delete=ON", "cache_size=-8192", f"busy_timeout={busy_s * 1000:.0f}"):
             connection.execute(f"PRAGMA {pragma}")
-        has_log = use_write_ahead_log(connection, self._wait_s)
-        if has_log and self._log is None and self._file is not None:
-            self._log = LogSync(self._file, self._wait_s)
-        connection.execute(f"PRAGMA synchronous={'NORMAL' if has_log else 'FULL'}")  # see `log_sync`
 
     def _prepare_postgres(self, connection: Any, _: Any) -> None:
         wait, whole = int(self._wait_s * 1000), int(STATEMENT * self._wait_s * 1000)
@@ -267,15 +282,81 @@ class Database:
         connection.commit()
 
 
+class Watchdog:
+    """A thread that shuts down the sockets of connections in use for too long: a database that hangs says nothing."""
+
+    LOOK_EVERY_S = 0.25
+
+    def __init__(self) -> None:
+        self._due: dict[object, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        threading.Thread(target=self._run, name="igcf-watchdog", daemon=True).start()
+
+    @contextmanager
+    def limit(self, fd: int, seconds: float) -> Iterator[None]:
+        """Shut down the socket `fd` if the body takes longer than so many seconds."""
+        key = object()
+        with self._lock:
+            self._due[key] = time.monotonic() + seconds, fd
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._due.pop(key, None)
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.LOOK_EVERY_S):
+            now = time.monotonic()
+            with self._lock:  # whoever leaves `limit` waits here: the number is not given to another socket meanwhile
+                for key, (due, fd) in list(self._due.items()):
+                    if due < now:
+                        del self._due[key]
+                        with suppress(OSError), closing(socket.socket(fileno=os.dup(fd))) as end:
+                            end.shutdown(socket.SHUT_RDWR)
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return found.st_dev, found.st_ino
+
+
+def rows_of(connection: sa.Connection, query: "sa.Select[Any] | sa.TextClause") -> Iterator[Any]:
+    """Read the rows of a query a few at a time, however many there are."""
+    yield from connection.execution_options(stream_results=True, yield_per=ROWS).execute(query)
+
+
+def _begin(connection: sa.Connection, wait_s: float) -> None:
+    """Begin to write a SQLite file as soon as other processes let us."""
+    raw: Any = connection.connection.dbapi_connection
+    until = time.monotonic() + wait_s
+    while time.monotonic() < until:
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                break
+            time.sleep(LOOK_AGAIN_S)
+    connection.exec_driver_sql("BEGIN IMMEDIATE")  # raises what is wrong
+
+
 def _insert_and_delete(connection: sa.Connection) -> None:
     """Change a page for certain, and leave no trace (SQLite does not write a row that stays as it was)."""
     row = {"name": f"probe-{uuid.uuid4().hex}"}
-    connection.execute(sa.text("INSERT INTO forgotten (user_hash, time) VALUES (:name, 0)"), row)
-    connection.execute(sa.text("DELETE FROM forgotten WHERE user_hash = :name"), row)
+    connection.execute(sa.text("INSERT INTO deletions (user_hash, time) VALUES (:name, 0)"), row)
+    connection.execute(sa.text("DELETE FROM deletions WHERE user_hash = :name"), row)
 
 
 def _is_passing(error: exc.DBAPIError) -> bool:
-    """Whether trying again is right: a lost connection, a deadlock, a conflict with another server."""
+    """Whether to try again: a lost connection, a deadlock, a conflict with another server."""
     state = getattr(error.orig, "sqlstate", None)
     return error.connection_invalidated or state in RETRYABLE_STATES or isinstance(error, exc.IntegrityError)
 

@@ -1,5 +1,6 @@
-"""The store as a log to train on: in memory, or as files that workers read."""
+"""The store as tables: reactions to train on, in memory or as files that workers read, and the audit."""
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import sqlalchemy as sa
@@ -14,12 +16,12 @@ import sqlalchemy as sa
 from igcf.attributes import Attributes
 from igcf.errors import StoreError
 from igcf.item import Item
-from igcf.service.store.database import Database
+from igcf.service.store.database import Database, rows_of
 from igcf.service.store.items import ItemStore
 from igcf.service.store.maintenance import open_existing
-from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.records import rows_in_force
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback
+from igcf.service.store.tables import feedback, recommendations
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 LOG, ITEMS, SENTENCE = "store", "items.parquet", "sentence.txt"
 """Names in a folder of reactions."""
 ROWS_PER_FILE = 200_000
+AT_ONCE = 20_000
+"""Answers of the audit in one frame."""
 
 Evidence = Literal["logged", "reacted", "ignored"]
 """`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
@@ -43,8 +47,8 @@ class StoreLog:
     items: tuple[str, ...]
     values: tuple[float | None, ...]
     """In the units of the log; None where an item drew no reaction."""
-    times: tuple[float, ...]
-    """Seconds since 1970."""
+    times: tuple[float | None, ...]
+    """Seconds since 1970; None where unknown."""
     evidence: tuple[Evidence, ...]
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
@@ -56,15 +60,17 @@ class StoreLog:
         return _sentence(Counter(self.evidence), len(self.described))
 
     def interactions(self) -> "Interactions":
-        """Build the log to learn from: logged reactions and those to shown items; of one user and item the latest."""
+        """Build the log to learn from: logged reactions and those to shown items."""
         from igcf.data import Interactions
+        from igcf.data.interactions import MISSING_TIME
 
         columns = (self.users, self.items, self.values, self.times)
         rows = [row for row in zip(*columns, strict=True) if row[2] is not None]
         if not rows:
             raise StoreError(f"the store {self.name} has no reactions to learn from")
         users, items, values, times = zip(*rows, strict=True)
-        log = Interactions.from_arrays(users, items, values, [int(each) for each in times], name="store")
+        seconds = [MISSING_TIME if each is None else int(each) for each in times]
+        log = Interactions.from_arrays(users, items, values, seconds, name="store")
         if not self.described:
             return log
         known = [self.described.get(item_id, Item(item_id)) for item_id in log.item_ids]
@@ -79,7 +85,8 @@ class StoreLog:
 def read_store(url: str) -> StoreLog:
     """Read everything in force in a store; one that does not exist is not created."""
     with closing(open_existing(url)) as store:
-        query = _in_force().order_by(feedback.c.time)
+        log, query = _reactions()
+        query = query.order_by(sa.func.coalesce(log.time, 0.0), log.user_id, log.revision)
         rows = store.database.read(lambda connection: connection.execute(query).all())
         described = _described(store)
         name = store.database.name
@@ -136,15 +143,19 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
 
 
 def _pieces(database: Database) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
-    """Read the reactions in force of one database user by user, some at a time, and count what they are."""
+    """Read the reactions in force user by user, some at a time, and count what they are."""
     import polars as pl
 
     columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
-    query = _in_force().order_by(feedback.c.user_id, feedback.c.time, feedback.c.revision)
-    with snapshot(database) as connection:
-        rows = rows_of(connection, query)
+    log, query = _reactions()
+    with database.snapshot() as connection:
+        rows = rows_of(connection, query.order_by(log.user_id, sa.func.coalesce(log.time, 0.0), log.revision))
         while some := list(islice(rows, ROWS_PER_FILE)):
-            learned = [(user, item, value, int(when)) for user, item, value, when, _ in some if value is not None]
+            learned = [
+                (user, item, value, None if when is None else int(when))
+                for user, item, value, when, _ in some
+                if value is not None
+            ]
             evidence = Counter(str(_evidence(kind, value)) for _, _, value, _, kind in some)
             yield evidence, pl.DataFrame(learned, schema=columns, orient="row")
 
@@ -172,14 +183,10 @@ def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
     )
 
 
-def _in_force() -> "sa.Select[Any]":
-    """Select the reactions in force: user, item, value, time and evidence."""
-    log = feedback.c
-    taken_back = feedback.alias("taken_back")
-    is_retracted = sa.exists().where(taken_back.c.user_id == log.user_id, taken_back.c.retracts == log.event_id)
-    return sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).where(
-        log.retracts.is_(None), log.evidence != "skip", ~is_retracted
-    )
+def _reactions() -> "tuple[Any, sa.Select[Any]]":
+    """Select user, item, value, time and evidence of the reactions in force."""
+    log = rows_in_force(feedback.c.evidence != "skip").c
+    return log, sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence)
 
 
 def _evidence(kind: str, value: float | None) -> Evidence:
@@ -200,3 +207,107 @@ def _sentence(n: Mapping[str, int], n_described: int) -> str:
 def _lasting(item: Item) -> Item:
     """Leave out what may change from hour to hour: the store lays it over any model."""
     return replace(item, hidden=False, available_from=None, available_until=None, image=None)
+
+
+def schema() -> "dict[str, pl.DataType]":
+    """Name the columns of the audit and their types."""
+    import polars as pl
+
+    numbers = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
+    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), "propensity": pl.Float64()}
+    texts = {name: pl.String() for name in ("recommendation_id", "user_id", "model")}
+    return {
+        **texts,
+        "revision": pl.Int64(),
+        "policy": pl.String(),
+        "propensity": pl.String(),
+        "items": pl.List(pl.Struct(item)),
+        "size": pl.Int64(),
+        "time": pl.Float64(),
+    }
+
+
+def read_answers(database: Database) -> "Iterator[pl.DataFrame]":
+    """Read the answers in the audit, a few at a time."""
+    import polars as pl
+
+    columns = schema()
+    with database.snapshot() as connection:
+        rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in columns)))
+        part: list[dict[str, object]] = []
+        for row in rows:
+            try:
+                part.append(dict(row._mapping) | {"items": json.loads(row.items)})
+            except (ValueError, RecursionError) as error:
+                raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
+            if len(part) == AT_ONCE:
+                yield pl.DataFrame(part, schema=columns)
+                part = []
+        yield pl.DataFrame(part, schema=columns)
+
+
+def shown_items(store: Store) -> "Iterator[pl.DataFrame]":
+    """Read every item that was shown with an answer, with the value of the reaction to it.
+
+    `has_reacted` tells whether there is a reaction in force that names the answer; its value is null where the item was
+    shown and drew none, as the caller said. A skip is no reaction.
+    """
+    import polars as pl
+
+    log = rows_in_force(feedback.c.evidence != "skip").c
+    query = sa.select(log.user_id, log.recommendation_id, log.item_id, log.value)
+    query = query.where(log.recommendation_id.is_not(None), log.evidence == "shown")
+    rows = [tuple(row) for row in store.database.read(lambda connection: connection.execute(query).all())]
+    kinds = {"user_id": pl.String(), "recommendation_id": pl.String(), "item": pl.String(), "value": pl.Float64()}
+    reactions = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(pl.lit(True).alias("has_reacted"))
+    for frame in read_answers(store.database):
+        named = frame.rename({"propensity": "propensity_kind"}).explode("items").unnest("items")
+        joined = named.join(reactions, on=("user_id", "recommendation_id", "item"), how="left")
+        yield joined.with_columns(pl.col("has_reacted").fill_null(False))
+
+
+def export_audit(store: Store, out: Path) -> int:
+    """Write every item shown to a new Parquet file, with the reaction to it; return the number of rows."""
+    import polars as pl
+
+    if out.exists():
+        raise StoreError(f"{out} exists; choose another name")
+    n = 0
+    with TemporaryDirectory(dir=out.parent, prefix=".audit-") as folder:
+        for part, frame in enumerate(shown_items(store)):
+            frame.write_parquet(Path(folder) / f"{part:06d}.parquet")
+            n += len(frame)
+        pl.scan_parquet(f"{folder}/*.parquet").sink_parquet(f"{folder}/all")
+        Path(folder, "all").rename(out)
+    return n
+
+
+def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame":
+    """Count by model, policy and reason what was shown, what drew a reaction, and how much of it satisfied.
+
+    `expected` is the mean of the predicted chances of the items with a reaction: beside `satisfied` it says
+    whether they came true. Both are null where nothing drew a reaction.
+    """
+    import polars as pl
+
+    by = ("model", "policy", "reason")
+    is_hit = (pl.col("value") >= satisfied) & pl.col("has_reacted")
+    chance = pl.col("chance").filter(pl.col("has_reacted"))
+    sums = [
+        frame.group_by(by).agg(
+            pl.len().alias("shown"),
+            pl.col("has_reacted").sum().alias("reactions"),
+            is_hit.sum().alias("hits"),
+            chance.sum().alias("chances"),
+            chance.count().alias("n_chances"),
+        )
+        for frame in frames
+    ]
+    total = pl.concat(sums).group_by(by).sum().sort(by)
+    return total.select(
+        *by,
+        "shown",
+        "reactions",
+        (pl.col("hits") / pl.col("reactions")).fill_nan(None).alias("satisfied"),
+        (pl.col("chances") / pl.col("n_chances")).fill_nan(None).alias("expected"),
+    )

@@ -1,16 +1,24 @@
-"""Looking after a store: copying a SQLite file that is in use, putting a copy back, and finding what is wrong."""
+"""Maintenance of a store: copy a SQLite file that is in use, restore a copy, and check what must hold."""
 
+import json
+import math
+import os
 import sqlite3
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import BUSY_S
-from igcf.service.store.durable import make_durable
-from igcf.service.store.invariants import problems
-from igcf.service.store.snapshots import snapshot
+from igcf.service.store.database import BUSY_S, Database, rows_of
+from igcf.service.store.records import NEUTRAL_DRIFT
 from igcf.service.store.store import Store
+from igcf.service.store.tables import beliefs, feedback, recommendations, shown, users
 from igcf.service.store.urls import database_url
 
 PAGES = 4_000
@@ -41,7 +49,7 @@ def check_store(store: str) -> list[str]:
     """Find what is wrong with a store: one sentence per row, none for a sound one. Beliefs are not looked at."""
     opened = open_existing(store)
     try:
-        with snapshot(opened.database) as connection:
+        with opened.database.snapshot() as connection:
             return [str(problem) for problem in problems(connection)]
     finally:
         opened.close()
@@ -86,3 +94,146 @@ def _copy(source: Path, target: Path, report: Report) -> None:
         raise StoreError(f"cannot copy the store to {target}: {error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def make_durable(path: Path) -> None:
+    """Return when the contents of a file, or the names in a folder, are on the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def rebuild_users(database: Database, user_ids: Iterable[str]) -> None:
+    """Make the rows of users agree with the log: the revision, and no saved belief.
+
+    Servers that have such a user in memory take the user for another one, and read the log again.
+    """
+
+    def work(connection: sa.Connection) -> None:
+        for user_id in sorted(set(user_ids)):
+            for table in (users, beliefs):
+                connection.execute(sa.delete(table).where(table.c.user_id == user_id))
+            last = sa.select(sa.func.max(feedback.c.revision), sa.func.max(feedback.c.arrived))
+            revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
+            if revision is not None:
+                row = {"user_id": user_id, "incarnation": uuid.uuid4().hex, "revision": revision, "updated": when}
+                connection.execute(sa.insert(users).values(drift=NEUTRAL_DRIFT, **row))
+
+    database.write(work)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with one row."""
+
+    table: str
+    row: str
+    """The key of the row, for people."""
+    what: str
+    user_id: str | None = None
+    """The user whose entry in `users` can be computed again from the log; None where that does not help."""
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.row}: {self.what}"
+
+
+_USERS_AND_LOG = {
+    "reactions of somebody who is not in the table of users": (
+        "SELECT user_id FROM feedback EXCEPT SELECT user_id FROM users"
+    ),
+    "a user without a reaction": "SELECT user_id FROM users EXCEPT SELECT user_id FROM feedback",
+    "the revision of the user is not that of the last reaction": (
+        "SELECT u.user_id FROM users u JOIN feedback f ON f.user_id = u.user_id GROUP BY u.user_id, u.revision "
+        "HAVING MAX(f.revision) <> u.revision"
+    ),
+}
+"""Queries for users whose entry and log do not fit; they find nothing in a sound store."""
+_BELIEFS = {
+    "a belief about somebody who is not in the table of users": (
+        "SELECT user_id FROM beliefs EXCEPT SELECT user_id FROM users"
+    ),
+    "the belief is ahead of the log": (
+        "SELECT b.user_id FROM beliefs b JOIN users u ON u.user_id = b.user_id WHERE b.revision > u.revision"
+    ),
+}
+"""Queries for saved beliefs that fit no user; they find nothing in a sound store."""
+_LOG = {
+    "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
+        "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "
+        "(SELECT 1 FROM feedback b WHERE b.user_id = f.user_id AND b.revision = f.revision - 1)"
+    ),
+    "its event id is that of an earlier reaction of the user": (
+        "SELECT f.user_id, f.revision FROM feedback f JOIN feedback b ON b.user_id = f.user_id "
+        "AND b.event_id = f.event_id AND b.revision < f.revision"
+    ),
+    "it takes back what is not in the log of the user before it": (
+        "SELECT r.user_id, r.revision FROM feedback r WHERE r.retracts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+        "feedback f WHERE f.user_id = r.user_id AND f.event_id = r.retracts AND f.revision < r.revision)"
+    ),
+    "it takes back what was taken back before": (
+        "SELECT r.user_id, r.revision FROM feedback r JOIN feedback b ON b.user_id = r.user_id "
+        "AND b.retracts = r.retracts AND b.revision < r.revision"
+    ),
+    "it is a reaction without an event id or an item": (
+        "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR item_id IS NULL)"
+    ),
+    "its evidence is none of shown, logged, skip": (
+        "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip')"
+    ),
+    "its value, time or arrival is not a finite number": (
+        "SELECT user_id, revision FROM feedback WHERE value > 1e308 OR value < -1e308 OR time > 1e308 OR time < -1e308 "
+        "OR arrived > 1e308 OR arrived < -1e308"
+    ),
+}
+"""Queries for rows of the log; they find nothing in a sound store."""
+
+
+def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
+    """Find what is wrong, row by row: the file, the log, the users, the audit and its counts."""
+    if connection.dialect.name == "sqlite":
+        report("the file", 0, None)
+        found = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+        yield from (Problem("file", "SQLite", str(line)) for line in found if line != "ok")
+    rules = [(users, *rule) for rule in _USERS_AND_LOG.items()]
+    rules += [(beliefs, *rule) for rule in _BELIEFS.items()]
+    rules += [(feedback, *rule) for rule in _LOG.items()]
+    for done, (table, what, query) in enumerate(rules):
+        report("rules about users and log", done, len(rules))
+        for user_id, *revision in rows_of(connection, sa.text(query)):
+            row = " ".join([repr(user_id), *map(str, revision)])
+            yield Problem(table.name, row, what, None if table is feedback else user_id)
+    for row in rows_of(connection, sa.select(users.c.user_id, users.c.drift)):
+        if not math.isfinite(row.drift):
+            yield Problem(users.name, repr(row.user_id), f"the drift is {row.drift}", row.user_id)
+    yield from _audit_problems(connection, report)
+
+
+def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:
+    times: Counter[str] = Counter()
+    explored: Counter[str] = Counter()
+    query = sa.select(
+        recommendations.c.recommendation_id, recommendations.c.revision, recommendations.c["items"], users.c.revision
+    ).join_from(recommendations, users, users.c.user_id == recommendations.c.user_id, isouter=True)
+    for number, (key, revision, items, reached) in enumerate(rows_of(connection, query), start=1):
+        if number % 10_000 == 0:
+            report("answers of the audit", number, None)
+        if revision > (reached or 0):
+            yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
+        try:
+            entries = [(str(each["item"]), each["reason"] == "learn") for each in json.loads(items)]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            yield Problem(recommendations.name, key, "its items cannot be read")
+            continue
+        times.update(item for item, _ in entries)
+        explored.update(item for item, is_learned in entries if is_learned)
+    counted = {row.item_id: (row.times, row.explored) for row in rows_of(connection, sa.select(shown))}
+    for item, least in times.items():  # the counts also tell of answers that have been deleted
+        n, n_explored = counted.get(item, (0, 0))
+        if n < least or n_explored < explored[item]:
+            what = f"counted {n} times, {n_explored} to learn; the audit has {least} and {explored[item]}"
+            yield Problem(shown.name, repr(item), what)
+    for item, (n, n_explored) in counted.items():
+        if not 0 <= n_explored <= n:
+            yield Problem(shown.name, repr(item), f"counted {n} times, and {n_explored} of them to learn")

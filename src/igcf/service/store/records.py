@@ -1,46 +1,56 @@
-"""Records of the store: the state of a user, the rows of the feedback log, and what becomes of a reaction.
+"""Records of the store: a user's state, the rows of the feedback log, and which of these rows are in force.
 
-Those that are made for every reaction are not frozen, which would take nine times as long; nobody changes them.
+Records made for every reaction are not frozen, which would take nine times as long; nobody changes them.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
+import sqlalchemy as sa
+
+from igcf.arrays import IntArray
+from igcf.online import Belief
 from igcf.service.evidence import EvidenceKind as EvidenceKind
+from igcf.service.store.tables import feedback
 
 NEUTRAL_DRIFT = 1.0
 """Drift of a user whose reactions surprise exactly as much as the model expects."""
 Version = tuple[str, int]
-"""`born` and `revision` of a user; ("", 0) for somebody who never reacted."""
+"""`incarnation` and `revision` of a user; ("", 0) for a user without reactions."""
 
 
 @dataclass(frozen=True)
 class SavedBelief:
-    """A belief as it is kept beside the log: a cache, which spares its readers the log up to its revision."""
+    """A belief stored beside the log: a cache, which spares its readers the log up to its revision."""
 
     model: str
     """Id of the model that the belief belongs to."""
     revision: int
-    """The last row of the log that is part of it."""
+    """The last row of the log that it includes."""
     drift: float
     """Moving average of the user's surprise up to there."""
     content: bytes
-    """The belief as `belief_bytes.encode_belief` writes it."""
+    """The belief as `encode_belief` writes it."""
 
 
 @dataclass(slots=True)
 class UserRow:
-    """The state of a user; revision 0 and an empty `born` for somebody who never reacted."""
+    """The state of a user; revision 0 and an empty `incarnation` for a user without reactions."""
 
     user_id: str
-    born: str = ""
-    """Differs between a user and the one who comes back after having been forgotten."""
+    incarnation: str = ""
+    """Differs between a user and the same id after a deletion."""
     revision: int = 0
     drift: float = NEUTRAL_DRIFT
     """Moving average of the user's surprise when it was last saved."""
+    updated: float = -math.inf
+    """Arrival of the last row."""
     saved: SavedBelief | None = None
-    """A belief that was saved; None also where nobody asked for it."""
 
 
 @dataclass(slots=True)
@@ -51,50 +61,61 @@ class Event:
     event_id: str | None
     item_id: str | None
     value: float | None
-    time: float
+    time: float | None
+    """When it happened, in seconds since 1970; None where that is unknown."""
+    arrived: float = 0.0
+    """When it was stored; never goes back within one user's log."""
     retracts: str | None = None
     evidence: EvidenceKind = "shown"
     kind: str | None = None
     """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
-
-
-@dataclass(slots=True)
-class NewRow(Event):
-    """A row that is added to the log."""
-
     recommendation_id: str | None = None
+    model: str = ""
+    """Id of the model in service when it was stored."""
+
+
+EVENT_COLUMNS = [feedback.c[name] for name in Event.__slots__]
+"""The columns of the log in the order of `Event`."""
 
 
 @dataclass(slots=True)
 class NewEvent:
-    """A reaction about to be stored."""
+    """A reaction, or the retraction of one, about to be stored."""
 
-    event_id: str
-    item_id: str
+    event_id: str | None
+    item_id: str | None
     value: float | None
     recommendation_id: str | None = None
     evidence: EvidenceKind = "shown"
     kind: str | None = None
     time: float | None = None
-    """When it happened, in seconds since 1970; None: now."""
+    """When it happened; None: now, or unknown where it is logged."""
+    retracts: str | None = None
+    model: str | None = None
+    """Id of the model that it was given to; None: the one in service."""
 
     @property
     def payload(self) -> "Payload":
         """What the reaction says."""
         return Payload(self.item_id, self.value, self.evidence, self.kind)
 
-    def at(self, revision: int, now: float) -> "NewRow":
-        """Give the reaction its place in the log."""
-        when = now if self.time is None else self.time
-        return NewRow(
+    def at(self, revision: int, arrived: float, model: str) -> Event:
+        """Give the event its place in the log; what was shown did not happen after its arrival."""
+        when = self.time
+        if self.evidence != "logged":
+            when = arrived if when is None else min(when, arrived)
+        return Event(
             revision,
             self.event_id,
             self.item_id,
             self.value,
             when,
-            evidence=self.evidence,
-            kind=self.kind,
-            recommendation_id=self.recommendation_id,
+            arrived,
+            self.retracts,
+            self.evidence,
+            self.kind,
+            self.recommendation_id,
+            model if self.model is None else self.model,
         )
 
 
@@ -116,13 +137,13 @@ class Payload:
 
 @dataclass(frozen=True)
 class LearnedState:
-    """What a server has learned of a user, to be kept beside the log."""
+    """What a server has learned about a user, to be saved beside the log."""
 
     user_id: str
-    born: str
+    incarnation: str
     drift: float
     belief: SavedBelief | None
-    """None where the one that is saved will do for now."""
+    """None where the saved one is recent enough."""
 
 
 @dataclass(slots=True)
@@ -133,7 +154,7 @@ class Receipt:
     duplicate: bool
     event_id: str
     conflict: Payload | None = None
-    """What is stored under this event id, where that is something else; the reaction was then not stored."""
+    """What is stored under this event id where that is something else; the reaction was then not stored."""
 
 
 @dataclass(slots=True)
@@ -144,22 +165,79 @@ class Appended:
     """The user's row before it."""
     receipts: list[Receipt]
     """One receipt per reaction, in the order of the call."""
-    fresh: list[NewRow]
+    fresh: list[Event]
     """The rows that were added to the log."""
 
     @property
     def version(self) -> Version:
         """The user's version after it."""
-        return self.before.born, self.before.revision + len(self.fresh)
+        return self.before.incarnation, self.before.revision + len(self.fresh)
 
 
 def in_force(events: Iterable[Event]) -> list[Event]:
-    """Leave out retractions and what they retract; oldest first."""
+    """Select the events in force, in the order of the log; `rows_in_force` selects the same in SQL.
+
+    A retraction and what it retracts are not in force. Of several reactions to one item the latest is: by the time at
+    which it happened (an unknown time is the earliest), then by revision. An item shown without a reaction (value None)
+    replaces no reaction. Skips are no reactions: all of them are in force.
+    """
     rows = list(events)
     retracted = {row.retracts for row in rows if row.retracts is not None}
-    return [row for row in rows if row.retracts is None and row.event_id not in retracted]
+    live = [row for row in rows if row.retracts is None and row.event_id not in retracted]
+    latest: dict[str | None, Event] = {}
+    for row in live:
+        if row.evidence != "skip" and (row.item_id not in latest or _order(row) > _order(latest[row.item_id])):
+            latest[row.item_id] = row
+    return [row for row in live if row.evidence == "skip" or latest[row.item_id] is row]
+
+
+def _order(row: Event) -> tuple[bool, float, int]:
+    return row.value is not None, -math.inf if row.time is None else row.time, row.revision
+
+
+def rows_in_force(*conditions: "sa.ColumnElement[bool]") -> sa.Subquery:
+    """Select the rows of the log in force, as `in_force` does; `conditions` may be about user and item only."""
+    log, other = feedback.c, feedback.alias("retraction").c
+    is_retracted = sa.exists().where(other.user_id == log.user_id, other.retracts == log.event_id)
+    is_skip: Any = sa.case((log.evidence == "skip", 1), else_=0)
+    place = sa.func.row_number().over(
+        partition_by=[log.user_id, log.item_id, is_skip],
+        order_by=[
+            sa.case((log.value.is_(None), 1), else_=0),
+            sa.case((log.time.is_(None), 1), else_=0),
+            log.time.desc(),
+            log.revision.desc(),
+        ],
+    )
+    live = sa.select(feedback, place.label("place")).where(log.retracts.is_(None), ~is_retracted, *conditions)
+    found = live.subquery("live")
+    return sa.select(found).where((found.c.place == 1) | (found.c.evidence == "skip")).subquery("in_force")
 
 
 def user_hash(user_id: str) -> str:
-    """Hash the id of a deleted user; this is all that is kept of them, for a minute."""
+    """Hash the id of a deleted user; it is kept for a minute."""
     return hashlib.sha256(user_id.encode()).hexdigest()
+
+
+def encode_belief(belief: Belief) -> bytes:
+    """Write mean and upper triangle of the covariance as little-endian float64: (d + d (d + 1) / 2) * 8 bytes."""
+    upper = belief.cov[_upper(len(belief.mean))]
+    return np.concatenate([belief.mean, upper]).astype("<f8").tobytes()
+
+
+def decode_belief(content: bytes, dim: int) -> Belief | None:
+    """Read what `encode_belief` wrote; None when the bytes do not fit `dim` or hold a number that is not finite."""
+    if len(content) != (dim + dim * (dim + 1) // 2) * 8:
+        return None
+    numbers = np.frombuffer(content, dtype="<f8")
+    if not np.isfinite(numbers).all():
+        return None
+    cov = np.zeros((dim, dim))
+    cov[_upper(dim)] = numbers[dim:]
+    cov += np.triu(cov, 1).T
+    return Belief(numbers[:dim].astype(np.float64), cov)
+
+
+@lru_cache(maxsize=4)
+def _upper(dim: int) -> tuple[IntArray, IntArray]:
+    return np.triu_indices(dim)

@@ -1,30 +1,45 @@
-"""The store: the feedback log (the truth), the beliefs (a cache), deleted users and announced models."""
+"""The store: the feedback log (the truth), saved beliefs (a cache), deleted users and announced models."""
 
+import asyncio
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
+import anyio.to_thread
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
-from igcf.service.store import statements
+from igcf.service.store import log
 from igcf.service.store.database import Database, RefusedError
-from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, UserRow, Version, user_hash
-from igcf.service.store.tables import beliefs, feedback, forgotten, merges, recommendations, serving, users
-from igcf.service.store.user_log import (
-    append_events,
-    hold_user,
-    read_events,
-    read_user,
-    retract_event,
-    save_states,
-)
+from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, UserRow, Version, rows_in_force
+from igcf.service.store.tables import deletions, feedback, serving, users
 
-FORGET_LOCK = 0x69676367
-"""Advisory lock of PostgreSQL that keeps the audit log from being written while a user is deleted."""
-FORGET_GRACE_S = 60.0
-"""How long the hash of a deleted user keeps answers that are still in a queue from being written."""
+_VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
+
+
+@dataclass(frozen=True)
+class ListedUser:
+    """A user in a list."""
+
+    user_id: str
+    revision: int
+    updated: float
+    """Arrival of the last event, in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class ItemReaction:
+    """A reaction in force to an item."""
+
+    user_id: str
+    event_id: str
+    value: float | None
+    time: float | None
+    evidence: str
+    kind: str | None
 
 
 class Store:
@@ -40,30 +55,45 @@ class Store:
     def version(self, user_id: str) -> Version:
         """Read the version of a user: all that a warm answer needs to know."""
         if not self.database.is_postgres:
-            with suppress(sqlite3.Error):  # the longer way says what is wrong, or tries again
-                rows = self.database.read_quickly(statements.VERSION_SQLITE, user_id)
+            with suppress(sqlite3.Error):  # the longer way raises what is wrong, or tries again
+                rows = self.database.read_quickly(_VERSION, user_id)
                 return rows[0] if rows else ("", 0)
-        row = self.database.read(
-            lambda connection: connection.execute(statements.VERSION, {"user_id": user_id}).first()
-        )
+        query = sa.select(users.c.incarnation, users.c.revision).where(users.c.user_id == user_id)
+        row = self.database.read(lambda connection: connection.execute(query).first())
         return ("", 0) if row is None else (row[0], row[1])
 
     def versions(self, user_ids: Sequence[str]) -> dict[str, Version]:
         """Read the versions of many users at once (PostgreSQL)."""
         asked = {"user_ids": list(user_ids)}
-        rows = self.database.read(lambda connection: connection.execute(statements.VERSIONS, asked).all())
-        return dict.fromkeys(user_ids, ("", 0)) | {name: (born, revision) for name, born, revision in rows}
+        rows = self.database.read(lambda connection: connection.execute(log.VERSIONS, asked).all())
+        return dict.fromkeys(user_ids, ("", 0)) | {name: (incarnation, n) for name, incarnation, n in rows}
 
     def user(self, user_id: str) -> UserRow:
         """Read the state of a user, known or not."""
-        return self.database.read(lambda connection: read_user(connection, user_id)) or UserRow(user_id)
+        return self.database.read(lambda connection: log.read_user(connection, user_id))
 
     def events(self, user_id: str, *, after: int = 0, until: int | None = None) -> list[Event]:
         """Read the log of one user with `after` < revision <= `until`, oldest first, retractions included."""
-        return self.database.read(lambda connection: read_events(connection, user_id, after, until))
+        return self.database.read(lambda connection: log.read_events(connection, user_id, after, until))
+
+    def list_users(self, after: str = "", limit: int = 1_000) -> list[ListedUser]:
+        """List users in the order of their ids; pass the last id of a page as `after` for the next one."""
+        query = sa.select(users.c.user_id, users.c.revision, users.c.updated).where(users.c.user_id > after)
+        page = query.order_by(users.c.user_id).limit(limit)
+        return [ListedUser(*row) for row in self.database.read(lambda connection: connection.execute(page).all())]
+
+    def item_feedback(self, item_id: str, after: str = "", limit: int = 1_000) -> list[ItemReaction]:
+        """List the reactions in force to an item, one per user, in the order of the users' ids.
+
+        Pass the last user id of a page as `after` for the next one.
+        """
+        rows = rows_in_force(feedback.c.item_id == item_id, feedback.c.user_id > after, feedback.c.evidence != "skip").c
+        query = sa.select(rows.user_id, rows.event_id, rows.value, rows.time, rows.evidence, rows.kind)
+        page = query.order_by(rows.user_id).limit(limit)
+        return [ItemReaction(*row) for row in self.database.read(lambda connection: connection.execute(page).all())]
 
     def append(self, user_id: str, events: Sequence[NewEvent], model: str) -> Appended:
-        """Add reactions to the log of a user, each once, in one transaction; `model` is kept beside them."""
+        """Add events to the log of a user, each once, in one transaction; `model` is stored beside them."""
         found = self.append_all({user_id: events}, model)[user_id]
         if isinstance(found, StoreError):
             raise found
@@ -77,12 +107,11 @@ class Store:
         waits: bool = True,
         begun: Callable[[], None] | None = None,
     ) -> dict[str, Appended | StoreError]:
-        """Add reactions of many users in one transaction; what became of them, by user.
+        """Add events of many users in one transaction; return the outcome by user.
 
-        `begun` is called when the turn to write has come, and may put further ones into `additions`.
-
-        Users whom another server is changing at that moment are in one more transaction, or, without `waits`, left out.
-        What the database refuses is looked for in ever smaller parts, so that it does not spoil the others.
+        `begun` is called when the transaction has begun, and may add to `additions`. Users whom another server is
+        changing at that moment are in one more transaction, or, without `waits`, left out. If the database refuses
+        an event, halves are tried, so that it does not spoil the others.
         """
         found = self._append(additions, model, waits=False, begun=begun)
         busy = {user_id: events for user_id, events in additions.items() if user_id not in found}
@@ -99,15 +128,15 @@ class Store:
         def work(connection: sa.Connection) -> dict[str, Appended]:
             if begun is not None:
                 begun()
-            return append_events(connection, additions, model, waits=waits)
+            return log.append(connection, additions, model, waits=waits)
 
         try:
             return dict(self.database.write(work))
         except RefusedError as error:
             if len(additions) == 1:
                 return dict.fromkeys(additions, StoreError(str(error)))
-            users, half = list(additions), len(additions) // 2
-            parts = ({user_id: additions[user_id] for user_id in part} for part in (users[:half], users[half:]))
+            names, half = list(additions), len(additions) // 2
+            parts = ({user_id: additions[user_id] for user_id in part} for part in (names[:half], names[half:]))
             return {
                 user_id: found for part in parts for user_id, found in self._append(part, model, waits=waits).items()
             }
@@ -115,38 +144,28 @@ class Store:
             return dict.fromkeys(additions, error)
 
     def save(self, states: Mapping[str, LearnedState]) -> set[str]:
-        """Keep what was learned of users beside their logs; returns those for whom it was done."""
-        return self.database.write(lambda connection: save_states(connection, states)) if states else set()
+        """Save what was learned about users beside their logs; return those who were saved."""
+        return self.database.write(lambda connection: log.save_states(connection, states)) if states else set()
 
     def retract(self, user_id: str, event_id: str, model: str) -> int | None:
-        """Take one reaction back, once; returns the revision at which it was, None when there is no such reaction."""
-        return self.database.write(lambda connection: retract_event(connection, user_id, event_id, model))
+        """Retract one reaction, once; return the revision of the retraction, None where there is no such reaction."""
+        return self.database.write(lambda connection: log.retract(connection, user_id, event_id, model))
+
+    def merge(self, visitor: str, user_id: str, model: str) -> log.Merged:
+        """Move what is in force of a visitor's log into that of a user, and delete the visitor."""
+        merged = self.database.write(lambda connection: log.merge(connection, visitor, user_id, model))
+        self.database.is_erasing = not self.database.is_postgres
+        return merged
 
     def forget(self, user_id: str) -> int:
-        """Delete everything about a user; returns the number of reactions that were deleted."""
-
-        def work(connection: sa.Connection) -> int:
-            if self.database.is_postgres:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
-            hold_user(connection, user_id)  # a first reaction is before all of this, or after it
-            deleted = connection.execute(sa.delete(feedback).where(feedback.c.user_id == user_id)).rowcount
-            for table in (users, beliefs, recommendations):
-                connection.execute(sa.delete(table).where(table.c.user_id == user_id))
-            mark = {"user_hash": user_hash(user_id), "time": time.time()}
-            is_part = sa.or_(merges.c.visitor_hash == mark["user_hash"], merges.c.user_hash == mark["user_hash"])
-            connection.execute(sa.delete(merges).where(is_part))
-            connection.execute(sa.delete(forgotten).where(forgotten.c.user_hash == mark["user_hash"]))
-            connection.execute(sa.insert(forgotten).values(mark))
-            return int(deleted)
-
-        deleted = self.database.write(work)
-        if self.database.checkpointer is not None:  # the write-ahead log holds old pages until it is emptied
-            self.database.checkpointer.ask()
+        """Delete everything about a user; return the number of events that were deleted."""
+        deleted = self.database.write(lambda connection: log.forget(connection, user_id))
+        self.database.is_erasing = not self.database.is_postgres
         return deleted
 
     def deletions(self) -> dict[str, float]:
-        """Read the hashes of users deleted lately, and when they were; the audit log removes them after a minute."""
-        query = sa.select(forgotten.c.user_hash, forgotten.c.time)
+        """Read the hashes of users deleted in the last minute, and when they were."""
+        query = sa.select(deletions.c.user_hash, deletions.c.time)
         rows = self.database.read(lambda connection: connection.execute(query).all())
         return {str(hashed): float(when) for hashed, when in rows}
 
@@ -157,7 +176,7 @@ class Store:
         return (0, "") if row is None else (int(row[0]), str(row[1]))
 
     def announce(self, folder: str, model: str) -> int:
-        """Record that all servers of this store shall serve the model in `folder`; returns its generation."""
+        """Record that all servers of this store shall serve the model in `folder`; return its generation."""
 
         def work(connection: sa.Connection) -> int:
             newest = connection.execute(sa.select(sa.func.coalesce(sa.func.max(serving.c.generation), 0))).scalar_one()
@@ -166,3 +185,50 @@ class Store:
             return int(newest) + 1
 
         return self.database.write(work)
+
+
+class VersionReader:
+    """Asks a store across a network once for many requests; belongs to the event loop that it is used in.
+
+    While a query is under way, further requests gather for the next one. Every request is answered by a query that
+    began after it arrived, so that no answer is older than if it had asked for itself.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: defaultdict[str, list[asyncio.Future[Version]]] = defaultdict(list)
+        self._reading: asyncio.Task[None] | None = None
+
+    async def version(self, user_id: str) -> Version:
+        """Read the version of a user as the store has it now."""
+        answer: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
+        self._waiting[user_id].append(answer)
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_all())
+        return await answer
+
+    async def _read_all(self) -> None:
+        try:
+            while self._waiting:
+                asked, self._waiting = self._waiting, defaultdict(list)
+                try:
+                    found = await anyio.to_thread.run_sync(self._store.versions, list(asked))
+                except BaseException as error:
+                    _settle(asked, error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    _settle(asked, found)
+        finally:
+            self._reading = None
+
+
+def _settle(asked: dict[str, list[asyncio.Future[Version]]], found: dict[str, Version] | BaseException) -> None:
+    for user_id, answers in asked.items():
+        for answer in answers:
+            if answer.done():  # the client went away
+                continue
+            if isinstance(found, BaseException):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found[user_id])

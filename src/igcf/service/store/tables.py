@@ -1,9 +1,29 @@
-"""Tables of the store, as the newest migration leaves them."""
+"""Tables of the store, and the function that creates or migrates them.
 
-from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, MetaData, Table, Text
+Every table that grows with the users has the user as the first column of its key, and no row refers to a row of another
+user: a database that shards by user keeps all rows of one user together.
+"""
 
+import time
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, Text
+
+from igcf.errors import StoreError
+
+MIGRATION_LOCK = 0x69676366
+"""Advisory lock under which PostgreSQL servers migrate one after the other."""
 metadata = MetaData()
 
+users = Table(
+    "users",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("incarnation", Text, nullable=False),  # random; differs after the user was deleted and came back
+    Column("revision", Integer, nullable=False),  # number of rows in the user's log
+    Column("drift", Double, nullable=False),
+    Column("updated", Double, nullable=False),  # arrival of the last row; never goes back
+)
 feedback = Table(  # the truth: append-only, one row per event; a retraction is a row too
     "feedback",
     metadata,
@@ -12,23 +32,26 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Column("event_id", Text),
     Column("item_id", Text),
     Column("value", Double),
-    Column("time", Double, nullable=False),
-    Column("recommendation_id", Text),
-    Column("model", Text, nullable=False),
+    Column("time", Double),  # when it happened; null where that is unknown
+    Column("arrived", Double, nullable=False),  # when it was stored: the cursor by which servers notice changes
     Column("retracts", Text),
     Column("evidence", Text, nullable=False),
     Column("kind", Text),
+    Column("recommendation_id", Text),
+    Column("model", Text, nullable=False),
+    Index("feedback_events", "user_id", "event_id", unique=True),
+    Index("feedback_by_item", "item_id", "user_id"),
+    Index("feedback_by_arrival", "arrived"),
 )
-users = Table(  # the revision counts the rows of the log
-    "users",
-    metadata,
-    Column("user_id", Text, primary_key=True),
-    Column("born", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("drift", Double, nullable=False),
-    Column("updated", Double, nullable=False),
+Index(
+    "feedback_retractions",
+    feedback.c.user_id,
+    feedback.c.retracts,
+    unique=True,
+    sqlite_where=feedback.c.retracts.is_not(None),
+    postgresql_where=feedback.c.retracts.is_not(None),
 )
-beliefs = Table(  # a cache: what can be computed from the log up to the revision
+beliefs = Table(  # a cache: can be computed from the log up to the revision
     "beliefs",
     metadata,
     Column("user_id", Text, primary_key=True),
@@ -37,17 +60,32 @@ beliefs = Table(  # a cache: what can be computed from the log up to the revisio
     Column("drift", Double, nullable=False),
     Column("belief", LargeBinary, nullable=False),
 )
-recommendations = Table(
+recommendations = Table(  # the audit
     "recommendations",
     metadata,
+    Column("user_id", Text, primary_key=True),
     Column("recommendation_id", Text, primary_key=True),
-    Column("user_id", Text, nullable=False),
     Column("model", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("policy", Text, nullable=False),
     Column("propensity", Text, nullable=False),
     Column("items", Text, nullable=False),
     Column("size", Integer, nullable=False),
+    Column("time", Double, nullable=False),
+    Index("recommendations_by_time", "time"),
+)
+merges = Table(  # visitors, by the hash of their id, who became this user
+    "merges",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("visitor_hash", Text, primary_key=True),
+    Column("time", Double, nullable=False),
+    Index("merges_of_visitor", "visitor_hash"),
+)
+deletions = Table(  # hashes of users deleted in the last minute, so that answers still in a queue are not written
+    "deletions",
+    metadata,
+    Column("user_hash", Text, primary_key=True),
     Column("time", Double, nullable=False),
 )
 shown = Table(
@@ -60,12 +98,12 @@ shown = Table(
 serving = Table(  # one row per loaded model; the highest generation is the one to serve
     "serving",
     metadata,
-    Column("generation", Integer, primary_key=True),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
     Column("folder", Text, nullable=False),
     Column("model", Text, nullable=False),
     Column("time", Double, nullable=False),
 )
-items = Table(  # what was added, changed and retired since the model was trained
+items = Table(  # items added, changed or retired since the model was trained
     "items",
     metadata,
     Column("item_id", Text, primary_key=True),
@@ -74,8 +112,9 @@ items = Table(  # what was added, changed and retired since the model was traine
     Column("revision", BigInteger, nullable=False),
     Column("added", Double, nullable=False),
     Column("updated", Double, nullable=False),
+    Index("items_by_revision", "revision"),
 )
-item_events = Table(  # batches of items that were sent with an event id, so that a repetition counts once
+item_events = Table(  # batches of items sent with an event id, so that a repetition counts once
     "item_events",
     metadata,
     Column("event_id", Text, primary_key=True),
@@ -83,16 +122,29 @@ item_events = Table(  # batches of items that were sent with an event id, so tha
     Column("revision", BigInteger, nullable=False),
     Column("time", Double, nullable=False),
 )
-merges = Table(  # hashes of visitors who became known users, and of those users
-    "merges",
-    metadata,
-    Column("visitor_hash", Text, primary_key=True),
-    Column("user_hash", Text, nullable=False),
-    Column("time", Double, nullable=False),
-)
-forgotten = Table(  # hashes of users deleted in the last minute, so that answers still in a queue are not written
-    "forgotten",
-    metadata,
-    Column("user_hash", Text, primary_key=True),
-    Column("time", Double, nullable=False),
-)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ()
+"""Statements that lead from schema 1 to 2, from 2 to 3, and so on; append only."""
+SCHEMA = 1 + len(MIGRATIONS)
+"""The schema that the tables above describe."""
+
+
+def migrate(connection: sa.Connection, *, name: str) -> None:
+    """Create the tables, or bring an older schema to the newest, inside the caller's transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+    connection.exec_driver_sql(
+        "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL PRIMARY KEY, time DOUBLE PRECISION)"
+    )
+    found = int(connection.exec_driver_sql("SELECT COALESCE(MAX(version), 0) FROM schema_version").scalar_one())
+    if found > SCHEMA:
+        raise StoreError(f"the store {name} has schema {found}, this igcf knows {SCHEMA}; use the igcf that wrote it")
+    if found == SCHEMA:
+        return
+    if found == 0:
+        metadata.create_all(connection)
+    for statements in MIGRATIONS[found - 1 :] if found else ():
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    row = sa.text("INSERT INTO schema_version VALUES (:version, :time)")
+    connection.execute(row, {"version": SCHEMA, "time": time.time()})

@@ -11,12 +11,10 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import RefusedError
-from igcf.service.store.durable import make_durable
-from igcf.service.store.migrations import MIGRATIONS
-from igcf.service.store.snapshots import rows_of, snapshot
+from igcf.service.store.database import RefusedError, rows_of
+from igcf.service.store.maintenance import make_durable
 from igcf.service.store.store import Store
-from igcf.service.store.tables import forgotten, metadata
+from igcf.service.store.tables import SCHEMA, deletions, metadata
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +23,7 @@ PART_ROWS = 100_000
 """Rows in one file."""
 MANIFEST = "manifest.json"
 FORMAT = "igcf-store-1"
-TABLES = [table for table in metadata.sorted_tables if table is not forgotten]
+TABLES = [table for table in metadata.sorted_tables if table is not deletions]
 """Tables that are exported; hashes of users who were deleted within the last minute are not."""
 Row: TypeAlias = tuple[Any, ...]
 Content: TypeAlias = dict[str, dict[str, Any]]
@@ -58,9 +56,9 @@ def export_store(store: Store, out: Path, report: Report = silent) -> Content:
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
-        with snapshot(store.database) as connection:
+        with store.database.snapshot() as connection:
             found = {table.name: _write_table(connection, table, part, report) for table in TABLES}
-        manifest = {"format": FORMAT, "schema": len(MIGRATIONS), "tables": found}
+        manifest = {"format": FORMAT, "schema": SCHEMA, "tables": found}
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for path in (*part.rglob("*"), part):
             make_durable(path)
@@ -189,9 +187,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         is_ours = False
     if not is_ours:
         raise StoreError(f"{folder} is no export of a store; `igcf store export {folder}` writes one")
-    if manifest["schema"] != len(MIGRATIONS):
+    if manifest["schema"] != SCHEMA:
         raise StoreError(
-            f"{folder} was exported with schema {manifest['schema']}, this igcf has {len(MIGRATIONS)}; import it with "
+            f"{folder} was exported with schema {manifest['schema']}, this igcf has {SCHEMA}; import it with "
             "the igcf that wrote it, which a newer one then migrates"
         )
     return dict(manifest)
