@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from igcf.lab.bench.tables import as_text
+from igcf.lab.bench.report import as_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 BLOCK = re.compile(r"(<!-- bench -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from igcf.figures import chart_style
+from igcf.charts import chart_style
 from igcf.tables import Table
 
 

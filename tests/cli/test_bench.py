@@ -48,14 +48,11 @@ def test_importing_the_library_loads_nothing_heavy(measured: tuple[dict[str, Any
 
 
 @pytest.mark.slow
-def test_the_table_shows_every_row_and_the_figure_is_written(measured: tuple[dict[str, Any], Path]) -> None:
+def test_the_table_shows_every_row_and_the_document_is_written(measured: tuple[dict[str, Any], Path]) -> None:
     document, folder = measured
     text = as_text(document)
     for row in all_rows(document):
         assert f"| {row['job']} | {row['against']} |" in text
-    page = (folder / "bench.html").read_text(encoding="utf-8")
-    assert page.index("<h1>igcf meets") < page.index("<svg") < page.index("<details>")
-    assert (folder / "bench.svg").read_text(encoding="utf-8").count("<svg") == 1
     assert json.loads((folder / "bench.json").read_text(encoding="utf-8")) == document
 
 

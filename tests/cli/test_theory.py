@@ -16,23 +16,10 @@ def test_json_is_one_document_on_stdout() -> None:
 
 
 @pytest.mark.slow
-def test_tables_are_printed_and_figures_written(tmp_path: Path) -> None:
+def test_tables_are_printed_and_the_document_is_written(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, [*SMALL, "--out", str(tmp_path / "figures")])
     assert result.exit_code == 0
     assert "VACUOUS" in result.stdout
-    page = (tmp_path / "figures" / "theory.html").read_text(encoding="utf-8")
-    assert page.index("<h1>The confidence bound") < page.index("<svg") < page.index("<details>")
-    figures = sorted((tmp_path / "figures").glob("theory-*.svg"))
-    assert [path.stem.removeprefix("theory-") for path in figures] == [
-        "coverage",
-        "meta-prior",
-        "nu",
-        "priors",
-        "regret",
-    ]
-    for path in figures:
-        assert path.stat().st_size < 150_000
-        assert b"dc:date" not in path.read_bytes()  # the same numbers give the same file
     assert json.loads((tmp_path / "figures" / "theory.json").read_text())["settings"]["dim"] == 2
 
 

@@ -1,6 +1,5 @@
 """Reports in a browser: readable by everybody, on every screen and on paper."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +7,9 @@ import pytest
 from playwright.sync_api import Page
 
 from igcf.data import synthetic_catalogue
-from igcf.lab.bench.web_page import web_page as bench_page
 from igcf.lab.evaluate import Results, evaluate, setup_for
 from igcf.lab.evaluate.overview import overview_page
 from igcf.lab.evaluate.report import write_results
-from igcf.lab.theory.web_page import web_page as theory_page
 from tests.cli.test_main import run
 from tests.web.conftest import Visit
 from tests.web.test_access import PHONE, violations
@@ -21,7 +18,7 @@ from tests.web.test_pictures import album, keep
 __all__ = ["album"]
 pytestmark = pytest.mark.slow
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
-PAGES = ("report", "overview", "theory", "bench")
+PAGES = ("report", "overview")
 SMALL = PHONE | {"viewport": {"width": 320, "height": 640}}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 SMALLEST = """() => Math.min(...[...document.querySelectorAll("svg.chart text")]
@@ -40,7 +37,7 @@ BROKEN = """() => [...document.querySelectorAll("h1 span")]
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The reports of evaluate, of several experiments, of theory and of bench, by name."""
+    """The reports of one experiment and of several, by name."""
     folder: Path = tmp_path_factory.mktemp("report")
     experiments: list[tuple[str, Results]] = []
     for seed in (0, 1):
@@ -51,9 +48,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         if seed == 0:
             write_results(results, data, folder)
     (folder / "overview.html").write_text(overview_page(experiments), encoding="utf-8")
-    for name, write in (("theory", theory_page), ("bench", bench_page)):
-        document = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
-        (folder / f"{name}.html").write_text(write(document), encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in PAGES}
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_measured, parts_display
-from igcf.figures import prepare_folder
+from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
 @click.command()
@@ -16,7 +15,7 @@ from igcf.figures import prepare_folder
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Also write bench.html, bench.svg, bench-growth.svg and bench.json here.",
+    help="Also write bench.json into this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_json: bool) -> None:
@@ -36,8 +35,6 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     from igcf.data.registry import dataset_info
     from igcf.errors import ConfigError
     from igcf.lab.bench import FULL, LARGE, PARTS, QUICK, as_text, run_bench
-    from igcf.lab.bench.plots import draw_figures
-    from igcf.lab.bench.web_page import web_page
 
     if find_spec("torch") is None or find_spec("numba") is None:
         raise ConfigError("the graph model is measured too, which needs torch and numba; pip install 'igcf[train]'")
@@ -50,8 +47,4 @@ def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_js
     sizes = replace(QUICK if quick else LARGE if large else FULL, dataset=dataset)
     with parts_display(list(PARTS)) as step:
         document = run_bench(sizes, step=step)
-    if out is not None:
-        (out / "bench.html").write_text(web_page(document), encoding="utf-8")
-        drawn = ", ".join(path.name for path in draw_figures(document, out))
-        console.print(f"bench.html, {drawn} and bench.json written to {out}")
     emit_measured(document, as_text(document), file=out and out / "bench.json", as_json=as_json)

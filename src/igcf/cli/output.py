@@ -1,6 +1,7 @@
 """Where the command line prints: results on stdout, everything for people to watch on stderr."""
 
 import json
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+
+from igcf.errors import ConfigError
 
 console = Console(stderr=True)
 """Console for progress, notes and tables for people."""
@@ -65,3 +68,13 @@ def emit_measured(document: object, text: str, *, file: Path | None, as_json: bo
         emit_json(document)
     else:
         click.echo(text)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder, or say why nothing can be written there; ask before a long computation, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}); choose another --out") from error
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"cannot write into the folder {folder}; choose another --out")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_measured, parts_display
-from igcf.figures import prepare_folder
+from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
 @click.command()
@@ -23,7 +22,7 @@ from igcf.figures import prepare_folder
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Also write theory.html, theory-*.svg and theory.json into this folder.",
+    help="Also write theory.json into this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def theory(out: Path | None, as_json: bool, **options: float) -> None:
@@ -33,20 +32,15 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     Examples:
       igcf theory
       igcf theory --delta 0.2 --dim 16 --json
-      igcf theory --out figures/
+      igcf theory --out docs/figures/
     """
-    from igcf.lab.theory.plots import draw_figures
     from igcf.lab.theory.report import PARTS, run_theory
-    from igcf.lab.theory.settings import TheorySettings
     from igcf.lab.theory.tables import as_text
-    from igcf.lab.theory.web_page import web_page
+    from igcf.lab.theory.world import TheorySettings
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
     if out is not None:
         prepare_folder(out)
     with parts_display(list(PARTS)) as step:
         document = run_theory(settings, step=step)
-    if out is not None:
-        (out / "theory.html").write_text(web_page(document), encoding="utf-8")
-        console.print(f"theory.html, {len(draw_figures(document, out))} figures and theory.json written to {out}")
     emit_measured(document, as_text(document), file=out and out / "theory.json", as_json=as_json)

@@ -6,7 +6,7 @@ import pytest
 from igcf.lab.bench import memory
 from igcf.lab.bench.growth import exponent
 from igcf.lab.bench.memory import PeakMemory
-from igcf.lab.bench.tables import _steepest
+from igcf.lab.bench.report import _steepest
 from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
 
 

@@ -14,12 +14,3 @@ def test_every_number_in_the_tables_of_the_page_was_measured() -> None:
     rows = [row for row in as_text(document).splitlines() if row.startswith("| ") and row not in left_out]
     assert len(rows) > 40
     assert [row for row in rows if row not in page] == []
-
-
-def test_every_figure_of_the_page_exists_and_is_small() -> None:
-    page = (DOCS / "theory.md").read_text(encoding="utf-8")
-    figures = sorted((DOCS / "figures").glob("theory-*.svg"))
-    assert len(figures) == 5
-    for path in figures:
-        assert f"figures/{path.name}" in page
-        assert path.stat().st_size < 150_000

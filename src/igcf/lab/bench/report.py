@@ -1,4 +1,4 @@
-"""The whole benchmark as one document of plain values."""
+"""The whole benchmark as one document of plain values, and as Markdown for the terminal and docs/bench.md."""
 
 import os
 import platform
@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from math import log
 from typing import Any
 
 from igcf.lab.bench.sizes import FULL, Sizes
+from igcf.tables import markdown_table, short_number
 from igcf.version import __version__
 
 PACKAGES = ("numpy", "scipy", "torch", "numba", "threadpoolctl")
@@ -64,3 +67,158 @@ PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
 def all_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the comparisons of all parts."""
     return [row for name in PARTS for row in document.get(name, {}).get("rows", ())]
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """Write everything that a person wants to see."""
+    parts = [
+        conclusion(document),
+        _machine(document),
+        ratio_table(document),
+        growth_table(document),
+        "\n".join(_notes(document)),
+    ]
+    return "\n\n".join(parts)
+
+
+def conclusion(document: dict[str, Any]) -> str:
+    """Say in a sentence whether igcf is as fast as it should be, and how fast a round is."""
+    rows = [row for row in all_rows(document) if row["at_most"] is not None]
+    missed = [row for row in rows if not row["met"]]
+    told = f"igcf meets {len(rows) - len(missed)} of {len(rows)} targets of speed"
+    if missed:
+        told += f"; missed: {', '.join(_told(row) for row in missed)}"
+    warm = [row for row in all_rows(document) if row["against"] == "the textbook way"]
+    if warm:
+        told += (
+            f"; a round ({warm[0]['job']}) takes {short_number(1 / warm[0]['ratio'])} times less than the textbook way"
+        )
+    return f"{told}."
+
+
+def _told(row: dict[str, Any]) -> str:
+    return f"{row['job']} ({short_number(row['ratio'])} times {row['against']}, target {short_number(row['at_most'])})"
+
+
+def ratio_table(document: dict[str, Any]) -> str:
+    """Write one line per comparison."""
+    header = ("job", "against", "ours, ms", "reference, ms", "ratio", "target", "met", "clock")
+    rows = [
+        (
+            row["job"],
+            row["against"],
+            *(short_number(row[name]) for name in ("ours_ms", "reference_ms", "ratio")),
+            "" if row["at_most"] is None else f"≤ {short_number(row['at_most'])}",
+            _yes(row["met"]),
+            row["clock"],
+        )
+        for row in all_rows(document)
+    ]
+    return markdown_table(header, rows, align="llrrrr")
+
+
+def growth_table(document: dict[str, Any]) -> str:
+    """Write time and memory of one training step against size."""
+    header = (
+        "one training step against", "sizes", "seconds", "peak MB", "exponents", "steepest step", "target", "met",
+    )  # fmt: skip
+    rows = []
+    for curve in document["growth"]["curves"]:
+        points = curve["points"]
+        peaks = ["?" if each["peak_bytes"] is None else short_number(each["peak_bytes"] / 1e6) for each in points]
+        exponents = [
+            f"{what} {value:.2f}"
+            for what, value in (("time", curve["exponents"]["seconds"]), ("memory", curve["exponents"]["peak_bytes"]))
+            if value is not None
+        ]
+        rows.append(
+            (
+                curve["against"],
+                ", ".join(f"{point['size']:,}" for point in points),
+                ", ".join(short_number(point["seconds"]) for point in points),
+                ", ".join(peaks),
+                ", ".join(exponents),
+                f"{_steepest(points):.2f}",
+                f"≤ {curve['at_most']}",
+                _yes(curve["met"]),
+            )
+        )
+    return markdown_table(header, rows, align="lllllrr")
+
+
+def _steepest(points: list[dict[str, Any]]) -> float:
+    """Return the largest exponent of time between two neighbouring sizes."""
+    return max(
+        log(after["seconds"] / before["seconds"]) / log(after["size"] / before["size"])
+        for before, after in pairwise(points)
+    )
+
+
+def _machine(document: dict[str, Any]) -> str:
+    machine = document["machine"]
+    packages = ", ".join(f"{name} {found}" for name, found in machine["packages"].items() if found)
+    return (
+        f"igcf {machine['igcf']}, Python {machine['python']}, {machine['system']}, {machine['cores']} cores, "
+        f"load {machine['load']} at the start; {packages}; {document['seconds']:.0f} s in all."
+    )
+
+
+def _notes(document: dict[str, Any]) -> list[str]:
+    start, online, huge = document["start"], document["online"], document["growth"]["huge"]
+    shown = start["help_seconds"]
+    heavy = (
+        ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, polars"
+    )
+    notes = [
+        f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])}).",
+        f"- `import igcf` loads {start['import_igcf']['modules']} modules, of the heavy ones {heavy}.",
+    ]
+    notes += [
+        f"- Serving {entry['items']:,} items, d={entry['dim']}: at most {entry['gigabytes_beyond_items']:.3f} GB "
+        "beyond the item matrix."
+        for entry in online["memory"]
+    ]
+    if "index" in document:
+        notes += _index_notes(document["index"])
+    many = online["many_users"]
+    notes.append(f"- {many['users']:,} users x {many['items']:,} items in blocks: {many['gigabytes']:.3f} GB at most.")
+    if document["peers"]["missing"]:
+        notes.append(f"- Peers that are not installed: {', '.join(document['peers']['missing'])}.")
+    notes += [f"- Peer {name} could not run: {why}." for name, why in document["peers"]["failed"].items()]
+    if huge is not None:
+        parts = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in huge["seconds"].items())
+        peak = "?" if huge["peak_bytes"] is None else f"{huge['peak_bytes'] / 1e9:.1f} GB"
+        notes.append(
+            f"- {huge['interactions']:,} interactions of {huge['users']:,} users and {huge['items']:,} items, "
+            f"d={huge['dim']}: {parts}; {peak} at most (target 8 GB, met: {_yes(huge['met'])})."
+        )
+    learning = document.get("learning")
+    if learning:
+        reached = learning["reached"]
+        notes.append(
+            f"- {learning['dataset']} ({learning['interactions']:,} interactions), graph: {learning['share']:.0%} "
+            f"of the final validation precision after {reached['seconds']:.1f} s, {reached['epoch']} epochs (target "
+            f"{learning['at_most']:.0f} s, met: {_yes(learning['met'])}); {learning['seconds_in_all']:.0f} s in all."
+        )
+    return notes
+
+
+def _index_notes(index: dict[str, Any]) -> list[str]:
+    if index["missing"]:
+        return [f"- Answers from an index were not measured: {index['missing']}."]
+    notes = []
+    for curve in index["curves"]:
+        points = curve["points"]
+        sizes = ", ".join(f"{point['size']:,}" for point in points)
+        ms, built = (", ".join(short_number(point[name]) for point in points) for name in ("seconds", "build_s"))
+        notes.append(
+            f"- Answers from an index, {curve['model']}, {sizes} items: {ms} s per round, "
+            f"exponent {curve['exponent']:.2f} (target {curve['at_most']}, met: {_yes(curve['met'])}); "
+            f"built in {built} s; a user in memory takes {points[0]['user_bytes']:,} bytes at the smallest and "
+            f"{points[-1]['user_bytes']:,} at the largest."
+        )
+    return notes
+
+
+def _yes(is_met: bool | None) -> str:
+    return "" if is_met is None else "yes" if is_met else "no"

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray, covariance_root
-from igcf.charts import Tone
-from igcf.curves import Frame, Line, line_chart
+from igcf.charts import Line, Tone, line_chart, standalone
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.figures import standalone
 from igcf.lab.baselines import method_named
 from igcf.lab.evaluate.protocols import Setup, prepare
 from igcf.lab.evaluate.tuned_settings import tuned_settings
@@ -203,10 +201,12 @@ def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
         reliability.append(Line(name, predicted, observed, tone, has_points=True))
         covered = [float((np.abs(each.places - 0.5) <= level / 2).mean()) for level in nominal]
         coverage.append(Line(each.method, nominal.tolist(), covered, tone))
-    ends = (0.0, 1.0)
-    chance = Frame("predicted probability of satisfaction", "observed share", x_ends=ends, y_ends=ends)
-    inside = Frame("nominal probability of the interval", "share of counts inside", x_ends=ends, y_ends=ends)
+    inside = ("nominal probability of the interval", "share of counts inside")
     return {
-        "Do chances come true?": line_chart(reliability, "Observed by predicted satisfaction", chance),
-        "Do intervals hold what they promise?": line_chart(coverage, "Share of counts inside by nominal level", inside),
+        "Do chances come true?": line_chart(
+            reliability, "Observed by predicted satisfaction", "predicted probability of satisfaction", "observed share"
+        ),
+        "Do intervals hold what they promise?": line_chart(
+            coverage, "Share of counts inside by nominal level", *inside
+        ),
     }

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.charts import Bar, Tone, bar_chart
-from igcf.curves import Frame, Line, line_chart
+from igcf.charts import Bar, Line, Tone, bar_chart, line_chart
 from igcf.lab.evaluate.protocols import Session
 from igcf.lab.evaluate.results import Results, Row
 from igcf.tables import with_margin
@@ -76,4 +75,4 @@ def _lines(results: Results, session: Session, curve: str) -> str:
         rounds = range(1, len(mean) + 1)
         low, high = (mean - half).tolist(), (mean + half).tolist()
         lines.append(Line(method, list(rounds), mean.tolist(), _tone(place), low, high))
-    return line_chart(lines, f"{curve}, {_name(session, results)}", Frame(results.setup.protocol.axis))
+    return line_chart(lines, f"{curve}, {_name(session, results)}", results.setup.protocol.axis)

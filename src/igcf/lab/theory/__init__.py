@@ -32,8 +32,7 @@ from igcf.lab.theory.regret_bound import (
     regret_bound,
 )
 from igcf.lab.theory.report import run_theory
-from igcf.lab.theory.settings import TheorySettings
-from igcf.lab.theory.world import Assumptions, SimulatedWorld, draw_world
+from igcf.lab.theory.world import Assumptions, SimulatedWorld, TheorySettings, draw_world
 
 __all__ = [
     "Assumptions",

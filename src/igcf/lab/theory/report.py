@@ -20,8 +20,7 @@ from igcf.lab.theory.regret import (
     sufficient_rounds,
 )
 from igcf.lab.theory.regret_bound import informative_from, meta_regret_bound, regret_bound
-from igcf.lab.theory.settings import TheorySettings
-from igcf.lab.theory.world import SimulatedWorld, draw_world
+from igcf.lab.theory.world import SimulatedWorld, TheorySettings, draw_world
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 
 Document = dict[str, Any]
