@@ -293,7 +293,7 @@ def test_the_client_speaks_all_of_it(start: StartServer, tmp_path: Path, model_f
         assert len(answer.items) == 3
         receipt = client.feedback(user, answer.items[0].item, 5, recommendation_id=answer.recommendation_id)
         batch = client.feedback_batch(
-            [{"user": user, "item": "item-1", "value": None}, {"user": user, "item": "nothing", "value": 1}]
+            [{"user": user, "item": "item-1", "kind": "shown"}, {"user": user, "item": "nothing", "value": 1}]
         )
         assert (batch.stored, batch.failed) == (1, 1)
         assert client.explain(user, "item-5").contributions[0].item == answer.items[0].item

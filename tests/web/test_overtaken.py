@@ -43,7 +43,7 @@ class Late:
 
 def unpopular(server: Server) -> dict[str, Any]:
     """An item that nobody is shown early."""
-    item: dict[str, Any] = server.call("GET", "/v1/items?offset=399&limit=1")["items"][0]
+    item: dict[str, Any] = server.call("GET", "/v1/items?limit=400")["items"][-1]
     return item
 
 

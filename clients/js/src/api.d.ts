@@ -15,6 +15,7 @@ export interface BatchReceipt {
 }
 export interface BatchRequest {
   k?: number;
+  fewer?: boolean;
   exclude?: Array<string>;
   candidates?: Array<string> | null;
   reserve?: number;
@@ -93,7 +94,7 @@ export interface CatalogueItem {
 export interface CataloguePage {
   model: string;
   total: number;
-  offset: number;
+  next: string | null;
   items: Array<CatalogueItem>;
 }
 export interface CategoryTold {
@@ -166,6 +167,7 @@ export interface Feedback {
   item: string;
   value?: number | null;
   kind?: string | null;
+  time?: number | null;
   event_id?: string | null;
   recommendation_id?: string | null;
 }
@@ -309,6 +311,7 @@ export interface Ready {
 }
 export interface RecommendationRequest {
   k?: number;
+  fewer?: boolean;
   exclude?: Array<string>;
   candidates?: Array<string> | null;
   reserve?: number;
@@ -411,6 +414,7 @@ export interface UserFeedback {
   item: string;
   value?: number | null;
   kind?: string | null;
+  time?: number | null;
   event_id?: string | null;
   recommendation_id?: string | null;
   user: string;
@@ -453,7 +457,7 @@ export interface GetItemsQuery {
   tag?: string | null;
   status?: "active" | "hidden" | "retired" | "scheduled" | "expired" | "waiting" | null;
   sort?: "popular" | "trending";
-  offset?: number;
+  after?: string | null;
   limit?: number;
 }
 export interface GetSimilarQuery {

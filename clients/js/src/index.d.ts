@@ -9,7 +9,9 @@ export interface Storage {
 }
 
 export interface ClientOptions {
-  /** Sent as `Authorization: Bearer KEY`. In a browser everybody can read it. */
+  /** In a page: the token that your backend signed for this visitor; see `pageToken`. */
+  token?: string;
+  /** In a backend: a server or admin key. Never put one into a page. */
   apiKey?: string;
   /** Waits before the next tries when the service is away, in milliseconds. */
   pausesMs?: number[];
@@ -27,6 +29,8 @@ export interface ReactionOptions {
   eventId?: string;
   /** Instead of a value: a kind that the model knows. */
   kind?: string;
+  /** When it happened, in seconds since 1970; by default now. */
+  time?: number;
   /** The answer in which the item was shown. */
   recommendationId?: string;
 }
@@ -37,6 +41,7 @@ export interface WaitingReaction {
   event_id: string;
   value?: number | null;
   kind?: string;
+  time?: number;
   recommendation_id?: string;
 }
 
@@ -76,7 +81,7 @@ export class Client {
   addItems(items: Api.ItemBatch["items"], options?: { eventId?: string }): Promise<Api.ItemsStored>;
   changeItem(item: string, fields: Api.PatchItemBody): Promise<Api.ItemChanged>;
   retireItem(item: string): Promise<Api.ItemRetired>;
-  loadModel(folder: string): Promise<Api.ModelLoaded>;
+  loadModel(folder: string, options?: { force?: boolean }): Promise<Api.ModelLoaded>;
   model(): Promise<Api.ModelInfo>;
   /** Reactions that are not yet stored by the service, oldest first. */
   waiting(): WaitingReaction[];

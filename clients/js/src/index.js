@@ -83,7 +83,7 @@ export class Client {
 
   constructor(url, options = {}) {
     this.#url = String(url).replace(/\/+$/, "");
-    this.#headers = options.apiKey ? { Authorization: `Bearer ${options.apiKey}` } : {};
+    this.#headers = options.apiKey ?? options.token ? { Authorization: `Bearer ${options.apiKey ?? options.token}` } : {};
     this.#pauses = options.pausesMs ?? PAUSES_MS;
     this.#timeout = options.timeoutMs ?? 10_000;
     this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args));
@@ -98,14 +98,15 @@ export class Client {
     return this.#send("POST", `/v1/users/${part(user)}/recommendations`, { k: 5, ...options });
   }
 
-  /** Report a reaction and wait until it is stored. `value` null: shown, no reaction. */
+  /** Report a reaction and wait until it is stored. Without a value: a success, where every reaction of the log counts
+   * alike; `kind: "shown"` says that the item drew no reaction. */
   feedback(user, item, value, options = {}) {
     return this.#send("POST", `/v1/users/${part(user)}/feedback`, reaction(item, value, options));
   }
 
   /** Report a reaction without waiting: it is queued first, and sent as soon as the service can be reached. */
   queue(user, item, value, options = {}) {
-    const entry = { user, ...reaction(item, value, options) };
+    const entry = { user, ...reaction(item, value, { time: Date.now() / 1000, ...options }) };
     this.#save([...this.waiting(), entry].slice(-MOST_WAITING));
     void this.flush();
     return entry.event_id;
@@ -189,24 +190,24 @@ export class Client {
     return this.#send("GET", `/v1/start${search(options)}`);
   }
 
-  /** Add items, or describe them anew (admin or catalogue key): all of them or none. */
+  /** Add items, or describe them anew (server key): all of them or none. */
   addItems(items, { eventId } = {}) {
     return this.#send("POST", "/v1/items", { items, event_id: eventId ?? newEventId() });
   }
 
-  /** Change some fields of an item; null takes one back (admin or catalogue key). */
+  /** Change some fields of an item; null takes one back (server key). */
   changeItem(item, fields) {
     return this.#send("PATCH", `/v1/items/${part(item)}`, fields);
   }
 
-  /** Retire an item: it is in no answer any more (admin or catalogue key). */
+  /** Retire an item: it is in no answer any more (server key). */
   retireItem(item) {
     return this.#send("DELETE", `/v1/items/${part(item)}`);
   }
 
-  /** Serve another model, a folder on the server (admin key). */
-  loadModel(folder) {
-    return this.#send("POST", "/v1/model", { folder });
+  /** Serve another model, a folder on the server (admin key); `force`: also one of another catalogue. */
+  loadModel(folder, { force = false } = {}) {
+    return this.#send("POST", "/v1/model", { folder, force });
   }
 
   /** What is served. */
@@ -301,10 +302,11 @@ function isFinal(error) {
 }
 
 /** The body of a reaction, with an event id of its own unless one is given. */
-function reaction(item, value, { eventId, kind, recommendationId } = {}) {
+function reaction(item, value, { eventId, kind, time, recommendationId } = {}) {
   const body = { item, event_id: eventId ?? newEventId() };
   if (kind !== undefined) body.kind = kind;
-  else body.value = value ?? null;
+  if (value !== undefined && value !== null) body.value = value;
+  if (time !== undefined) body.time = time;
   if (recommendationId !== undefined) body.recommendation_id = recommendationId;
   return body;
 }

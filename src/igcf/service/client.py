@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 import httpx
 from pydantic import ValidationError
@@ -16,7 +16,6 @@ from igcf.service import client_calls as calls
 from igcf.service.client_calls import Answer
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
 from igcf.service.models import item_responses, model_responses, responses
-from igcf.service.models.requests import PolicyName
 
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)
@@ -57,32 +56,18 @@ class Client:
         raise AssertionError("unreachable")
 
     def recommend(
-        self,
-        user: str,
-        k: int = 5,
-        *,
-        exclude: Sequence[str] | None = None,
-        candidates: Sequence[str] | None = None,
-        policy: PolicyName | None = None,
-        nu: float | None = None,
-        rules: dict[str, Any] | None = None,
+        self, user: str, k: int = 5, **options: Unpack[calls.RecommendationOptions]
     ) -> responses.RecommendationResponse:
         """The `k` best items that this user has not reacted to."""
-        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
         return self.send(calls.recommend_call(user, k, options))
 
     def feedback(
-        self,
-        user: str,
-        item: str,
-        value: float | None = None,
-        *,
-        kind: str | None = None,
-        event_id: str | None = None,
-        recommendation_id: str | None = None,
+        self, user: str, item: str, value: float | None = None, **options: Unpack[calls.FeedbackOptions]
     ) -> responses.FeedbackReceipt:
-        """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
-        options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
+        """Report a reaction, by its value or its kind.
+
+        Neither: a success, where every reaction of the log counts alike. `kind="shown"`: the item drew no reaction.
+        """
         return self.send(calls.feedback_call(user, item, value, options))
 
     def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
@@ -113,17 +98,17 @@ class Client:
         """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
         return self.send(calls.explain_call(user, item, limit=limit))
 
-    def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> item_responses.CataloguePage:
+    def items(self, query: str = "", *, after: str | None = None, limit: int = 50) -> item_responses.CataloguePage:
         """A page of the catalogue."""
-        return self.send(calls.items_call(query, offset, limit))
+        return self.send(calls.items_call(query, after, limit))
 
     def model(self) -> model_responses.ModelInfo:
         """What is served."""
         return self.send(calls.MODEL_CALL)
 
-    def load_model(self, folder: str) -> model_responses.ModelLoaded:
-        """Serve another model (admin)."""
-        return self.send(calls.load_model_call(folder))
+    def load_model(self, folder: str, *, force: bool = False) -> model_responses.ModelLoaded:
+        """Serve another model (admin); `force`: also one of another catalogue."""
+        return self.send(calls.load_model_call(folder, force=force))
 
     def recommend_many(
         self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
@@ -136,15 +121,15 @@ class Client:
         return self.send(calls.merge_call(user, visitor))
 
     def add_items(self, items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> item_responses.ItemsStored:
-        """Add items, or describe them anew (admin or catalogue key): all of them or none."""
+        """Add items, or describe them anew: all of them or none."""
         return self.send(calls.add_items_call(items, event_id))
 
     def change_item(self, item: str, **fields: Any) -> item_responses.ItemChanged:
-        """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
+        """Change fields of an item, such as `title=` or `hidden=`."""
         return self.send(calls.change_item_call(item, fields))
 
     def retire_item(self, item: str) -> item_responses.ItemRetired:
-        """Retire an item (admin or catalogue key)."""
+        """Retire an item."""
         return self.send(calls.retire_item_call(item))
 
     def similar(self, item: str, *, limit: int = 10) -> item_responses.SimilarItems:
@@ -182,32 +167,18 @@ class AsyncClient:
         raise AssertionError("unreachable")
 
     async def recommend(
-        self,
-        user: str,
-        k: int = 5,
-        *,
-        exclude: Sequence[str] | None = None,
-        candidates: Sequence[str] | None = None,
-        policy: PolicyName | None = None,
-        nu: float | None = None,
-        rules: dict[str, Any] | None = None,
+        self, user: str, k: int = 5, **options: Unpack[calls.RecommendationOptions]
     ) -> responses.RecommendationResponse:
         """The `k` best items that this user has not reacted to."""
-        options = {"exclude": exclude, "candidates": candidates, "policy": policy, "nu": nu, "rules": rules}
         return await self.send(calls.recommend_call(user, k, options))
 
     async def feedback(
-        self,
-        user: str,
-        item: str,
-        value: float | None = None,
-        *,
-        kind: str | None = None,
-        event_id: str | None = None,
-        recommendation_id: str | None = None,
+        self, user: str, item: str, value: float | None = None, **options: Unpack[calls.FeedbackOptions]
     ) -> responses.FeedbackReceipt:
-        """Report a reaction, by its value or its kind; neither: the item was shown and drew none."""
-        options = {"kind": kind, "event_id": event_id, "recommendation_id": recommendation_id}
+        """Report a reaction, by its value or its kind.
+
+        Neither: a success, where every reaction of the log counts alike. `kind="shown"`: the item drew no reaction.
+        """
         return await self.send(calls.feedback_call(user, item, value, options))
 
     async def skip(self, user: str, item: str, *, event_id: str | None = None) -> responses.FeedbackReceipt:
@@ -238,17 +209,19 @@ class AsyncClient:
         """Where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
         return await self.send(calls.explain_call(user, item, limit=limit))
 
-    async def items(self, query: str = "", *, offset: int = 0, limit: int = 50) -> item_responses.CataloguePage:
+    async def items(
+        self, query: str = "", *, after: str | None = None, limit: int = 50
+    ) -> item_responses.CataloguePage:
         """A page of the catalogue."""
-        return await self.send(calls.items_call(query, offset, limit))
+        return await self.send(calls.items_call(query, after, limit))
 
     async def model(self) -> model_responses.ModelInfo:
         """What is served."""
         return await self.send(calls.MODEL_CALL)
 
-    async def load_model(self, folder: str) -> model_responses.ModelLoaded:
-        """Serve another model (admin)."""
-        return await self.send(calls.load_model_call(folder))
+    async def load_model(self, folder: str, *, force: bool = False) -> model_responses.ModelLoaded:
+        """Serve another model (admin); `force`: also one of another catalogue."""
+        return await self.send(calls.load_model_call(folder, force=force))
 
     async def recommend_many(
         self, users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
@@ -263,15 +236,15 @@ class AsyncClient:
     async def add_items(
         self, items: Iterable[dict[str, Any]], *, event_id: str | None = None
     ) -> item_responses.ItemsStored:
-        """Add items, or describe them anew (admin or catalogue key): all of them or none."""
+        """Add items, or describe them anew: all of them or none."""
         return await self.send(calls.add_items_call(items, event_id))
 
     async def change_item(self, item: str, **fields: Any) -> item_responses.ItemChanged:
-        """Change fields of an item, such as `title=` or `hidden=` (admin or catalogue key)."""
+        """Change fields of an item, such as `title=` or `hidden=`."""
         return await self.send(calls.change_item_call(item, fields))
 
     async def retire_item(self, item: str) -> item_responses.ItemRetired:
-        """Retire an item (admin or catalogue key)."""
+        """Retire an item."""
         return await self.send(calls.retire_item_call(item))
 
     async def similar(self, item: str, *, limit: int = 10) -> item_responses.SimilarItems:

@@ -3,15 +3,37 @@
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from igcf.service.errors import RequestError
 from igcf.service.models import item_responses, model_responses, responses
+from igcf.service.models.requests import PolicyName
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class RecommendationOptions(TypedDict, total=False):
+    """What a request for recommendations may say beside `k`; see `RecommendationRequest`."""
+
+    fewer: bool
+    exclude: Sequence[str] | None
+    candidates: Sequence[str] | None
+    reserve: int
+    policy: PolicyName | None
+    nu: float | None
+    rules: dict[str, Any] | None
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """What a reaction may say beside its value; see `Feedback`."""
+
+    kind: str | None
+    time: float | None
+    event_id: str | None
+    recommendation_id: str | None
 
 
 @dataclass(frozen=True)
@@ -25,18 +47,17 @@ class Call(Generic[Answer]):
     params: dict[str, Any] | None = None
 
 
-def recommend_call(user: str, k: int, options: dict[str, Any]) -> Call[responses.RecommendationResponse]:
+def recommend_call(user: str, k: int, options: RecommendationOptions) -> Call[responses.RecommendationResponse]:
     """Ask for `k` items; options left at None are not sent."""
     body = {"k": k} | {name: value for name, value in options.items() if value is not None}
     return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.RecommendationResponse, body)
 
 
 def feedback_call(
-    user: str, item: str, value: float | None, options: dict[str, str | None]
+    user: str, item: str, value: float | None, options: FeedbackOptions
 ) -> Call[responses.FeedbackReceipt]:
-    """Report one reaction, under a new event id where none is given; one with a `kind` has no value."""
-    said = {"item": item} if options.get("kind") is not None else {"item": item, "value": value}
-    body = _reaction(said | options)
+    """Report one reaction, under a new event id where none is given."""
+    body = _reaction({"item": item, "value": value, **options})
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
 
 
@@ -77,19 +98,22 @@ def _limited(limit: int | None) -> dict[str, Any]:
     return {} if limit is None else {"limit": limit}
 
 
-def items_call(query: str, offset: int, limit: int) -> Call[item_responses.CataloguePage]:
+def items_call(query: str, after: str | None, limit: int) -> Call[item_responses.CataloguePage]:
     """Read the catalogue."""
     return Call(
-        "GET", "/v1/items", item_responses.CataloguePage, params={"query": query, "offset": offset, "limit": limit}
+        "GET",
+        "/v1/items",
+        item_responses.CataloguePage,
+        params={"query": query, "limit": limit} | ({} if after is None else {"after": after}),
     )
 
 
 MODEL_CALL = Call("GET", "/v1/model", model_responses.ModelInfo)
 
 
-def load_model_call(folder: str) -> Call[model_responses.ModelLoaded]:
+def load_model_call(folder: str, *, force: bool = False) -> Call[model_responses.ModelLoaded]:
     """Serve another model."""
-    return Call("POST", "/v1/model", model_responses.ModelLoaded, {"folder": folder})
+    return Call("POST", "/v1/model", model_responses.ModelLoaded, {"folder": folder, "force": force})
 
 
 def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.BatchResponse]:
@@ -135,5 +159,5 @@ def _part(text: str) -> str:
 
 
 def _reaction(reaction: dict[str, Any]) -> dict[str, Any]:
-    filled = {name: value for name, value in reaction.items() if value is not None or name == "value"}
+    filled = {name: value for name, value in reaction.items() if value is not None}
     return {"event_id": uuid.uuid4().hex} | filled

@@ -295,8 +295,9 @@ def test_static_files_cannot_be_left(opened: Any) -> None:
 def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     client = opened()
     answer = client.post("/v1/users/ann/recommendations", json={"k": 3, "nu": 10}).json()
-    for item, value in zip(answer["items"], (5, 1, None), strict=True):
-        client.post("/v1/users/ann/feedback", json={"item": item["item"], "value": value, "event_id": item["item"]})
+    reactions: list[dict[str, Any]] = [{"value": 5}, {"value": 1}, {"kind": "shown"}]
+    for item, said in zip(answer["items"], reactions, strict=True):
+        client.post("/v1/users/ann/feedback", json={"item": item["item"], "event_id": item["item"], **said})
     first = answer["items"][0]["item"]
     client.post("/v1/users/ann/feedback", json={"item": first, "value": 5, "event_id": first})
     client.post("/v1/users/ann/recommendations")

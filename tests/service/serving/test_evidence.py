@@ -65,7 +65,8 @@ def test_beliefs_from_both_kinds_of_evidence_are_the_librarys_in_memory_and_from
     }  # fmt: skip
     for item, value in shown[1:]:
         other.post("/v1/users/ann/recommendations")
-        assert other.post("/v1/users/ann/feedback", json={"item": item, "value": value}).status_code == 200
+        said = {"kind": "shown"} if value is None else {"value": value}
+        assert other.post("/v1/users/ann/feedback", json={"item": item, **said}).status_code == 200
     expected = Recommender(model).session(shown, logged=logged)
     for context in (one, two, open_service(folder)):
         session = in_memory(context, "ann")
@@ -221,7 +222,7 @@ def test_the_same_event_id_with_another_payload_is_refused_with_what_is_stored(c
     first = {"item": "item-1", "value": 5.0, "event_id": "e"}
     client.post("/v1/users/ann/feedback", json=first)
     assert client.post("/v1/users/ann/feedback", json=first).json()["duplicate"] is True
-    others: list[dict[str, Any]] = [{"value": 4.0}, {"item": "item-2"}, {"value": None}]
+    others: list[dict[str, Any]] = [{"value": 4.0}, {"item": "item-2"}, {"value": None, "kind": "shown"}]
     for change in others:
         answer = client.post("/v1/users/ann/feedback", json=first | change)
         assert answer.status_code == 409
@@ -239,7 +240,7 @@ def test_the_same_event_id_with_another_payload_is_refused_with_what_is_stored(c
 def test_a_bad_kind_is_refused_in_the_callers_terms(client: TestClient) -> None:
     for body, words in (
         ({"item": "item-1", "kind": "buy"}, "kind 'buy' is not known; this model has no kinds"),
-        ({"item": "item-1", "kind": "skip", "value": 3}, "a skip has no value"),
+        ({"item": "item-1", "kind": "skip", "value": 3}, "kind 'skip' has no value"),
         ({"item": "item-1"}, "the reaction has no value; expected a number like those of the log, 1 to 5"),
     ):
         answer = client.post("/v1/users/ann/feedback", json=body)

@@ -36,6 +36,7 @@ from igcf.service.http.authentication import KeyFile, needs_key
 from igcf.service.http.logs import request_id
 from igcf.service.lanes import ALWAYS_OPEN, Budget, Lanes, budget_of_request, lane_of_request
 from igcf.service.metrics import Metrics
+from igcf.service.models.requests import SLASH
 from igcf.service.settings import ServiceSettings
 
 log = logging.getLogger("igcf.service")
@@ -106,6 +107,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
+        scope = _with_slashes_kept(scope)
         headers = Headers(scope=scope)
         sent_id = headers.get("x-request-id", "")
         this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
@@ -252,6 +254,14 @@ class Guard:
         if log.isEnabledFor(level):
             fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1e3, 2)}
             log.log(level, "request", extra=fields)
+
+
+def _with_slashes_kept(scope: Scope) -> Scope:
+    """Keep percent-encoded slashes of a path apart from those that separate: they are parts of ids."""
+    raw = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return scope
+    return {**scope, "path": unquote_to_bytes(re.sub(rb"%2[fF]", SLASH.encode(), raw)).decode("utf-8", "replace")}
 
 
 async def _refuse(error: IgcfError, send: Send) -> None:

@@ -27,11 +27,11 @@ def item_routes(context: ServiceContext) -> APIRouter:
         tag: Label = None,
         status: item_responses.ItemStatus | None = None,
         sort: catalogue.Sort = "popular",
-        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        after: Annotated[requests.Id | None, Query(description="`next` of the page before.")] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     ) -> item_responses.CataloguePage:
         """The catalogue in pages: the population's favourites first, or what is liked more than it used to be."""
-        return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, offset, limit))
+        return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, after, limit))
 
     @router.post("/items", responses=problems(403, 409))
     @as_json
@@ -39,19 +39,19 @@ def item_routes(context: ServiceContext) -> APIRouter:
         """Add items, or describe them anew: all of a batch or nothing; durable when answered."""
         return catalogue.add_items(context, batch)
 
-    @router.get("/items/{item:path}/similar", responses=problems(404))
+    @router.get("/items/{item}/similar", responses=problems(404))
     @as_json
     def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> item_responses.SimilarItems:
         """The items that the same people like."""
         return catalogue.similar_items(context, item, limit)
 
-    @router.get("/items/{item:path}", responses=problems(404))
+    @router.get("/items/{item}", responses=problems(404))
     @as_json
     def get_item(item: ItemPath) -> item_responses.CatalogueItem:
         """One item."""
         return catalogue.catalogue_item(context, item)
 
-    @router.patch("/items/{item:path}", responses=problems(403, 404))
+    @router.patch("/items/{item}", responses=problems(403, 404))
     @as_json
     def patch_item(
         item: ItemPath,
@@ -62,7 +62,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
         """Change some fields of an item; null takes one back."""
         return catalogue.change_item(context, item, fields)
 
-    @router.delete("/items/{item:path}", responses=problems(403, 404))
+    @router.delete("/items/{item}", responses=problems(403, 404))
     @as_json
     def delete_item(item: ItemPath) -> item_responses.ItemRetired:
         """Retire an item: it is in no answer any more; `POST /v1/items` brings it back."""

@@ -67,7 +67,7 @@ def picture_routes(context: ServiceContext, pictures: Pictures) -> APIRouter:
     """
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/images/{item:path}")
+    @router.get("/images/{item}")
     async def image(request: Request, item: str) -> Response:
         served = context.current_model.served
         row = served.model.known_row(item)

@@ -8,7 +8,7 @@ from igcf.service.models import requests, responses
 
 User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
 EventId = Annotated[requests.PathId, Path()]
-ItemPath = Annotated[requests.Id, Path(json_schema_extra={"pattern": requests.PATTERN})]
+ItemPath = Annotated[requests.PathItem, Path(description="The item; percent-encode a '/' in it.")]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -81,7 +81,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
         """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
         return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
 
-    @router.get("/users/{user}/explanations/{item:path}", responses=problems(404))
+    @router.get("/users/{user}/explanations/{item}", responses=problems(404))
     @as_json
     def get_explanation(
         user: User,

@@ -53,7 +53,7 @@ class CataloguePage(BaseModel):
 
     model: str
     total: int
-    offset: int
+    next: str | None = Field(description="`after` of the next page; null on the last one.")
     items: list[CatalogueItem]
 
 

@@ -20,6 +20,8 @@ from igcf.service.settings import ServiceSettings
 
 LONGEST_ID = 256
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+SLASH = "\x1f"
+"""Stands for a percent-encoded slash in a path, which is a part of an id and separates nothing."""
 PATTERN = r"^[^\u0000-\u001f\u007f-\u009f/]+$"
 
 
@@ -35,6 +37,10 @@ def _one_segment(text: str) -> str:
     return text
 
 
+def _with_slashes(text: object) -> object:
+    return text.replace(SLASH, "/") if isinstance(text, str) else text
+
+
 def _number(value: object) -> object:
     if isinstance(value, str | bytes | bool):  # pydantic would take "5" and true for numbers
         raise ValueError("a number is expected")
@@ -45,6 +51,8 @@ WholeNumber = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(_plain)]
 """An item's or a recommendation's id."""
+PathItem = Annotated[Id, BeforeValidator(_with_slashes)]
+"""An item's id as one segment of a path, its slashes percent-encoded."""
 PathId = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": PATTERN}),
@@ -95,6 +103,7 @@ class RecommendationRequest(Schema):
     """What to recommend."""
 
     k: WholeNumber = Field(default=5, ge=1, le=LIMITS.max_k, description="How many items.")
+    fewer: bool = Field(default=False, description="Return what is left where that is less than `k`, instead of a 409.")
     exclude: list[Id] = Field(default=[], max_length=LIMITS.max_list, description="Items not to show now.")
     candidates: list[Id] | None = Field(
         default=None, max_length=LIMITS.max_list, description="Choose among these only."
@@ -118,13 +127,17 @@ class Feedback(Schema):
     item: Id
     value: Any = Field(
         default=None,
-        description="In the units of the log (stars, watch ratio, 0/1); null: shown, drew no reaction. "
-        "Left out with a `kind`, and where every reaction of the log counts alike.",
+        description="In the units of the log (stars, watch ratio, 0/1). Left out (or null) with a `kind`, and where "
+        "every reaction of the log counts alike: there a reaction without a value is a success.",
         json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
     )
     kind: Id | None = Field(
         default=None,
-        description="Instead of a value: `skip`, not now, which is no evidence; or a kind that `GET /v1/model` lists.",
+        description="Instead of a value: `shown`, the item drew no reaction; `skip`, not now, which is no evidence; "
+        "or a kind that `GET /v1/model` lists.",
+    )
+    time: Number | None = Field(
+        default=None, ge=0, le=2**53, description="When it happened, in seconds since 1970; now, where it is left out."
     )
     event_id: PathId | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from igcf.errors import ConfigError, RuleError
 from igcf.item import Item
 from igcf.item_parsing import nearest, parse_fields, parse_items
 from igcf.service.context import ServiceContext
+from igcf.service.errors import RequestError
 from igcf.service.models.item_responses import (
     CatalogueItem,
     CataloguePage,
@@ -37,7 +38,8 @@ class PageAsk:
     tag: str | None = None
     status: ItemStatus | None = None
     sort: Sort = "popular"
-    offset: int = 0
+    after: str | None = None
+    """Last item of the page before."""
     limit: int = 50
 
 
@@ -46,8 +48,9 @@ def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
     served = context.current_model.served
     if ask.status == "waiting":
         waiting = context.items.waiting()
-        items = [_waiting(context, item) for item in waiting[ask.offset : ask.offset + ask.limit]]
-        return CataloguePage(model=served.model_id, total=len(waiting), offset=ask.offset, items=items)
+        start = _start([item.id for item in waiting], ask.after)
+        items = [_waiting(context, item) for item in waiting[start : start + ask.limit]]
+        return _page(served, items, len(waiting), has_more=start + ask.limit < len(waiting))
     trend = trends(context, served) if ask.sort == "trending" else {}
     rows = served.popular_rows.tolist()
     if ask.sort == "trending":
@@ -67,8 +70,29 @@ def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
     if ask.status is not None or ask.sort == "trending":
         wanted = ask.status or "active"
         rows = [row for row in rows if item_status(context, served, served.catalogue.item(row)) == wanted]
-    page = [_item(context, served, row, trend=trend.get(row)) for row in rows[ask.offset : ask.offset + ask.limit]]
-    return CataloguePage(model=served.model_id, total=len(rows), offset=ask.offset, items=page)
+    after = None if ask.after is None else served.model.item_row(ask.after)
+    start = 0
+    if after is not None and ask.sort == "popular":  # also where the item itself is no longer in the list
+        start = sum(served.popularity[row] <= served.popularity[after] for row in rows)
+    elif after is not None:
+        start = _start(rows, after)
+    page = [_item(context, served, row, trend=trend.get(row)) for row in rows[start : start + ask.limit]]
+    return _page(served, page, len(rows), has_more=start + ask.limit < len(rows))
+
+
+def _start(keys: Sequence[object], after: object) -> int:
+    """Find where the page after an entry begins."""
+    if after is None:
+        return 0
+    if after not in keys:
+        raise RequestError("after: the item is no longer in this list; begin again without it")
+    return keys.index(after) + 1
+
+
+def _page(served: ServedModel, items: list[CatalogueItem], total: int, *, has_more: bool) -> CataloguePage:
+    return CataloguePage(
+        model=served.model_id, total=total, next=items[-1].item if items and has_more else None, items=items
+    )
 
 
 def catalogue_item(context: ServiceContext, item_id: str) -> CatalogueItem:

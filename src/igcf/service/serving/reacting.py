@@ -1,6 +1,5 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
-import math
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from functools import partial
 from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
+from igcf.service.evidence import EvidenceKind
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
@@ -16,8 +16,8 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.importing import logged_event_id
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt
 
-SKIP = "skip"
-"""The kind of feedback that is no evidence."""
+SKIP, SHOWN = "skip", "shown"
+"""Kinds of feedback without a value: not now, which is no evidence; shown without a reaction."""
 
 
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
@@ -75,8 +75,6 @@ def add_history(context: ServiceContext, user_id: str, history: History) -> Hist
 def logged_event(served: ServedModel, user_id: str, reaction: LoggedReaction) -> NewEvent:
     """Check a logged reaction; an item that the model does not know is kept for a model that does."""
     value = reaction_value(served, reaction)
-    if value is None:
-        raise FeedbackError(f"item {reaction.item!r} has no value; a logged reaction needs one")
     event_id = reaction.event_id or logged_event_id(user_id, reaction.item, value, reaction.time)
     return NewEvent(event_id, reaction.item, value, evidence="logged", kind=reaction.kind, time=reaction.time)
 
@@ -121,19 +119,24 @@ def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
     event_id = reaction.event_id or uuid.uuid4().hex
-    if reaction.kind == SKIP:
+    context = reaction.recommendation_id
+    if reaction.kind in (SKIP, SHOWN):
         if reaction.value is not None:
-            raise FeedbackError(f"a skip has no value, got {reaction.value!r}; leave the value out")
-        return NewEvent(event_id, reaction.item, None, reaction.recommendation_id, evidence="skip")
+            raise FeedbackError(f"kind {reaction.kind!r} has no value, got {reaction.value!r}; leave the value out")
+        evidence: EvidenceKind = "skip" if reaction.kind == SKIP else "shown"
+        return NewEvent(event_id, reaction.item, None, context, evidence=evidence, time=reaction.time)
     value = reaction_value(served, reaction)
-    return NewEvent(event_id, reaction.item, value, reaction.recommendation_id, kind=reaction.kind)
+    return NewEvent(event_id, reaction.item, value, context, kind=reaction.kind, time=reaction.time)
 
 
-def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float | None:
+def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float:
     """Find the value of a reaction: given, named by its kind, or, where every reaction counts alike, that of any."""
-    is_given = "value" in reaction.model_fields_set and (reaction.kind is None or reaction.value is not None)
-    number = served.model.reaction_value(reaction.value if is_given else ..., reaction.kind)
-    return None if math.isnan(number) else number
+    if reaction.value is None and reaction.kind is None and not served.model.reward.is_implicit:
+        raise FeedbackError(
+            f"the reaction to item {reaction.item!r} has no value; pass a number from {served.model.reward.low:g} to "
+            f"{served.model.reward.high:g}, or the kind 'shown' for shown without a reaction"
+        )
+    return served.model.reaction_value(... if reaction.value is None else reaction.value, reaction.kind)
 
 
 def store_reactions(

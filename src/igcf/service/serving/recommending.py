@@ -16,6 +16,7 @@ from igcf.online import Belief, Policy, Recommendation, Rules, Session
 from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
+from igcf.service.lanes import in_lane
 from igcf.service.models.page_responses import PolicyUsed
 from igcf.service.models.requests import PolicyName, RecommendationRequest
 from igcf.service.models.responses import PropensityKind, Reason, RecommendationResponse, RecommendedItem
@@ -25,6 +26,8 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import Answer
 from igcf.service.store.records import Version
 
+QUICK_K = 25
+"""Items that an answer may have to be computed in the event loop; rules never are."""
 QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
@@ -50,11 +53,10 @@ async def recommend_quickly(
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
     name = ask.policy or context.current_model.served.policy.name
-    if policy_class(name).propensity == "exact" and context.users.is_warm(
-        context.current_model.served, user_id, version, behind=behind
-    ):
+    is_plain = ask.rules is None and ask.k + ask.reserve <= QUICK_K and policy_class(name).propensity == "exact"
+    if is_plain and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
-    return await anyio.to_thread.run_sync(partial(recommend, context, user_id, ask, version))
+    return await in_lane(partial(recommend, context, user_id, ask, version))
 
 
 def recommend(
@@ -73,8 +75,10 @@ def recommend(
     with context.users.open(served, user_id, version) as user:
         session = user.session
         exclude = excluded(user, ask, rules)
-        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if ask.reserve else k
-        picks = pick_items(session, min(k + ask.reserve, left), k, (exclude, ask.candidates, policy, rules))
+        wanted = (exclude, ask.candidates, policy, rules)
+        k = most_left(session, k, wanted) if ask.fewer else k
+        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
+        picks = pick_items(session, min(k + ask.reserve, left), k, wanted) if k else []
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
         is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
@@ -83,7 +87,7 @@ def recommend(
         propensities: Sequence[float | None] = [None] * k
         if policy.propensity == "exact":
             kind, propensities = "exact", [1.0] * k
-        elif policy.propensity == "sampled" and not is_shaped:
+        elif policy.propensity == "sampled" and not is_shaped and picks:
             available = session.available(k, exclude, ask.candidates, rules)
             kind = "estimated"
             propensities = sampled_propensities(session, picks, available, rng=np.random.default_rng())
@@ -131,6 +135,19 @@ def pick_items(session: Session, most: int, k: int, wanted: Wanted) -> list[Reco
         return session.recommend(k, *wanted)
 
 
+def most_left(session: Session, k: int, wanted: Wanted) -> int:
+    """Return how many items there are to choose, at most `k`; caps may leave fewer than may be shown."""
+    low, high = 0, k
+    while low < high:
+        middle = high if high == k else (low + high + 1) // 2  # nearly always there are enough
+        try:
+            session.recommend(middle, *wanted)
+            low = middle
+        except NoItemsLeftError:
+            high = middle - 1
+    return low
+
+
 def excluded(user: OpenUser, ask: RecommendationRequest, rules: AnswerRules | None = None) -> Sequence[str]:
     """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
 
@@ -138,7 +155,10 @@ def excluded(user: OpenUser, ask: RecommendationRequest, rules: AnswerRules | No
     """
     if not user.aside:
         return ask.exclude
-    left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates, rules)))
+    try:
+        left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates, rules)))
+    except NoItemsLeftError:
+        return ask.exclude
     aside = [item for item in user.aside if user.session.model.known_row(item) is not None]
     return [*ask.exclude, *aside[max(0, len(aside) - (left - ask.k)) :]]
 

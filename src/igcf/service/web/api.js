@@ -69,8 +69,8 @@ function query(fields) {
 export const api = {
   /** @type {() => Promise<Api.ModelInfo>} */
   model: () => call("GET", "/v1/model"),
-  /** @type {(offset: number, limit: number) => Promise<Api.CataloguePage>} */
-  items: (offset, limit) => call("GET", `/v1/items?offset=${offset}&limit=${limit}`),
+  /** @type {(after: string | null, limit: number) => Promise<Api.CataloguePage>} */
+  items: (after, limit) => call("GET", `/v1/items?${query({ after, limit })}`),
   /** @type {(id: string) => Promise<Api.CatalogueItem>} */
   item: (id) => call("GET", `/v1/items/${encodeURIComponent(id)}`),
   /** @type {(item: object) => Promise<Api.ItemsStored>} */

@@ -207,11 +207,13 @@ async function loadCatalogue() {
   catalogueModel = model;
   catalogue.clear();
   try {
-    for (let offset = 0, total = 1; offset < Math.min(total, MOST_ON_MAP); offset += PAGE) {
-      const page = await api.items(offset, PAGE);
-      total = page.total;
+    /** @type {string | null} */
+    let after = null;
+    do {
+      const page = await api.items(after, PAGE);
+      after = page.next;
       for (const item of page.items) catalogue.set(item.item, item);
-    }
+    } while (after !== null && catalogue.size < MOST_ON_MAP);
   } catch (error) {
     if (!(error instanceof Away)) throw error;
     catalogueModel = null;

@@ -88,7 +88,7 @@ export class Outbox extends EventTarget {
       return;
     }
     localStorage.setItem(name, JSON.stringify({ ...letter, tried: true }));
-    await api.react(user, { item, ...(evidence === "skip" ? { kind: "skip" } : { value }), event_id, recommendation_id });
+    await api.react(user, { item, ...(evidence === "skip" ? { kind: "skip" } : value === null ? { kind: "shown" } : { value }), event_id, recommendation_id });
   }
 
   tell() {
