@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log
-from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.experiments import common_options, executing, print_all, run_experiment, write_report
 from igcf.cli.output import emit_json
 from igcf.errors import ConfigError
 
@@ -86,6 +86,12 @@ PROTOCOL_NAMES = (
 )
 @click.option("--per-user", type=click.IntRange(min=1), help="thin-log: most reactions kept of a training user.")
 @click.option(
+    "--sensitivity",
+    metavar="NAMES",
+    help="Instead of a comparison, play a range of values of each of these settings (layers,dim,gamma,nu) with the "
+    "validation users, one setting at a time, and draw the curves.",
+)
+@click.option(
     "--thin",
     type=click.FloatRange(0, 1, min_open=True),
     help="Keep only this share of the log's rows, drawn with --seed, before anything else.",
@@ -112,6 +118,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     price: float | None,
     keep: float | None,
     per_user: int | None,
+    sensitivity: str | None,
     thin: float | None,
     columns: "Columns",
     items: Path | None,
@@ -130,6 +137,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
       igcf evaluate --dataset ml-1m --protocol observed
       igcf evaluate --dataset ml-1m --methods my.module:METHOD,igcf --jobs 2
+      igcf evaluate --dataset ml-1m --methods igcf-paper --sensitivity layers,dim,gamma,nu --out study/
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
       igcf evaluate --dataset ml-1m --protocol next
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
@@ -180,6 +188,9 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     )
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
+    if sensitivity:
+        study(data, setup, names, sensitivity, notes=[*said.lines(), setup.sentence], **common)
+        return
     results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
     if common["out"]:
         write_report(results, data, common["out"])
@@ -188,6 +199,41 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     else:
         print_all(results_tables(results), common["style"])
         click.echo(verdict(results).sentence)
+
+
+def study(
+    data: Any,
+    setup: Any,
+    names: list[str],
+    sensitivity: str,
+    *,
+    notes: list[str],
+    **common: Any,
+) -> None:
+    """Play ranges of the named settings with validation users, print the tables and write the curves to --out."""
+    from dataclasses import asdict
+
+    from igcf.lab.evaluate import sensitivity as of
+    from igcf.lab.evaluate.tuned_settings import parse_changes
+
+    settings = [name.strip() for name in sensitivity.split(",") if name.strip()]
+    where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
+    with executing(**where, notes=notes) as execution:
+        points = of.sensitivity(
+            data,
+            setup,
+            names,
+            settings,
+            seed=common["seed"],
+            settings=parse_changes(common["changes"]),
+            execution=execution,
+        )
+    if common["out"]:
+        of.write_sensitivity(points, f"{setup.dataset}: how much settings matter", common["out"])
+    if common["as_json"]:
+        emit_json([asdict(point) for point in points])
+    else:
+        print_all(of.sensitivity_tables(points), common["style"])
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from igcf.cli.output import console, note
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
+    from igcf.lab.evaluate import Execution
     from igcf.lab.evaluate.results import Results
     from igcf.lab.evaluate.run import Step
     from igcf.tables import Table
@@ -80,16 +81,11 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
 
     `notes` are printed when the first job begins: what cannot be run is refused in one line.
     """
-    from tempfile import TemporaryDirectory
-
-    from igcf.lab.evaluate import Engine, Execution
     from igcf.lab.evaluate import evaluate as run
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
     settings = parse_changes(changes)
-    place = Engine(engine, jobs or os.cpu_count() or 1, address)
-    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
-        folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
+    with executing(engine, jobs, address, out, fresh, notes) as execution:
         return run(
             data,
             setup,
@@ -97,8 +93,28 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
             seeds=range(seed, seed + seeds),
             settings=settings,
             grid=grid if tune else None,
-            execution=Execution(place, folder, watch, command_line()),
+            execution=execution,
         )
+
+
+@contextmanager
+def executing(
+    engine: Literal["local", "ray"],
+    jobs: int | None,
+    address: str | None,
+    out: Path | None,
+    fresh: bool,
+    notes: Sequence[str] = (),
+) -> "Iterator[Execution]":
+    """Yield where jobs run and are saved, with progress on stderr."""
+    from tempfile import TemporaryDirectory
+
+    from igcf.lab.evaluate import Engine, Execution
+
+    place = Engine(engine, jobs or os.cpu_count() or 1, address)
+    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
+        folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
+        yield Execution(place, folder, watch, command_line())
 
 
 def cache_folder() -> Path:
