@@ -102,7 +102,7 @@ def sensitivity_charts(points: Sequence[Point]) -> dict[str, str]:
     """Draw one chart per setting: the metric in the end by its value, a curve for each method."""
     charts = {}
     for name in dict.fromkeys(point.setting for point in points):
-        lines = []
+        lines: list[Line] = []
         for method in dict.fromkeys(point.method for point in points):
             own = [point for point in points if (point.method, point.setting) == (method, name)]
             ends = [list(point.figures.values())[-1] for point in own]
