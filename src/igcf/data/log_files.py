@@ -100,8 +100,8 @@ class FilesOfLog:
                 yield Piece(_parquet_piece(file, self.root, self.layout, offset), str(file), offset)
             return
         layout = self.layout
-        given = replace(self.columns, separator=layout.separator, has_header=layout.has_header)
-        table = TextTable(file, given)
+        alike = replace(self.columns, separator=layout.separator, has_header=layout.has_header)
+        table = TextTable(file, alike if number else self.columns)
         wanted = self._present(table.names, file)
         told = _told_by_folders(file, self.root)
         place = 0

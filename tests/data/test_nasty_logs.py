@@ -1,0 +1,381 @@
+"""Logs as other programs export them: right counts, or a refusal with the row and the remedy."""
+
+import codecs
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from igcf.data import Interactions, load_dataset, reading, text_tables
+from igcf.data.columns import Columns
+from igcf.data.items import read_items
+from igcf.data.validate import validate
+from igcf.errors import DataError
+
+N = 302
+IDS = [f"{number:04d}" for number in range(60)]
+
+
+def rows(separator: str = ",", *, quote: str = "", header: str = "user,item,value,date") -> list[str]:
+    """Lines of a log of 302 reactions of 50 users, no pair twice."""
+    lines = [quote + header.replace(",", f"{quote}{separator}{quote}") + quote]
+    for number in range(N):
+        cells = (f"u{number % 50}", IDS[(number // 50 * 7 + number) % 60], str(number % 10 + 1), "2024-05-01")
+        lines.append(separator.join(f"{quote}{cell}{quote}" for cell in cells))
+    return lines
+
+
+def written(path: Path, lines: list[str], end: str = "\n", encoding: str = "utf-8") -> Path:
+    path.write_bytes((end.join(lines) + end).encode(encoding))
+    return path
+
+
+def kinds(path: Path, **options: object) -> dict[str, tuple[int, tuple[int, ...]]]:
+    report = validate(path, Columns.of(options))
+    return {defect.kind: (defect.count, defect.rows) for defect in report.defects}
+
+
+def backslashes(lines: list[str]) -> list[str]:
+    for row in (100, 300):
+        lines[row] = f'"u{row}";"\\"0210000010";"8";"2024-05-01"'
+    return lines
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_tables.TextTable._blocks, "__defaults__", (1000,))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_quotes_escaped_by_backslashes_lose_no_row(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv", backslashes(rows(";", quote='"')))
+    report = validate(path)
+    assert (report.n_rows, report.is_usable) == (N, True)
+    assert kinds(path)["escaped-quotes"] == (2, (100, 300))
+    log = load_dataset(path)
+    assert len(log) == N
+    assert '"0210000010' in log.item_ids
+
+
+def test_an_opening_quote_that_nothing_closes_swallows_no_row(tmp_path: Path) -> None:
+    lines = rows(";")
+    lines[5] = 'u5;"0005;3;2024-05-01'
+    lines[9] = 'u9;00"09;4;2024-05-01'
+    path = written(tmp_path / "log.csv", lines)
+    assert len(load_dataset(path)) == N
+    assert '"0005' in load_dataset(path).item_ids
+    assert kinds(path)["stray-quotes"] == (1, (5,))
+    assert kinds(path)["escaped-quotes"] == (1, (9,))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_comment_may_span_lines_and_an_id_may_not(tmp_path: Path) -> None:
+    lines = [f'{line},"a note\nthat goes on, and\n{number} ""ends"""' for number, line in enumerate(rows())]
+    lines[0] = rows()[0] + ",comment"
+    path = written(tmp_path / "log.csv", lines)
+    assert len(load_dataset(path)) == N
+    assert kinds(path)["several-lines"][0] == N
+    lines = rows()
+    lines[7] = 'u7,"00\n07",3,2024-05-01'
+    with pytest.raises(
+        DataError, match=r"row 7 has a quoted field in column 'item' that spans 2 lines.*write it twice"
+    ):
+        load_dataset(written(path, lines))
+    assert not validate(path).is_usable
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.usefixtures("small_blocks")
+def test_lines_may_end_in_any_way(tmp_path: Path, end: str) -> None:
+    for quote in ("", '"'):
+        log = load_dataset(written(tmp_path / "log.csv", rows(quote=quote), end))
+        assert len(log) == N
+        assert log.item_ids[0] == "0000"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "utf-32"])
+@pytest.mark.usefixtures("small_blocks")
+def test_the_encoding_is_found_and_said(tmp_path: Path, encoding: str) -> None:
+    lines = [line.replace("u7,", "Zoë,") for line in rows()]
+    log = load_dataset(written(tmp_path / "log.csv", lines, encoding=encoding))
+    assert (len(log), "Zoë" in log.user_ids) == (N, True)
+    assert log.layout is not None
+    assert f"encoding: {encoding.removesuffix('-sig')}" in log.layout.sentence
+
+
+def test_an_encoding_may_be_named_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv", [line.replace("u7", "ゾエ") for line in rows()], encoding="shift_jis")
+    assert "ゾエ" in load_dataset(path, columns=Columns(encoding="shift_jis")).user_ids
+    with pytest.raises(DataError, match="name its encoding with encoding="):
+        load_dataset(path, columns=Columns(encoding="utf-8"))
+    with pytest.raises(DataError, match="there is no text encoding 'klingon'"):
+        load_dataset(path, columns=Columns(encoding="klingon"))
+    cut = ("\n".join(line.replace("u7", "Zoë") for line in rows()) + "\nZo").encode() + "ë".encode()[:1]
+    path.write_bytes(cut)
+    with pytest.raises(DataError, match="line 304 is not UTF-8, the file ends in the middle of a character"):
+        load_dataset(path)
+    path.write_bytes(codecs.BOM_UTF16_LE + b"u\x00,\x00i")
+    with pytest.raises(DataError, match="is not utf-16 text"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("write", "expected", "said"),
+    [
+        (lambda value: f"{value / 2:.1f}".replace(".", ","), 0.5, "decimal comma"),
+        (lambda value: f"{1234.5 * value:,.1f}", 1234.5, "thousands separator ','"),
+        (lambda value: f"{1000 * value:,}".replace(",", "."), 1000, None),
+        (lambda value: f"{1234567 * value:,}".replace(",", "."), 1234567, "decimal comma, thousands separator '.'"),
+        (lambda value: f"{12345 * value:,}".replace(",", " "), 12345, "thousands separator ' '"),
+        (lambda value: f"{12345 * value:,}".replace(",", "\u202f"), 12345, "thousands separator ' '"),
+        (lambda value: f" {value} ", 1, None),
+    ],
+)
+def test_numbers_may_have_decimal_commas_and_thousands_separators(
+    tmp_path: Path, write: Callable[[int], str], expected: float, said: str | None
+) -> None:
+    lines = rows(";")
+    for number in range(N):
+        cells = lines[number + 1].split(";")
+        lines[number + 1] = ";".join([*cells[:2], write(number % 10 + 1), cells[3]])
+    log = load_dataset(written(tmp_path / "log.csv", lines))
+    if said is None and expected == 1000:  # 1.000 is one, unless something else says otherwise
+        expected = 1
+    np.testing.assert_allclose(log.values, np.float32(expected) * (np.arange(N) % 10 + 1), rtol=1e-6)
+    assert log.layout is not None
+    assert (said or "columns") in log.layout.sentence
+
+
+def test_numbers_that_contradict_those_before_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_tables.TextTable._blocks, "__defaults__", (1000,))
+    lines = [line.replace(";1;", ";1.5;") for line in rows(";")]
+    lines[N] = "u1;x;2,5;2024-05-01"
+    with pytest.raises(DataError, match="'value' is not a number in 1 row, first '2,5' in row 302"):
+        load_dataset(written(tmp_path / "log.csv", lines))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%Y-%m-%d",
+        "%d.%m.%Y",
+        "%m/%d/%Y",
+        "%d/%m/%Y %H:%M",
+        "%d %b %Y",
+        "%Y%m%d",
+        "%Y-%m-%dT%H:%M:%S+02:00",
+        "%b %d, %Y",
+    ],
+)
+def test_dates_in_many_formats_are_the_same_days(tmp_path: Path, form: str) -> None:
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 30), eager=True).to_list()
+    lines = ["user,item,value,date", *(f'u,{number},1,"{day.strftime(form)}"' for number, day in enumerate(days))]
+    log = load_dataset(written(tmp_path / "log.csv", lines))
+    assert log.timestamps is not None
+    assert set(np.diff(log.timestamps).tolist()) == {86_400}
+    assert log.timestamps[log.item_row["0"]] - 1_704_067_200 in (0, -7200)
+    assert "ambiguous-dates" not in kinds(tmp_path / "log.csv")
+
+
+def test_dates_whose_day_and_month_could_be_exchanged_are_warned_about(tmp_path: Path) -> None:
+    lines = ["user,item,value,date", *(f"u,{day},1,{day:02d}/0{day % 9 + 1}/2024" for day in range(1, 13))]
+    assert kinds(written(tmp_path / "log.csv", lines))["ambiguous-dates"] == (1, ())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Kunde,Artikel,Bewertung,Datum",
+        "usuario,película,puntuación,fecha",
+        "用户,商品,评分,时间",
+        "utilisateur,produit,note,date",
+    ],
+)
+def test_headers_in_other_languages_are_known(tmp_path: Path, header: str) -> None:
+    wide = [f"{line},x{number},y" for number, line in enumerate(rows(header=header))]
+    log = load_dataset(written(tmp_path / "log.csv", wide))
+    assert log.layout is not None
+    assert (log.layout.user, log.layout.item, log.layout.value, log.layout.timestamp) == tuple(header.split(","))
+    assert log.layout.guessed == ()
+
+
+def test_a_first_line_that_may_be_a_row_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv", ["ann,tea", "bob,milk", "eve,water"])
+    assert kinds(path)["guessed-header"] == (1, ())
+    assert len(load_dataset(path, columns=Columns(has_header=False))) == 3
+    assert len(load_dataset(written(path, ["ann,tea", "bob,tea", "eve,water"]))) == 3  # `tea` stands below again
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_compressed_files_are_read(tmp_path: Path, ending: str) -> None:
+    plain, packed = written(tmp_path / "log.csv", rows(quote='"')), tmp_path / f"log.csv{ending}"
+    if ending == ".gz":
+        packed.write_bytes(gzip.compress(plain.read_bytes()))
+    else:
+        pl.read_csv(plain, infer_schema=False).write_csv(packed, compression="zstd", quote_style="always")
+    assert packed.read_bytes()[:2] != b'"u'
+    assert load_dataset(packed).fingerprint() == load_dataset(plain).fingerprint()
+
+
+def test_a_last_line_that_was_cut_off_is_a_row_with_a_warning_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join([*rows(), "u1,0059,4"]))
+    assert kinds(path)["short-row"] == (1, (303,))
+    assert len(load_dataset(path)) == N + 1
+    path.write_text("\n".join([*rows(), "u1,0059"]))
+    with pytest.raises(DataError, match="'value' is empty in 1 row, first None in row 303"):
+        load_dataset(path)
+    path.write_text("\n".join([*rows(quote='"'), '"u1","00']))
+    with pytest.raises(DataError, match="first row 303 with 2"):
+        load_dataset(path)
+
+
+def test_a_row_with_too_many_columns_is_refused_with_its_number_and_the_remedy(tmp_path: Path) -> None:
+    lines = rows()
+    lines[8] = "u1,0059,3,5,2024-05-01"
+    with pytest.raises(DataError, match=r"number of columns than 4, first row 8 with 5.*quote fields that hold"):
+        load_dataset(written(tmp_path / "log.csv", lines))
+
+
+def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
+    lines = rows(quote='"')
+    lines[50:50] = ["", ""]
+    assert len(load_dataset(written(tmp_path / "log.csv", [*lines, "", ""]))) == N
+
+
+@pytest.mark.parametrize("bad", ["a\x07b", "a\x85b", "a\tb"])
+def test_control_characters_in_ids_are_refused_with_the_row(tmp_path: Path, bad: str) -> None:
+    lines = rows()
+    lines[3] = f'u3,"{bad}",3,2024-05-01'
+    with pytest.raises(
+        DataError, match=r"'item' holds a control character in 1 row, first '.*' in row 3; an id is plain"
+    ):
+        load_dataset(written(tmp_path / "log.csv", lines))
+    frame = {"user": ["ann", bad], "item": ["x", "y"], "value": [1, 2]}
+    with pytest.raises(DataError, match=r"'user' holds a control character in 1 row, first .* in row 2"):
+        Interactions.from_frame(frame)
+
+
+def zeros(path: Path) -> Path:
+    """A scale of 1 to 10, of which 8 is the most frequent, and twice as many zeros."""
+    grades = [number for number in range(1, 11) for _ in range(10 - abs(8 - number))]
+    values = (grades + [0] * 2 * len(grades)) * 3
+    lines = ["user,item,value", *(f"u{n % 40},i{n // 40 + n % 7},{value}" for n, value in enumerate(values))]
+    return written(path, lines)
+
+
+def test_zeros_beside_a_scale_are_warned_about_and_can_mean_no_opinion(tmp_path: Path) -> None:
+    path = zeros(tmp_path / "log.csv")
+    report = validate(path)
+    (spike,) = (defect for defect in report.defects if defect.kind == "unrated")
+    assert "'value' is 0 in 66.7 % of the rows, beside a scale of 1 to 10" in spike.message
+    assert "unrated= 0" in spike.message
+    log = load_dataset(path, columns=Columns(unrated=0))
+    assert "unrated" not in {defect.kind for defect in log.defects}
+    assert np.isnan(log.values).mean() > 0.5
+    told = validate(path, Columns(unrated=0)).success
+    assert told is not None
+    assert told.n_unrated == np.isnan(log.values).sum()
+    assert told.sentence.endswith("more without an opinion")
+
+
+def test_stars_plays_thumbs_and_a_scale_with_zero_are_not_warned_about(tmp_path: Path) -> None:
+    for name, values in {
+        "stars": [1] * 5 + [2] * 8 + [3] * 20 + [4] * 30 + [5] * 60,
+        "halves": [0.5] * 3 + [1] * 4 + [2] * 5 + [3] * 9 + [5] * 9,
+        "with zero": [0] * 10 + [1] * 8 + [2] * 12 + [3] * 30 + [4] * 30 + [5] * 10,
+        "plays": [0] * 100 + [1] * 40 + [2] * 20 + [3] * 10 + [4] * 5,
+        "thumbs": [0] * 80 + [1] * 20,
+    }.items():
+        lines = ["user,item,value", *(f"u{n},i{n},{value}" for n, value in enumerate(values))]
+        assert "unrated" not in kinds(written(tmp_path / f"{name}.csv", lines)), name
+    for strange in (-1, 99):
+        lines = ["user,item,value", *(f"u{n},i{n},{n % 5 + 1 if n % 3 else strange}" for n in range(90))]
+        assert kinds(written(tmp_path / "log.csv", lines))["unrated"] == (30, ())
+
+
+def test_thin_logs_can_be_cut_to_items_and_users_with_enough_reactions(tmp_path: Path) -> None:
+    lines = ["user,item,value", *(f"u{n % 20},i{n % 7},{n % 5}" for n in range(140)), "u1,rare,5", "single,i1,3"]
+    path = written(tmp_path / "log.csv", lines)
+    log = load_dataset(path, columns=Columns(min_item_reactions=2, min_user_reactions=2))
+    assert (log.n_items, log.n_users, [item.id for item in log.rare_items]) == (7, 20, ["rare"])
+    assert "7 of 8 items with at least 2 reactions" in validate(path, Columns(min_item_reactions=2)).notes[0]
+    table = pl.DataFrame({"id": ["i1", "rare"], "title": ["One", "Rare"], "genres": ["a|b", "c"]})
+    (rare,) = log.with_items(table).rare_items
+    assert (rare.title, rare.categories) == ("Rare", ("c",))
+    with pytest.raises(DataError, match="no reaction of log is left with min_item_reactions=999"):
+        load_dataset(path, columns=Columns(min_item_reactions=999))
+
+
+def test_titles_with_quotes_are_read_and_compared_with_the_log(tmp_path: Path) -> None:
+    log = written(tmp_path / "log.csv", ["user,item,value", "a,1,5", "b,2,4", "a,3,1"])
+    table = written(
+        tmp_path / "items.csv", ["id;title;genres", '1;"Weird Al" Yankovic;Comedy', '2;"5"" Disk";A|B', "9;Nobody's;C"]
+    )
+    found = read_items(table)
+    assert found.titles == {"1": '"Weird Al" Yankovic', "2": '5" Disk', "9": "Nobody's"}
+    report = validate(log, items=table)
+    told = {defect.kind: defect.message for defect in report.defects}
+    assert told["items-without-title"].startswith("1 of 3 items of the log have no title")
+    assert told["unknown-items"].startswith("1 of 3 items of the table are not in the log")
+    written(table, ["id,title", "1,Café"], encoding="cp1252")
+    assert read_items(table).titles == {"1": "Café"}
+    written(table, ["id,title", '"1\n2",x'])
+    with pytest.raises(DataError, match="'id' that spans 2 lines"):
+        read_items(table)
+
+
+def test_a_folder_of_text_files_is_one_log(tmp_path: Path) -> None:
+    whole = load_dataset(written(tmp_path / "log.csv", rows()))
+    (tmp_path / "log").mkdir()
+    lines = rows()
+    for number, part in enumerate((lines[1:100], lines[100:])):
+        written(tmp_path / "log" / f"{number}.csv", [lines[0], *part])
+    assert load_dataset(tmp_path / "log").fingerprint() == whole.fingerprint()
+
+
+def test_duplicates_dropped_while_reading_are_those_dropped_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_tables.TextTable._blocks, "__defaults__", (1000,))
+    lines = rows()
+    path = written(tmp_path / "log.csv", [lines[0], *lines[1:] * 5])
+    whole = load_dataset(path)
+    monkeypatch.setattr(reading, "COMPACT_ROWS", 200)
+    log = load_dataset(path)
+    assert (log.fingerprint(), log.n_duplicates, log.n_rows) == (whole.fingerprint(), 4 * N, 5 * N)
+
+
+MEASURED = """
+import resource, sys
+from igcf.data import load_dataset, reading, text_tables
+reading.COMPACT_ROWS = 1 << 16
+text_tables.TextTable._blocks.__defaults__ = (1 << 20,)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+log = load_dataset(sys.argv[1])
+print(log.n_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_a_file_that_repeats_itself(tmp_path: Path) -> None:
+    """Growth is at most a third of the text that is added; the numbers of all rows would be four fifths of it."""
+    lines = rows()
+    block = ("\n".join(lines[1:]) + "\n").encode() * 1000
+    used = []
+    for times in (1, 14):
+        path = tmp_path / f"{times}.csv.gz"
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write((lines[0] + "\n").encode())
+            for _ in range(times):
+                file.write(block)
+        told = subprocess.run([sys.executable, "-c", MEASURED, str(path)], capture_output=True, check=True, text=True)
+        n_rows, kilobytes = map(int, told.stdout.split())
+        assert n_rows == times * 1000 * N
+        used.append(1024 * kilobytes)
+    assert used[1] - used[0] < 13 * len(block) / 3
