@@ -285,13 +285,14 @@ def test_zeros_beside_a_scale_are_warned_about_and_can_mean_no_opinion(tmp_path:
 
 
 def test_stars_plays_thumbs_and_a_scale_with_zero_are_not_warned_about(tmp_path: Path) -> None:
-    for name, values in {
+    scales: dict[str, list[float]] = {
         "stars": [1] * 5 + [2] * 8 + [3] * 20 + [4] * 30 + [5] * 60,
         "halves": [0.5] * 3 + [1] * 4 + [2] * 5 + [3] * 9 + [5] * 9,
         "with zero": [0] * 10 + [1] * 8 + [2] * 12 + [3] * 30 + [4] * 30 + [5] * 10,
         "plays": [0] * 100 + [1] * 40 + [2] * 20 + [3] * 10 + [4] * 5,
         "thumbs": [0] * 80 + [1] * 20,
-    }.items():
+    }
+    for name, values in scales.items():
         lines = ["user,item,value", *(f"u{n},i{n},{value}" for n, value in enumerate(values))]
         assert "unrated" not in kinds(written(tmp_path / f"{name}.csv", lines)), name
     for strange in (-1, 99):

@@ -107,4 +107,5 @@ def _told(model: Model, data: Interactions, success: Success) -> Model:
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
     model.content = fit_content(model)
-    return model
+    known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
+    return model.with_items(known) if known else model
