@@ -4,7 +4,7 @@ import codecs
 import gzip
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -285,7 +285,7 @@ def test_zeros_beside_a_scale_are_warned_about_and_can_mean_no_opinion(tmp_path:
 
 
 def test_stars_plays_thumbs_and_a_scale_with_zero_are_not_warned_about(tmp_path: Path) -> None:
-    scales: dict[str, list[float]] = {
+    scales: dict[str, Sequence[float]] = {
         "stars": [1] * 5 + [2] * 8 + [3] * 20 + [4] * 30 + [5] * 60,
         "halves": [0.5] * 3 + [1] * 4 + [2] * 5 + [3] * 9 + [5] * 9,
         "with zero": [0] * 10 + [1] * 8 + [2] * 12 + [3] * 30 + [4] * 30 + [5] * 10,
