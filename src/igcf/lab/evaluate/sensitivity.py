@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from igcf.curves import Frame, Line, line_chart
+from igcf.charts import Line, line_chart
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import Method, method_named
@@ -102,17 +102,16 @@ def sensitivity_charts(points: Sequence[Point]) -> dict[str, str]:
     """Draw one chart per setting: the metric in the end by its value, a curve for each method."""
     charts = {}
     for name in dict.fromkeys(point.setting for point in points):
+        values = sorted({point.value for point in points if point.setting == name})
         lines: list[Line] = []
         for method in dict.fromkeys(point.method for point in points):
             own = [point for point in points if (point.method, point.setting) == (method, name)]
+            places = [values.index(point.value) + 1 for point in own]  # ranges span powers of ten
             ends = [list(point.figures.values())[-1] for point in own]
-            lines.append(
-                Line(method, [point.value for point in own], ends, "other" if lines else "first", has_points=True)
-            )
-        is_log = all(x > 0 for line in lines for x in line.x) and name != "layers"
-        t = list(points[0].figures)[-1]
-        frame = Frame(name, f"{points[0].metric}@{t}", x="log" if is_log else "linear")
-        charts[name] = line_chart(lines, f"{points[0].metric}@{t} by {name}", frame)
+            lines.append(Line(method, places, ends, "other" if lines else "first", has_points=True))
+        metric = f"{points[0].metric}@{list(points[0].figures)[-1]}"
+        words = ", ".join(f"{value:g}" for value in values)
+        charts[name] = line_chart(lines, f"{metric} by {name}", f"{name}: {words}", metric)
     return charts
 
 
