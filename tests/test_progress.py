@@ -115,7 +115,6 @@ def test_a_function_is_called_after_every_step_instead() -> None:
         ("linear expert", 0, 1),
         ("logistic expert", 1, 2),
         ("logistic expert", 2, 2),
-        ("linear expert", 0, 1),
         ("calibrating the chance", 0, 1),
         ("neighbours of items", 0, 1),
     ]

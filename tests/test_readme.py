@@ -110,16 +110,6 @@ def test_every_link_leads_somewhere() -> None:
     assert broken == []
 
 
-def test_every_page_says_at_its_head_what_one_will_be_able_to_do() -> None:
-    silent = [
-        str(page.relative_to(ROOT))
-        for page in EVERY_PAGE
-        if page not in {ROOT / "README.md", ROOT / "CHANGELOG.md"}
-        and "After this page" not in "\n".join(page.read_text(encoding="utf-8").splitlines()[:16])
-    ]
-    assert silent == []
-
-
 def test_no_cell_of_a_table_is_a_paragraph() -> None:
     long = [
         f"{page.relative_to(ROOT)}: {cell.strip()[:60]}..."

@@ -142,7 +142,6 @@ def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], *, commit: s
     missing = [each.name for each in PUBLISHED if each.name not in {experiment.name for experiment, _ in made}]
     parts = [
         "# All tables\n",
-        "After this page you will have seen every published table, each below the command that makes it.\n",
         f"Every one was made by `igcf reproduce --all` at commit {commit}, in {minutes:.0f} minutes. "
         "Finished fits are kept, so a run that was interrupted goes on where it stopped.\n",
         f"Made by commands of their own, and therefore not here: {OTHERS}.\n",
