@@ -64,6 +64,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     if page.name != "policy.md":
         monkeypatch.setattr("igcf.data.load_dataset", load_small)
+    for file in re.findall(r"Put this into `(\w+\.py)`", text):
+        (tmp_path / file).write_text(next(block.text for block in found if block.language == "python"))
+        monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     for block in found:
         if block.language == "python":
