@@ -31,6 +31,8 @@ PROTOCOL_NAMES = (
 @click.command()
 @click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
 @FROM_STORE
+@click.option("--train", type=click.Path(exists=True, dir_okay=False), help="Training file of a published split.")
+@click.option("--test", type=click.Path(exists=True, dir_okay=False), help="Test file of a published split.")
 @click.option(
     "--protocol",
     type=click.Choice(PROTOCOL_NAMES),
@@ -102,6 +104,8 @@ PROTOCOL_NAMES = (
 def evaluate(  # noqa: PLR0913  (one parameter per option)
     dataset: str | None,
     from_store: str | None,
+    train: str | None,
+    test: str | None,
     protocol: str,
     methods: str | None,
     rounds: int | None,
@@ -140,6 +144,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --methods igcf-paper --sensitivity layers,dim,gamma,nu --out study/
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
       igcf evaluate --dataset ml-1m --protocol next
+      igcf evaluate --train gowalla/train.csv --test gowalla/test.csv
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
       igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
@@ -147,7 +152,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     """
     import numpy as np
 
-    from igcf.data import success_in
+    from igcf.data import load_dataset, success_in
     from igcf.data.validate import report_of
     from igcf.lab.baselines import METHODS
     from igcf.lab.evaluate import setup_for
@@ -156,8 +161,14 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     from igcf.lab.evaluate.tables import results_tables
     from igcf.lab.evaluate.verdict import verdict
 
+    if (train is None) != (test is None):
+        raise ConfigError("a published split needs both --train and --test")
+    if train is not None and dataset is not None:
+        raise ConfigError("--train and --test take the place of --dataset; leave one of them out")
     own = protocol_named(
-        protocol,
+        "split" if train else protocol,
+        test=test,
+        fingerprint=load_dataset(test).fingerprint() if test else None,
         share=share,
         moment=moment,
         logged=parse_counts(logged) if logged else None,
@@ -171,11 +182,11 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         names = [name for name, method in METHODS.items() if own.accepts(method)]
     else:
         names = [name.strip() for name in methods.split(",") if name.strip()] if methods else list(own.methods)
-    data = read_log(dataset, from_store, common["data_dir"], columns, items)
+    data = read_log(train or dataset, from_store, common["data_dir"], columns, items)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
-    said = report_of(data, success, dataset or data.name)
+    said = report_of(data, success, train or dataset or data.name)
     setup = setup_for(
         data,
         own,

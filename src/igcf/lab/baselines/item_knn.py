@@ -8,6 +8,8 @@ from igcf.errors import ConfigError
 from igcf.lab.baselines.logged import HistoryLearner, training_successes
 from igcf.lab.baselines.task import Settings, Task
 
+BLOCK = 1024
+"""Items whose neighbours are sought at a time."""
 DEFAULTS = {"k": 100, "shrink": 10.0}
 GRID = {"k": (20, 50, 100, 200, 400), "shrink": (0.0, 10.0, 50.0, 200.0)}
 
@@ -25,11 +27,16 @@ def neighbours(successes: sp.csr_array, k: int, shrink: float) -> sp.csr_array:
     """
     if k < 1 or shrink < 0:
         raise ConfigError(f"item-knn needs k of at least 1 and shrink of at least 0, got {k} and {shrink}")
-    both: FloatArray = (successes.T @ successes).toarray()
-    size = np.sqrt(np.maximum(np.diag(both), 1.0))
-    np.fill_diagonal(both, 0.0)
-    similarity = both / (np.outer(size, size) + shrink)
-    order = np.argsort(-similarity, axis=0, kind="stable")[: min(k, len(both))]
-    chosen = np.zeros(both.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, order, True, axis=0)
-    return sp.csr_array(np.where(chosen, similarity, 0.0))
+    columns, n_items = sp.csc_array(successes), successes.shape[1]
+    size = np.sqrt(np.maximum(columns.power(2).sum(axis=0), 1.0))
+    parts = []
+    for start in range(0, n_items, BLOCK):
+        own = np.arange(start, min(start + BLOCK, n_items))
+        both: FloatArray = (columns.T @ columns[:, own]).toarray()
+        both[own, np.arange(len(own))] = 0.0
+        similarity = both / (np.outer(size, size[own]) + shrink)
+        order = np.argsort(-similarity, axis=0, kind="stable")[:k]
+        chosen = np.zeros(both.shape, dtype=np.bool_)
+        np.put_along_axis(chosen, order, True, axis=0)
+        parts.append(sp.csc_array(np.where(chosen, similarity, 0.0)))
+    return sp.csr_array(sp.hstack(parts))

@@ -13,6 +13,7 @@ from igcf.lab.evaluate.protocols.next import Next
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers
 from igcf.lab.evaluate.protocols.returning import Returning
+from igcf.lab.evaluate.protocols.split import Split
 
 __all__ = [
     "PROTOCOLS",
@@ -41,6 +42,7 @@ _ALL: tuple[type[Protocol], ...] = (
     Observed,
     NewItemsProtocol,
     ThinLog,
+    Split,
 )
 PROTOCOLS: dict[str, type[Protocol]] = {kind.name: kind for kind in _ALL}
 

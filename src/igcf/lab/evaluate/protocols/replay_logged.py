@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from igcf.arrays import Float32Array
+from igcf.arrays import Float32Array, IntArray
 from igcf.data import Interactions
 from igcf.lab.baselines.logged import Logged
 from igcf.lab.evaluate.protocols.base import Session
@@ -70,3 +70,19 @@ def replay_logged(
                 learner.observe(chosen, seen)
             rows[users, t], values[users, t] = chosen, seen
     return Shown(rows, values)
+
+
+def rank_logged(
+    learner: KnowingLearner, logged: Sequence[Logged], n_items: int, k: int, *, rng: np.random.Generator
+) -> IntArray:
+    """Return the k best items of each user among those that are not logged, shape (users, k)."""
+    found = np.empty((len(logged), k), dtype=np.int32)
+    for start in range(0, len(logged), BLOCK):
+        part = logged[start : start + BLOCK]
+        available = np.ones((len(part), n_items), dtype=np.bool_)
+        for place, each in enumerate(part):
+            available[place, each.rows] = False
+        learner.begin(len(part), rng=rng)
+        learner.know(part)
+        found[start : start + len(part)] = learner.select(available, k)
+    return found
