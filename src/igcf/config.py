@@ -33,7 +33,7 @@ Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], 
 RANGES: Ranges = (
     (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
     (("validate_every", "validate_rounds", "patience"), lambda x: x >= 1, "at least 1"),
-    (("linear_dim", "logistic_dim", "iterations"), lambda x: x >= 1, "at least 1"),
+    (("linear_dim", "logistic_dim", "iterations", "min_item_reactions"), lambda x: x >= 1, "at least 1"),
     (("prior_std", "noise_std", "learning_rate", "online_noise_var"), lambda x: 0 < x < math.inf, "a positive number"),
     (("likelihood_temperature", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
     (("layers", "missing_weight", "kl_weight", "gamma"), lambda x: 0 <= x < math.inf, "zero or more"),
@@ -175,6 +175,9 @@ class ExpertsConfig:
     """A reaction of at least this value is a success; None: chosen from the log's values (docs/data.md)."""
     linear_dim: int = 48
     """Number of components of the linear expert."""
+    min_item_reactions: int | None = None
+    """Number of reactions that an item needs to be in the factor models; the others are known by their popularity
+    alone. None: as few as leave at most 50,000 items."""
     likelihood_temperature: float | None = None
     """Number that divides the evidence of every reaction; None: 1, 2, 4 or 8."""
     objective: Objective = "hit"

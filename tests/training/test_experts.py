@@ -13,7 +13,7 @@ from igcf.model import Reward
 from igcf.online import Greedy, Recommender
 from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
-from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic
+from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic, rare_items
 from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import TEMPERATURES, best_temperature
 from igcf.training.experts.fitting import Fits
@@ -301,3 +301,57 @@ def test_the_graph_model_is_chosen_by_its_name_and_never_by_a_setting() -> None:
 def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{field} must be"):
         ExpertsConfig(**{field: value})  # type: ignore[arg-type]
+
+
+def test_rare_items_are_known_by_their_popularity_alone_and_the_others_as_if_they_were_not_there() -> None:
+    log = synthetic_catalogue(n_users=150, n_items=60, seed=3)
+    counts = np.bincount(log.item_idx, minlength=60)
+    least = int(np.median(counts))
+    config = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, validate_rounds=10)
+    model = fit_experts(log, replace(config, min_item_reactions=least))
+    rare, frequent = np.flatnonzero(counts < least), np.flatnonzero(counts >= least)
+    assert model.n_items == 60
+    assert 0 < len(rare) < 60
+    for channel in model.channels:
+        slopes = channel.vectors[:, 1:] if channel.link == "identity" else channel.vectors[:, 2:]
+        assert not slopes[rare].any()
+        assert slopes[frequent].any(axis=1).all()
+    shares = np.bincount(log.item_idx[log.values >= 4.0], minlength=60) / log.n_users
+    np.testing.assert_allclose(model.channels[0].vectors[:, 0], shares, atol=1e-6)
+    is_frequent = counts[log.item_idx] >= least
+    place = np.cumsum(counts >= least) - 1
+    without = replace(
+        log.subset(is_frequent),
+        item_ids=tuple(log.item_ids[row] for row in frequent),
+        item_idx=place[log.item_idx[is_frequent]].astype(np.int32),
+        titles=None,
+        categories=None,
+    )
+    alone = fit_experts(without, replace(config, holdout=0.0, neighbours=False, calibrated=False))
+    within = fit_experts(
+        log, replace(config, holdout=0.0, neighbours=False, calibrated=False, min_item_reactions=least)
+    )
+    for one, other in zip(alone.channels, within.channels, strict=True):
+        np.testing.assert_allclose(other.vectors[frequent], one.vectors, atol=1e-5)
+    assert model.neighbours is not None
+    assert not model.neighbours.weights[rare].any()
+    assert set(model.neighbours.sources[frequent][model.neighbours.weights[frequent] != 0]) <= set(frequent.tolist())
+
+
+def test_catalogues_beyond_the_limits_keep_their_most_frequent_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = synthetic_catalogue(n_users=150, n_items=60, seed=3)
+    counts = np.bincount(log.item_idx, minlength=60)
+    monkeypatch.setattr(rare_items, "MOST_ITEMS", 40)
+    monkeypatch.setattr(rare_items, "MOST_JUDGED", 20)
+    shared = SharedLog.of(log)
+    frequent = rare_items.frequent_items(shared, None)
+    assert frequent is not None
+    assert 0 < len(frequent) <= 40
+    assert counts[frequent].min() > np.delete(counts, frequent).max()
+    judged = rare_items.judged_items(shared, frequent)
+    assert judged is not None
+    assert len(judged) == 20
+    config = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, validate_rounds=5)
+    model = fit_experts(log, config)
+    assert model.n_items == 60
+    assert model.metadata["neighbours"]["validation_ndcg_100"] > 0

@@ -29,7 +29,8 @@ COUNTED = 10
 DRAWS = 300
 LEVEL = 0.8
 SPREADS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
-NUS = (0.0, 0.1, 0.3)
+NUS = (0.1, 0.3)
+"""Amounts of exploration that are tried, in this order until one is no better than none."""
 MARGIN = 2.5
 """Standard errors by which a policy that explores must be better than one that does not."""
 
@@ -243,13 +244,14 @@ def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: "Play") 
     rounds = min(rounds, max(model.n_items // 4, 1))
     if rounds == 0 or len(own) < ENOUGH_USERS:
         return PolicyChoice("ucb", 0.0)
-    found = {nu: play(model, own, rounds, nu, is_observed=is_observed) for nu in NUS}
-    best = 0.0
-    for nu in NUS[1:]:
-        gain = found[nu] - found[0.0]
+    best, most, greedy = 0.0, 0.0, play(model, own, rounds, 0.0, is_observed=is_observed)
+    for nu in NUS:
+        gain = play(model, own, rounds, nu, is_observed=is_observed) - greedy
         error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
-        if gain.mean() > MARGIN * error and found[nu].mean() > found[best].mean():
-            best = nu
+        if gain.mean() > max(MARGIN * error, most):
+            best, most = nu, float(gain.mean())
+        elif gain.mean() <= 0:  # more exploration would cost more
+            break
     return PolicyChoice("ucb", best)
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from igcf.arrays import IntArray
 from igcf.config import ExpertsConfig
 from igcf.model import Model, Reward
 from igcf.training.experts.assembling import Experts, ensemble_model
@@ -18,6 +16,7 @@ from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic, sampled_users
 from igcf.training.experts.part import Part
 from igcf.training.experts.playing import Players
+from igcf.training.experts.rare_items import with_rare_items
 from igcf.training.experts.shared_log import SharedLog
 
 MOST_USERS_OF_MAP = 200_000
@@ -36,7 +35,10 @@ class Fits:
         reward: Reward,
         say: Say,
         kept: Kept | None = None,
+        everything: SharedLog | None = None,
     ) -> None:
+        self.everything = everything
+        """The log with the rare items that `log` is without, which the model has too; None: there are none."""
         self.earlier: LogisticExpert | None = None
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
@@ -45,6 +47,7 @@ class Fits:
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
         self._linear: LinearExpert | None = None
         self._logistic: LogisticExpert | None = None
+        self._models: dict[float, Model] = {}
 
     def of(self, log: SharedLog, kept: Kept) -> "Fits":
         """Return the experts of another log with the same settings."""
@@ -70,7 +73,7 @@ class Fits:
         executor = self.log.executor
         if executor.held is not self:
             thresholds = (self.reward.threshold, -np.inf, *self.above)
-            self._n_held = executor.call(hold_rows, thresholds, each=self.log.left_out())
+            self._n_held = executor.call(hold_rows, thresholds, self.log.items, each=self.log.left_out())
             executor.held = self
         return self._n_held
 
@@ -94,20 +97,23 @@ class Fits:
         return self._logistic
 
     def model(self, likelihood_temperature: float, metadata: dict[str, Any] | None = None) -> Model:
-        """Build the model with one temperature."""
-        return ensemble_model(
-            self.log.catalogue,
+        """Build the model with one temperature; without metadata the same one is returned again."""
+        if metadata is None and likelihood_temperature in self._models:
+            return self._models[likelihood_temperature]
+        experts = Experts(self.linear(), self.logistic(), self.above, self.below, self.log.first_appearances())
+        if self.everything is not None:
+            experts = with_rare_items(experts, self.log, self.everything, self.reward.threshold)
+        model = ensemble_model(
+            (self.everything or self.log).catalogue,
             self.reward,
-            Experts(self.linear(), self.logistic(), self.above, self.below, self.appeared),
+            experts,
             likelihood_temperature,
             objective=self.config.objective,
             metadata=metadata,
         )
-
-    @cached_property
-    def appeared(self) -> IntArray | None:
-        """Time of the first reaction to each item."""
-        return self.log.first_appearances()
+        if metadata is None:
+            self._models[likelihood_temperature] = model
+        return model
 
     def successes(self) -> sp.csr_array:
         """Return (users, items) ones where a reaction is a success, for everybody who reacted or many drawn of them."""

@@ -111,11 +111,12 @@ def _leading(
     return size[::-1], axes[:, ::-1].T
 
 
-def hold_rows(worker: Worker, thresholds: Sequence[float], without: IntArray) -> int:
-    """Let a worker make the rows of its users, one table per threshold; return how many users they are."""
+def hold_rows(worker: Worker, thresholds: Sequence[float], items: IntArray | None, without: IntArray) -> int:
+    """Let a worker make the rows of its users over some or all items, one table per threshold; return their number."""
     worker.linear = None
     users = worker.part.kept(without)
-    worker.linear = LinearRows([worker.part.table(users, threshold) for threshold in thresholds])
+    tables = [worker.part.table(users, threshold) for threshold in thresholds]
+    worker.linear = LinearRows(tables if items is None else [sp.csr_array(table[:, items]) for table in tables])
     return len(users)
 
 

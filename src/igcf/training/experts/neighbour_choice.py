@@ -24,9 +24,9 @@ MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
 """Candidates; the first are the defaults where there is nobody to choose on."""
 HIDDEN = 0.2
 """Share of a user's successes that is hidden."""
-DRAWS = 3
+DRAWS = 2
 """Different draws of the hidden successes: one alone is too noisy for sparse logs."""
-MOST_USERS = 300
+MOST_USERS = 150
 """Users to choose on, at most; they are drawn, because the most active ones are not typical."""
 TOP = 100
 """Ranks that count."""

@@ -127,11 +127,11 @@ def activities(worker: Worker) -> IntArray:
     return np.diff(worker.part.indptr)
 
 
-def item_counts(worker: Worker, without: IntArray) -> IntArray:
-    """Return the number of users who reacted to each item."""
+def item_counts(worker: Worker, threshold: float, without: IntArray) -> IntArray:
+    """Return the number of users whose reaction to each item has at least this value."""
     part = worker.part
     rows, _ = part._rows(part.kept(without))
-    return np.bincount(part.items[rows], minlength=part.n_items)
+    return np.bincount(part.items[rows][part.values[rows] >= threshold], minlength=part.n_items)
 
 
 def reactions_of(worker: Worker, users: IntArray) -> tuple[IntArray, IntArray, Float32Array]:

@@ -11,6 +11,9 @@ from igcf.training.experts.blocks import in_threads
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.part import Worker
 
+PIECES = 4
+"""Parts of the validation users that are played at the same time; a fixed number, so that cores do not matter."""
+
 
 class Players:
     """Plays validation users with models on several workers."""
@@ -18,6 +21,7 @@ class Players:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._held: Float32Array | None = None
+        self._results: dict[tuple[Model, int, float, bool], FloatArray] = {}
 
     def precisions(self, models: Sequence[Model], truth: Float32Array, rounds: int) -> list[float]:
         """Return the mean number of successes with each of some models of one objective (`igcf.training.selection`).
@@ -45,11 +49,14 @@ class Players:
         executor = self._executor
         if self._held is None or not np.array_equal(self._held, truth, equal_nan=True):
             self._held = truth
+            self._results = {}
             shares = np.array_split(truth, executor.size)
             executor.call(hold_truth, each=[(share,) for share in shares])
-        together = [models] if executor.size == 1 else [[model] for model in models]  # one at a time is sent
-        played = [executor.call(play, some, rounds, nu, is_observed) for some in together]
-        return [np.concatenate(own) for parts in played for own in zip(*parts, strict=True)]
+        for model in models:  # one at a time is sent
+            if (model, rounds, nu, is_observed) not in self._results:
+                played = executor.call(play, model, rounds, nu, is_observed)
+                self._results[model, rounds, nu, is_observed] = np.concatenate(played)
+        return [self._results[model, rounds, nu, is_observed] for model in models]
 
 
 def hold_truth(worker: Worker, truth: Float32Array) -> None:
@@ -57,8 +64,10 @@ def hold_truth(worker: Worker, truth: Float32Array) -> None:
     worker.truth = truth
 
 
-def play(worker: Worker, models: Sequence[Model], rounds: int, nu: float, is_observed: bool) -> list[FloatArray]:
-    """Return the number of successes of each of a worker's validation users with every model."""
+def play(worker: Worker, model: Model, rounds: int, nu: float, is_observed: bool) -> FloatArray:
+    """Return the number of successes of each of a worker's validation users."""
     truth = worker.truth
     assert truth is not None, "hold_truth comes first"  # noqa: S101
-    return in_threads(lambda model: successes(model, truth, rounds, nu, is_observed=is_observed), models)
+    pieces = [piece for piece in np.array_split(truth, PIECES) if len(piece)]
+    played = in_threads(lambda piece: successes(model, piece, rounds, nu, is_observed=is_observed), pieces)
+    return np.concatenate(played) if played else np.zeros(0)

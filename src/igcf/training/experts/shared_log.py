@@ -28,6 +28,8 @@ class SharedLog:
     """Rows of users who are left out, ascending."""
     fingerprint: Callable[[], str]
     """Returns a short hash of the whole log."""
+    items: IntArray | None = None
+    """Rows of the only items that are looked at, ascending; None: all."""
 
     @classmethod
     def of(cls, log: Interactions) -> "SharedLog":
@@ -38,6 +40,17 @@ class SharedLog:
     def without_users(self, users: IntArray) -> "SharedLog":
         """Return the log without some of its users."""
         return replace(self, without=np.union1d(self.without, users))
+
+    def only_items(self, items: IntArray | None) -> "SharedLog":
+        """Return the log as if only some items, whose rows ascend, were in it; None: as it is."""
+        if items is None:
+            return self
+        ids = self.catalogue.item_ids
+        none = np.empty(0, dtype=np.int32)
+        catalogue = Interactions(
+            (), tuple(ids[row] for row in items), none, none, none.astype(np.float32), name=self.catalogue.name
+        )
+        return replace(self, catalogue=catalogue, items=items)
 
     @property
     def n_items(self) -> int:
@@ -74,10 +87,10 @@ class SharedLog:
         counts = np.concatenate([counts for _, counts in found])
         return values, np.bincount(places, weights=counts).astype(np.int64)
 
-    @cached_property
-    def item_counts(self) -> IntArray:
-        """Number of users who reacted to each item."""
-        return np.asarray(np.sum(self.executor.call(part.item_counts, each=self.left_out()), axis=0))
+    def item_counts(self, threshold: float = -np.inf) -> IntArray:
+        """Return the number of users whose reaction to each item has at least this value."""
+        counts = np.sum(self.executor.call(part.item_counts, threshold, each=self.left_out()), axis=0)
+        return np.asarray(counts if self.items is None else counts[self.items])
 
     def left_out(self) -> list[tuple[IntArray]]:
         """Return the rows at each worker of the users who are left out."""
@@ -88,6 +101,10 @@ class SharedLog:
         found = self.executor.call(part.reactions_of, each=part.shares_of(users, self.bounds))
         counts, items, values = (np.concatenate([each[place] for each in found]) for place in range(3))
         rows = np.repeat(np.arange(len(users), dtype=np.int32), counts)
+        if self.items is not None:
+            place = np.searchsorted(self.items, items)
+            is_in = self.items[np.minimum(place, len(self.items) - 1)] == items
+            rows, items, values = rows[is_in], place[is_in].astype(np.int32), values[is_in]
         ids = tuple(map(str, users.tolist()))
         return replace(self.catalogue, user_ids=ids, user_idx=rows, item_idx=items, values=values)
 
@@ -98,7 +115,9 @@ class SharedLog:
         counts, items = (np.concatenate([each[place] for each in found]) for place in range(2))
         indptr = np.concatenate([[0], np.cumsum(counts)])
         data = np.ones(len(items), dtype=np.float32)
-        return sp.csr_array((data, items, indptr), shape=(len(users), self.n_items))
+        n_items = self.n_items if self.items is None else int(max(self.items[-1], items.max(initial=0))) + 1
+        table = sp.csr_array((data, items, indptr), shape=(len(users), n_items))
+        return table if self.items is None else sp.csr_array(table[:, self.items])
 
     def first_appearances(self) -> IntArray | None:
         """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
@@ -106,6 +125,7 @@ class SharedLog:
         if found[0] is None:
             return None
         first = np.min(found, axis=0)
+        first = first if self.items is None else first[self.items]
         return np.where(first == part.NEVER, MISSING_TIME, first)
 
 

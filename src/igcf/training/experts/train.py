@@ -16,6 +16,7 @@ from igcf.training.experts.choosing import TEMPERATURES, best_temperature
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
+    MOST_USERS,
     at_record_temperature,
     best_neighbours,
     best_record_temperature,
@@ -24,6 +25,7 @@ from igcf.training.experts.neighbour_choice import (
     hidden_successes,
 )
 from igcf.training.experts.neighbours import fit_neighbours
+from igcf.training.experts.rare_items import frequent_items, judged_items, of_all_items
 from igcf.training.experts.shared_log import SharedLog
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_of, most_active, validation_table
@@ -51,7 +53,12 @@ def fit_experts(
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
     whole, rest, truth = _logs(data, log, config, validation)
-    fits = Fits(whole, config, reward, say, kept.part("whole"))
+    frequent = frequent_items(whole, config.min_item_reactions)
+    judged_rows = judged_items(whole, frequent)
+    everything, whole = None if frequent is None else whole, whole.only_items(frequent)
+    if judged_rows is not None and rest is not None and truth is not None:
+        rest, truth = rest.only_items(judged_rows), truth[:, judged_rows]
+    fits = Fits(whole, config, reward, say, kept.part("whole"), everything)
     with one_thread_each():
         strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"))
         fits.logistic()  # before the seconds are counted
@@ -68,18 +75,22 @@ def fit_experts(
         if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
         say("neighbours of items", 0, 1)
-        executor = whole.executor
+        executor, of_map = whole.executor, Fits((everything or whole).only_items(judged_rows), config, reward, say)
         if strangers is None or truth is None:
-            return _with_neighbours(model, default_neighbours(fits.successes(), executor), None)
-        records = truth if validation is None else drawn_records(validation, config.seed)
-        drawn = hidden_successes(judged, records, config.seed)
-        of_records = best_record_temperature(judged, drawn, temperature)
-        judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
-        best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
-        if strangers is not fits:
-            say("neighbours of items", 1, 2)
-            [best] = fit_neighbours(fits.successes(), [best.penalty], mix=best.mix, executor=executor)
-        return _with_neighbours(model, best, ndcg)
+            best, ndcg = default_neighbours(of_map.successes(), executor), None
+        else:
+            records = truth[:: -(-len(truth) // MOST_USERS)]
+            if validation is not None:
+                records = drawn_records(validation, config.seed)
+                records = records if judged_rows is None else records[:, judged_rows]
+            drawn = hidden_successes(judged, records, config.seed)
+            of_records = best_record_temperature(judged, drawn, temperature)
+            judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
+            best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
+            if strangers is not fits:
+                say("neighbours of items", 1, 2)
+                [best] = fit_neighbours(of_map.successes(), [best.penalty], mix=best.mix, executor=executor)
+        return _with_neighbours(model, of_all_items(best, judged_rows, everything or whole, reward.threshold), ndcg)
 
 
 def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
@@ -95,7 +106,7 @@ def _chosen(
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
     strangers = fits if rest is fits.log else fits.of(rest, kept)
     temperature, precision = best_temperature(strangers, truth)
-    if strangers is not fits:
+    if strangers is not fits and rest.n_items == fits.log.n_items:
         fits.earlier = strangers.logistic()
     return strangers, temperature, precision
 
