@@ -14,6 +14,7 @@ from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic, sampled_users
+from igcf.training.experts.logistic_steps import WITHOUT_OPINION
 from igcf.training.experts.part import Part
 from igcf.training.experts.playing import Players
 from igcf.training.experts.rare_items import with_rare_items
@@ -86,7 +87,7 @@ class Fits:
             rows = np.arange(len(users))
             grades = (self.reward.threshold, *self.above, *self.below)
             self._logistic = fit_logistic(
-                sample.table(rows, -np.inf),
+                self._exposures(sample),
                 [sample.table(rows, threshold) for threshold in grades],
                 self.earlier or self.linear(),
                 config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
@@ -95,6 +96,13 @@ class Fits:
                 kept=self.kept.stage("logistic"),
             )
         return self._logistic
+
+    @staticmethod
+    def _exposures(sample: Part) -> sp.csr_array:
+        """Return (users, items) ones where there is a reaction, twos where it is without an opinion."""
+        table = sample.table(np.arange(sample.n_users), -np.inf)
+        table.data[np.isnan(sample.values)] = WITHOUT_OPINION
+        return table
 
     def model(self, likelihood_temperature: float, metadata: dict[str, Any] | None = None) -> Model:
         """Build the model with one temperature; without metadata the same one is returned again."""

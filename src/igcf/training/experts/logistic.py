@@ -20,7 +20,14 @@ from igcf.training.experts.blocks import BLOCK
 from igcf.training.experts.executor import Executor, InProcess, ranges
 from igcf.training.experts.kept import KeptState
 from igcf.training.experts.linear import LinearExpert
-from igcf.training.experts.logistic_steps import Sample, Users, hold_sample, item_vectors, user_posteriors
+from igcf.training.experts.logistic_steps import (
+    WITHOUT_OPINION,
+    Sample,
+    Users,
+    hold_sample,
+    item_vectors,
+    user_posteriors,
+)
 from igcf.training.experts.part import Worker
 
 DENSE_CELLS = 40_000_000
@@ -134,7 +141,7 @@ def fit_logistic(
     """Fit the logistic expert by variational EM.
 
     Args:
-        exposures: Ones where there is a reaction, shape (users, items).
+        exposures: Ones where there is a reaction, `WITHOUT_OPINION` where it tells nothing else, shape (users, items).
         gradings: Ones where the reaction is good enough, one table per grading, the successes first.
         start: The linear expert, whose loadings are the first directions, or the result of an earlier fit.
         config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
@@ -184,10 +191,11 @@ def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:
     """Return the logit of each item's share of exposures among users, and of each grading among all exposures."""
-    n_seen, *others = (np.asarray(table.sum(axis=0)).ravel() for table in (exposures, *gradings))
+    n_seen = np.bincount(exposures.indices, minlength=exposures.shape[1]).astype(np.float32)
+    n_rated = int((exposures.data != WITHOUT_OPINION).sum())
     shares = [(n_seen + 0.5) / (exposures.shape[0] + 1.0)]
-    for counts in others:
-        shares.append(np.full_like(shares[0], counts.sum() / max(n_seen.sum(), 1.0)))
+    for table in gradings:
+        shares.append(np.full_like(shares[0], table.sum() / max(n_rated, 1)))
     p = np.clip(np.stack(shares), 1e-6, 1.0 - 1e-6)
     return np.asarray(np.log(p / (1.0 - p)))
 

@@ -24,6 +24,8 @@ GRADE_PENALTY = 1.0
 ITEM_BLOCK = 32_768
 """Number of items whose products of vectors, and whose sums over users, are in memory at a time."""
 SOLVED_TOGETHER = 4_096
+WITHOUT_OPINION = 2.0
+"""Entry of a table of exposures for a reaction without an opinion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +39,21 @@ class Sample:
     by_item: tuple[IntArray, IntArray, IntArray]
     """Pattern of the transposed pairs, and the position of each of them in `by_user`."""
     residuals: tuple[Float32Array, ...]
-    """y - 1/2 of every reaction, one array per grading; in the first, "seen", every other pair has -1/2."""
+    """y - 1/2 of every reaction, one array per grading, 0 where a reaction is without an opinion.
+
+    In the first, "seen", every other pair has -1/2.
+    """
 
     @classmethod
     def of(cls, exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> "Sample":
-        """Take the pairs from tables of zeros and ones."""
+        """Take the pairs from tables of zeros and ones; exposures `WITHOUT_OPINION` tell nothing of gradings."""
         reactions = exposures.astype(np.float32).sorted_indices()
+        is_rated = reactions.data != WITHOUT_OPINION
+        reactions.data[:] = 1.0
         residuals = [np.full(reactions.nnz, 0.5, dtype=np.float32)]
         for table in gradings:
             marked = (reactions * 0.25 + table.astype(np.float32)).sorted_indices()
-            residuals.append(np.where(marked.data > 1.0, np.float32(0.5), np.float32(-0.5)))
+            residuals.append(np.where(marked.data > 1.0, np.float32(0.5), np.float32(-0.5)) * is_rated)
         pattern, (n_users, n_items) = (reactions.indptr, reactions.indices), reactions.shape
         return cls(n_users, n_items, pattern, _transposed(reactions), tuple(residuals))
 
@@ -101,6 +108,7 @@ def user_posteriors(
     for number in range(1, len(all_vectors)):
         vectors = all_vectors[number].astype(np.float32)
         weights = graded_weights(indptr, indices, (users.means, vectors), (users.variances, vectors[:, :-1] ** 2))
+        weights[residuals[number] == 0.0] = 0.0
         upper += csr_product(indptr, indices, weights, _products(vectors, first))
         information += csr_product(indptr, indices, residuals[number], vectors[:, :d])
     gram = symmetric(upper, d + 1)
@@ -135,6 +143,7 @@ def _item_statistics(
     moments, means, own = users.moments, users.means, vectors.astype(np.float32)
     if number:
         weights = graded_weights(indptr, indices, (own, means), (own[:, :-1] ** 2, users.variances))
+        weights[residuals[number] == 0.0] = 0.0
         upper = csr_product(indptr, indices, weights, moments)
         return upper, csr_product(indptr, indices, residuals[number], means).astype(np.float64)
     upper = np.empty((len(vectors), moments.shape[1]), dtype=np.float32)

@@ -116,9 +116,10 @@ class Worker:
 
 
 def levels(worker: Worker, without: IntArray) -> tuple[Float32Array, IntArray]:
-    """Return the distinct values and their numbers."""
+    """Return the distinct values and their numbers; reactions without an opinion have none."""
     rows, _ = worker.part._rows(worker.part.kept(without))
-    found, counts = np.unique(worker.part.values[rows], return_counts=True)
+    values = worker.part.values[rows]
+    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     return found, counts
 
 

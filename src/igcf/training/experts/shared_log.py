@@ -65,7 +65,7 @@ class SharedLog:
     @property
     def n_reactions(self) -> int:
         """Number of reactions."""
-        return int(self.levels[1].sum())
+        return int(self.activities.sum())
 
     @cached_property
     def activities(self) -> IntArray:
