@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.data.synthetic import SyntheticWorld, _satisfaction, _stars, synthetic_world
-from igcf.data.titles import GENRES
+from igcf.data.synthetic import GENRES, SyntheticWorld, _satisfaction, _stars, synthetic_world
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.serving.taste import Taste, taste_of

@@ -79,6 +79,8 @@ def import_into(
     url: str, model: Path, log: str, data_dir: str | None, columns: "Columns | None"
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
+    import numpy as np
+
     from igcf.data import load_dataset
     from igcf.model.files import load_model, model_id
     from igcf.service.store.importing import import_interactions
@@ -86,6 +88,9 @@ def import_into(
 
     items = set(load_model(model).item_ids)
     data = load_dataset(log, data_dir, columns=columns)
+    if n_unrated := int(np.isnan(data.values).sum()):
+        note(f"{n_unrated:,} reactions without an opinion are left out: the store keeps reactions that have a value")
+        data = data.subset(~np.isnan(data.values))
     if data.layout is not None:
         note(data.layout.sentence)
     _refuse_users(data.user_ids)

@@ -7,13 +7,14 @@ from igcf.data.interactions import Interactions
 from igcf.data.synthetic import (
     CHOICE_WEIGHT,
     DAY_S,
+    GENRES,
     START_S,
     _item_tastes,
     _popularity_and_quality,
     _satisfaction,
     _stars,
+    invented_titles,
 )
-from igcf.data.titles import GENRES, invented_titles
 
 DAYS = 730
 FADE_DAYS = 90.0
