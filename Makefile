@@ -54,6 +54,7 @@ generated: setup
 	$(BIN)/python -m tools.cli_document > docs/reference/cli.md
 	$(BIN)/python -m tools.http_document > docs/http.md
 	$(BIN)/python -m tools.api_types > clients/js/src/api.d.ts
+	$(BIN)/python -m tools.api_types --page > tools/page_api.d.ts
 
 check: setup check-web
 	$(BIN)/ruff format --check src tests tools

@@ -1,6 +1,7 @@
 """TypeScript types of the HTTP API: `python -m tools.api_types > clients/js/src/api.d.ts`.
 
-The client is typed by them, and the scripts of the page are checked against them (`tools/api.d.ts`).
+The client is typed by them, and the scripts of the page are checked against them (`tools/api.d.ts`), with the
+types of its own routes: `python -m tools.api_types --page > tools/page_api.d.ts`.
 """
 
 import sys
@@ -32,6 +33,16 @@ def api_types(document: dict[str, Any]) -> str:
         for name, fields in found.items()
     ]
     return f"{HEAD}\n\n" + "\n".join(blocks) + "\n"
+
+
+def page_types() -> str:
+    """Write the types of the routes that only the page needs, beside those of the API."""
+    document, public = openapi(of_page=True), openapi()["components"]["schemas"]
+    own = {name: schema for name, schema in document["components"]["schemas"].items() if name not in public}
+    shared = sorted(document["components"]["schemas"].keys() & public.keys())
+    head = f'import type {{ {", ".join(shared)} }} from "../clients/js/src/api.js";'
+    text = api_types({"components": {"schemas": own}, "paths": document["paths"]})
+    return text.replace(HEAD, f"{HEAD.replace('api_types`', 'api_types --page`')}\n\n{head}", 1)
 
 
 def _fields(schema: dict[str, Any]) -> list[str]:
@@ -66,4 +77,4 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(api_types(openapi()))
+    sys.stdout.write(page_types() if "--page" in sys.argv else api_types(openapi()))

@@ -6,8 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
+from igcf.service.http.openapi import operation_id
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.settings import ServiceSettings
 from tools.load import random_model
 
@@ -109,14 +113,18 @@ def _type(schema: dict[str, Any], shown: dict[str, None]) -> str:
     return " ".join([str(schema.get("type", "anything")), *bounds])
 
 
-def openapi() -> dict[str, Any]:
-    """Build the document of an application over a tiny model."""
+def openapi(*, of_page: bool = False) -> dict[str, Any]:
+    """Build the document of an application over a tiny model, or of the routes that only the page needs."""
     with tempfile.TemporaryDirectory() as temporary:
         random_model(n_items=3, dim=2).save(Path(temporary) / "model")
         settings = ServiceSettings(store=str(Path(temporary) / "store.db"))
         context = ServiceContext.open(Path(temporary) / "model", settings)
         try:
-            return create_app(context).openapi()
+            app = create_app(context)
+            if of_page:
+                app = FastAPI(generate_unique_id_function=operation_id)
+                app.include_router(page_api_routes(context))
+            return app.openapi()
         finally:
             context.close()
 

@@ -15,9 +15,8 @@ from igcf.data.reading import read_files
 from igcf.model import Model
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import BatchRequest, Feedback, RecommendationRequest
-from igcf.service.serving.many import recommend_to_many
 from igcf.service.serving.reacting import react
-from igcf.service.serving.recommending import recommend
+from igcf.service.serving.recommending import recommend, recommend_to_many
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent, Store
 from igcf.service.store.importing import import_interactions

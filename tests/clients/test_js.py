@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.service.processes import Server
 from tests.web.conftest import ARGS, CHROMIUM
-from tools.api_types import api_types
+from tools.api_types import api_types, page_types
 from tools.http_document import openapi
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
@@ -21,6 +21,8 @@ NODE = shutil.which("node")
 def test_the_types_are_those_of_the_openapi_document() -> None:
     again = "run `python -m tools.api_types > clients/js/src/api.d.ts`"
     assert (CLIENT / "src" / "api.d.ts").read_text() == api_types(openapi()), again
+    again = "run `python -m tools.api_types --page > tools/page_api.d.ts`"
+    assert (CLIENT.parents[1] / "tools" / "page_api.d.ts").read_text() == page_types(), again
 
 
 def test_the_client_has_a_method_for_every_route_but_those_of_the_page() -> None:

@@ -19,8 +19,7 @@ from fastapi.testclient import TestClient
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving.background import background
-from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.serving.model_swap import background, load_and_announce
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.audit import Answer
@@ -126,7 +125,7 @@ def test_a_database_that_hangs_does_not_hang_requests(own_cluster: Cluster, mode
                 for arguments in [
                     ("react", "POST", "/v1/users/ann/feedback"),
                     ("read", "GET", "/v1/users/ann"),
-                    ("recommend", "GET", "/v1/users/ann/beliefs"),
+                    ("recommend", "GET", "/page/users/ann/beliefs"),
                     ("ready", "GET", "/readyz"),
                 ]
             ]

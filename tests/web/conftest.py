@@ -135,7 +135,7 @@ class Server:
 
     def bets(self, user: str) -> list[dict[str, Any]]:
         """The ten items expected to please most, in the order of the page: the likeliest first."""
-        top = self.call("GET", f"/v1/users/{user}/beliefs?top=10")["top"]
+        top = self.call("GET", f"/page/users/{user}/beliefs?top=10")["top"]
         return sorted(top, key=lambda bet: -bet["chance"])
 
     def rows_about(self, user: str) -> list[str]:

@@ -32,7 +32,7 @@ def test_a_newcomer_picks_three_favourites_and_the_first_card_knows_them(visit: 
     page = visitor.page
     tiles = page.locator("#start-grid button")
     assert tiles.count() == 12
-    firsts = [item["categories"][0] for item in server.call("GET", "/v1/start")["items"]]
+    firsts = [item["categories"][0] for item in server.call("GET", "/page/start")["items"]]
     assert len(set(firsts)) >= 10, "well spread"
     go = page.locator("#start-go")
     assert go.is_disabled()
@@ -92,7 +92,7 @@ def test_fast_reactions_on_a_slow_network_are_kept_and_the_next_card_is_the_fore
     visit: Visit, server: Server
 ) -> None:
     visitor = visit().settled()
-    ask = f"/v1/users/{visitor.user}/choices?item={visitor.item}&value=5"
+    ask = f"/page/users/{visitor.user}/choices?item={visitor.item}&value=5"
     foreseen = server.call("GET", ask)["outcomes"][0]["items"][0]["item"]
     held: list[Route] = []
     is_slow = True
@@ -170,7 +170,7 @@ def test_the_page_says_what_was_learned_and_nothing_while_nothing_is_known(visit
     for _ in range(11):
         visitor.press("ArrowRight" if visitor.likes(*TASTE) else "ArrowLeft")
     visitor.settled()
-    told = server.call("GET", f"/v1/users/{visitor.user}/beliefs")["taste"]
+    told = server.call("GET", f"/page/users/{visitor.user}/beliefs")["taste"]
     said = visitor.text("#learned")
     assert said == told["sentence"] or said.startswith(
         ("So far you liked", "Not enough yet to say anything about you.")
@@ -203,7 +203,7 @@ def test_where_no_taste_stands_out_the_page_counts_what_was_liked(visit: Visit) 
 def test_the_cards_do_not_wait_for_the_choice_and_a_late_refusal_does_not_end_it(visit: Visit) -> None:
     visitor = visit(path=None)
     held: list[Route] = []
-    visitor.page.route("**/v1/start*", lambda route: held.append(route))
+    visitor.page.route("**/page/start*", lambda route: held.append(route))
     visitor.page.goto(visitor.server.url)
     visitor.page.wait_for_selector("#start:visible")
     visitor.page.click("#start-cards")

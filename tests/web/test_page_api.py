@@ -59,18 +59,18 @@ def test_the_reserve_is_not_counted_as_shown(client: TestClient) -> None:
 def test_popular_items_come_in_the_population_s_order_with_a_chance(client: TestClient) -> None:
     order = [item["item"] for item in client.get("/v1/items", params={"limit": 7}).json()["items"]]
     client.post("/v1/users/ann/feedback", json={"item": order[2], "value": 5})
-    popular = client.get("/v1/users/ann/beliefs", params={"popular": 7}).json()["popular"]
+    popular = client.get("/page/users/ann/beliefs", params={"popular": 7}).json()["popular"]
     assert [each["item"] for each in popular] == order
     assert [each["seen"] for each in popular] == [False, False, True, False, False, False, False]
     assert all(0 <= each["chance"] <= 1 for each in popular)
-    assert client.get("/v1/users/ann/beliefs").json()["popular"] == []
+    assert client.get("/page/users/ann/beliefs").json()["popular"] == []
 
 
 def test_the_chance_of_a_raw_value_is_the_tail_above_the_threshold(tmp_path: Path) -> None:
     model = random_model()
     model.reward = dataclasses.replace(model.reward, threshold=0.7)
     with client_of(model, tmp_path) as client:
-        first = client.get("/v1/users/ann/beliefs", params={"popular": 1}).json()["popular"][0]
+        first = client.get("/page/users/ann/beliefs", params={"popular": 1}).json()["popular"][0]
     x = model.item_vectors[model.item_row(first["item"])].astype(np.float64)
     spread = math.sqrt(x @ model.prior_cov @ x + 0.3)
     expected = 0.5 * math.erfc((0.7 - x @ model.prior_mean) / spread / math.sqrt(2))

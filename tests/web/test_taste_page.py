@@ -226,7 +226,7 @@ def test_the_lab_is_closed_until_it_is_opened_and_compares_two_ways_to_choose(vi
     visitor = visit()
     page = visitor.page
     assert page.locator("#lab").is_hidden()
-    shown = server.call("GET", "/v1/stats")["most_shown"]
+    shown = server.call("GET", "/page/stats")["most_shown"]
     visitor.lab()
     page.select_option("#versus", "ucb:2")
     page.wait_for_selector("#versus-lists ol:nth-of-type(1) li")
@@ -234,7 +234,7 @@ def test_the_lab_is_closed_until_it_is_opened_and_compares_two_ways_to_choose(vi
     assert page.locator("#versus-lists ol").count() == 2
     assert page.locator("#versus-lists li").count() == 10
     assert violations(visitor) == []
-    assert server.call("GET", "/v1/stats")["most_shown"] == shown, "a comparison shows nothing"
+    assert server.call("GET", "/page/stats")["most_shown"] == shown, "a comparison shows nothing"
     page.reload()
     page.wait_for_selector("#lab:visible")
     page.click("#lab-close")

@@ -49,7 +49,7 @@ def test_the_learning_curve_counts_hits_and_what_popularity_would_have_scored(vi
     react_by_taste(visitor, 6)
     visitor.settled()
     history = dict(server.history(visitor.user))
-    popular = server.call("GET", f"/v1/users/{visitor.user}/beliefs?popular=6")["popular"]
+    popular = server.call("GET", f"/page/users/{visitor.user}/beliefs?popular=6")["popular"]
     expected = sum((history[p["item"]] == 5.0) if p["item"] in history else p["chance"] for p in popular)
     hits = sum(value == 5.0 for value in history.values())
     assert visitor.text("#curve-sum") == f"{hits} against {expected:.1f}"

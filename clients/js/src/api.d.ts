@@ -40,39 +40,6 @@ export interface BeliefSummary {
   prior_trace: number;
   cov?: Array<Array<number>> | null;
 }
-export interface Beliefs {
-  user: string;
-  model: string;
-  revision: number;
-  drift: number;
-  top: Array<BelievedItem>;
-  popular: Array<PopularItem>;
-  map: Ellipse;
-  taste: TasteTold;
-  n_possible: number;
-  possible: Array<string>;
-}
-export interface BelievedItem {
-  item: string;
-  mean: number;
-  std: number;
-  chance: number;
-  low: number;
-  high: number;
-  popularity_rank: number;
-  title: string | null;
-  categories: Array<string>;
-  seen: boolean;
-}
-export interface CatalogueChange {
-  item: string;
-  title: string | null;
-  state: "new" | "changed" | "retired";
-  time: number;
-  reactions: number;
-  hits: number;
-  new?: NewItemState | null;
-}
 export interface CatalogueItem {
   item: string;
   title: string | null;
@@ -97,36 +64,6 @@ export interface CataloguePage {
   next: string | null;
   items: Array<CatalogueItem>;
 }
-export interface CategoryTold {
-  category: string;
-  items: number;
-  lift: number;
-  hits: number;
-  misses: number;
-  standing: "liked" | "less" | "unsure";
-}
-export interface Choice {
-  item: string;
-  title: string | null;
-  categories: Array<string>;
-  mean: number;
-  std: number;
-  chance: number;
-  low: number;
-  high: number;
-  rank: number;
-  mean_rank: number;
-  reason: "please" | "learn";
-  popularity_rank: number;
-}
-export interface Choices {
-  user: string;
-  model: string;
-  revision: number;
-  policy: PolicyUsed;
-  item: string | null;
-  outcomes: Array<Outcome>;
-}
 export interface ContributionPart {
   item: string;
   value: number | null;
@@ -137,15 +74,6 @@ export interface ContributionPart {
 export interface DeletionResponse {
   user: string;
   deleted: number;
-}
-export interface DriftingUser {
-  user: string;
-  drift: number;
-  reactions: number;
-}
-export interface Ellipse {
-  mean: Array<number>;
-  cov: Array<Array<number>>;
 }
 export interface ExplanationResponse {
   user: string;
@@ -179,11 +107,6 @@ export interface FeedbackReceipt {
   duplicate: boolean;
   event_id: string;
 }
-export interface Generation {
-  generation: number;
-  model: string;
-  time: number;
-}
 export interface History {
   reactions: Array<LoggedReaction>;
 }
@@ -203,6 +126,19 @@ export interface ItemChanged {
   revision: number;
   item: CatalogueItem;
 }
+export interface ItemFeedbackPage {
+  item: string;
+  reactions: Array<ItemReaction>;
+  next: string | null;
+}
+export interface ItemReaction {
+  user: string;
+  event_id: string;
+  value: number | null;
+  evidence: "shown" | "logged" | "skip";
+  kind: string | null;
+  time: number | null;
+}
 export interface ItemRetired {
   item: string;
   revision: number;
@@ -216,11 +152,10 @@ export interface ItemsStored {
   returned: number;
   unchanged: number;
 }
-export interface LikedItem {
-  item: string;
-  title: string | null;
-  likes: number;
-  reactions: number;
+export interface ListedUser {
+  user: string;
+  revision: number;
+  updated: number;
 }
 export interface LoggedReaction {
   item: string;
@@ -270,10 +205,6 @@ export interface NewItemState {
   expected: number;
   std: number;
 }
-export interface Outcome {
-  value: number | null;
-  items: Array<Choice>;
-}
 export interface PastReaction {
   event_id: string;
   item: string;
@@ -292,12 +223,6 @@ export interface PolicyInfo {
 export interface PolicyUsed {
   name: "ucb" | "info-ucb" | "thompson" | "greedy";
   nu?: number | null;
-}
-export interface PopularItem {
-  item: string;
-  title: string | null;
-  chance: number;
-  seen: boolean;
 }
 export interface Problem {
   error: string;
@@ -353,59 +278,16 @@ export interface RewardInfo {
   high: number;
   implicit: boolean;
 }
-export interface ShownItem {
-  item: string;
-  title: string | null;
-  times: number;
-  explored: number;
-}
 export interface SimilarItems {
   model: string;
   item: string;
   items: Array<CatalogueItem>;
-}
-export interface StartingItem {
-  item: string;
-  title: string | null;
-  categories: Array<string>;
-}
-export interface StartingItems {
-  model: string;
-  items: Array<StartingItem>;
-}
-export interface Stats {
-  model: ModelInfo;
-  uptime_s: number;
-  workers: number;
-  most_shown: Array<ShownItem>;
-  most_liked: Array<LikedItem>;
-  drifting_users: Array<DriftingUser>;
-  generations: Array<Generation>;
-  catalogue_changes: Array<CatalogueChange>;
-  store: StoreHealth;
-}
-export interface StoreHealth {
-  kind: "sqlite" | "postgresql";
-  schema: number;
-  users: number;
-  reactions: number;
-  retracted: number;
-  recommendations: number;
-  bytes: number;
-  read_ms: number;
-  audit_waiting: number;
-  hot_users: number;
 }
 export interface StoredReaction {
   item: string;
   value: number | null;
   evidence: "shown" | "logged" | "skip";
   kind: string | null;
-}
-export interface TasteTold {
-  sentence: string;
-  confidence: "none" | "first impression" | "fairly sure" | "sure";
-  categories: Array<CategoryTold>;
 }
 export interface UndoResponse {
   revision: number;
@@ -418,6 +300,10 @@ export interface UserFeedback {
   event_id?: string | null;
   recommendation_id?: string | null;
   user: string;
+}
+export interface UserPage {
+  users: Array<ListedUser>;
+  next: string | null;
 }
 export interface UserState {
   user: string;
@@ -433,23 +319,12 @@ export interface GetUserQuery {
   cov?: boolean;
   limit?: number;
 }
-export interface GetBeliefsQuery {
-  top?: number;
-  seen?: boolean;
-  popular?: number;
-}
 export interface GetExplanationQuery {
   limit?: number;
 }
-export interface GetChoicesQuery {
-  k?: number;
-  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
-  nu?: number | null;
-  item?: string | null;
-  value?: Array<number | string>;
-}
-export interface GetStartQuery {
-  k?: number;
+export interface GetUsersQuery {
+  after?: string | null;
+  limit?: number;
 }
 export interface GetItemsQuery {
   query?: string;
@@ -461,6 +336,10 @@ export interface GetItemsQuery {
   limit?: number;
 }
 export interface GetSimilarQuery {
+  limit?: number;
+}
+export interface GetItemFeedbackQuery {
+  after?: string | null;
   limit?: number;
 }
 export interface PatchItemBody {

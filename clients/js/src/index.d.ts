@@ -76,8 +76,8 @@ export class Client {
   item(item: string): Promise<Api.CatalogueItem>;
   /** The items that the same people like. */
   similar(item: string, options?: Api.GetSimilarQuery): Promise<Api.SimilarItems>;
-  /** Items to ask a new user about. */
-  start(options?: Api.GetStartQuery): Promise<Api.StartingItems>;
+  users(page?: Api.GetUsersQuery): Promise<Api.UserPage>;
+  itemFeedback(item: string, page?: Api.GetItemFeedbackQuery): Promise<Api.ItemFeedbackPage>;
   addItems(items: Api.ItemBatch["items"], options?: { eventId?: string }): Promise<Api.ItemsStored>;
   changeItem(item: string, fields: Api.PatchItemBody): Promise<Api.ItemChanged>;
   retireItem(item: string): Promise<Api.ItemRetired>;

@@ -180,14 +180,19 @@ export class Client {
     return this.#send("GET", `/v1/items/${part(item)}`);
   }
 
+  /** A page of the users; `after` is the `next` of the page before. */
+  users(page = {}) {
+    return this.#send("GET", `/v1/users${search(page)}`);
+  }
+
+  /** A page of the reactions of all users to one item. */
+  itemFeedback(item, page = {}) {
+    return this.#send("GET", `/v1/items/${part(item)}/feedback${search(page)}`);
+  }
+
   /** The items that the same people like. */
   similar(item, options = {}) {
     return this.#send("GET", `/v1/items/${part(item)}/similar${search(options)}`);
-  }
-
-  /** Items to ask a new user about. */
-  start(options = {}) {
-    return this.#send("GET", `/v1/start${search(options)}`);
   }
 
   /** Add items, or describe them anew (server key): all of them or none. */

@@ -90,6 +90,14 @@ class Client:
         """History, as many of the latest reactions as `limit` says, and belief."""
         return self.send(calls.user_call(user, cov=cov, limit=limit))
 
+    def users(self, *, after: str | None = None, limit: int = 1_000) -> responses.UserPage:
+        """A page of the users; `after` is the `next` of the page before."""
+        return self.send(calls.users_call(after, limit))
+
+    def item_feedback(self, item: str, *, after: str | None = None, limit: int = 1_000) -> responses.ItemFeedbackPage:
+        """A page of the reactions of all users to one item."""
+        return self.send(calls.item_feedback_call(item, after, limit))
+
     def forget(self, user: str) -> responses.DeletionResponse:
         """Delete everything about a user."""
         return self.send(calls.forget_call(user))
@@ -200,6 +208,16 @@ class AsyncClient:
     async def user(self, user: str, *, cov: bool = False, limit: int | None = None) -> responses.UserState:
         """History, as many of the latest reactions as `limit` says, and belief."""
         return await self.send(calls.user_call(user, cov=cov, limit=limit))
+
+    async def users(self, *, after: str | None = None, limit: int = 1_000) -> responses.UserPage:
+        """A page of the users; `after` is the `next` of the page before."""
+        return await self.send(calls.users_call(after, limit))
+
+    async def item_feedback(
+        self, item: str, *, after: str | None = None, limit: int = 1_000
+    ) -> responses.ItemFeedbackPage:
+        """A page of the reactions of all users to one item."""
+        return await self.send(calls.item_feedback_call(item, after, limit))
 
     async def forget(self, user: str) -> responses.DeletionResponse:
         """Delete everything about a user."""

@@ -83,6 +83,21 @@ def user_call(user: str, *, cov: bool = False, limit: int | None = None) -> Call
     return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov} | _limited(limit))
 
 
+def users_call(after: str | None, limit: int) -> Call[responses.UserPage]:
+    """List users."""
+    return Call("GET", "/v1/users", responses.UserPage, params=_paged(after, limit))
+
+
+def item_feedback_call(item: str, after: str | None, limit: int) -> Call[responses.ItemFeedbackPage]:
+    """List the reactions to an item."""
+    path = f"/v1/items/{_part(item)}/feedback"
+    return Call("GET", path, responses.ItemFeedbackPage, params=_paged(after, limit))
+
+
+def _paged(after: str | None, limit: int) -> dict[str, Any]:
+    return {"limit": limit} | ({} if after is None else {"after": after})
+
+
 def forget_call(user: str) -> Call[responses.DeletionResponse]:
     """Delete a user."""
     return Call("DELETE", f"/v1/users/{_part(user)}", responses.DeletionResponse)

@@ -7,11 +7,10 @@ from pathlib import Path
 from igcf.errors import StoreError
 from igcf.online import Rules, read_rules
 from igcf.service.metrics import Metrics
-from igcf.service.serving.current_model import CurrentModel
 from igcf.service.serving.group_commit import GroupCommit
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
-from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import AuditLog

@@ -28,9 +28,8 @@ from igcf.service.http.application import create_app
 from igcf.service.http.authentication import Keys
 from igcf.service.http.connections import limited_protocol
 from igcf.service.http.logs import configure
-from igcf.service.serving.current_model import CurrentModel
-from igcf.service.serving.pictures import Pictures
-from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.page import Pictures
+from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 from igcf.service.store.urls import database_url, is_missing_file, printed_url

@@ -161,11 +161,11 @@ def test_an_explanation_adds_up_to_the_mean(client: TestClient) -> None:
 
 
 def test_beliefs_name_the_best_items_and_the_ellipse_shrinks(client: TestClient) -> None:
-    before = client.get("/v1/users/ann/beliefs", params={"top": 5}).json()
+    before = client.get("/page/users/ann/beliefs", params={"top": 5}).json()
     np.testing.assert_allclose(before["map"]["cov"], np.eye(2), atol=1e-9)
     for number in range(20):
         react(client, f"item-{number}", 5)
-    after = client.get("/v1/users/ann/beliefs", params={"top": 5}).json()
+    after = client.get("/page/users/ann/beliefs", params={"top": 5}).json()
     assert np.linalg.det(after["map"]["cov"]) < 0.5
     means = [item["mean"] for item in after["top"]]
     assert means == sorted(means, reverse=True)

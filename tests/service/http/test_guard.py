@@ -66,14 +66,14 @@ def bearer(key: str) -> dict[str, str]:
         ("DELETE", "/v1/users/ann", None, 401),
         ("POST", "/v1/users/ann/recommendations", None, 401),
         ("GET", "/v1/no/such/route", None, 401),
-        ("GET", "/v1/stats", CLIENT_KEY, 403),
-        ("GET", "/v1/stats", ADMIN_KEY, 200),
+        ("GET", "/page/stats", CLIENT_KEY, 403),
+        ("GET", "/page/stats", ADMIN_KEY, 200),
         ("GET", "/metrics", None, 401),
         ("GET", "/metrics", CLIENT_KEY, 403),
         ("GET", "/metrics", ADMIN_KEY, 200),
         ("POST", "/v1/model", CLIENT_KEY, 403),
-        ("HEAD", "/v1/stats", CLIENT_KEY, 405),
-        ("GET", "/v1/stats/", CLIENT_KEY, 403),
+        ("HEAD", "/page/stats", CLIENT_KEY, 405),
+        ("GET", "/page/stats/", CLIENT_KEY, 403),
     ],
 )
 def test_who_may_do_what(opened: Any, key_file: Path, method: str, path: str, key: str | None, status: int) -> None:
@@ -305,7 +305,7 @@ def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     assert 'igcf_feedback_total{kind="satisfied"} 1.0' in text
     assert 'igcf_requests_total{method="POST",route="/v1/users/{user}/feedback",status="200"} 4.0' in text
     assert 'igcf_sessions_total{cache="miss"} 1.0' in text
-    found = client.get("/v1/stats").json()
+    found = client.get("/page/stats").json()
     assert found["most_liked"][0]["item"] == answer["items"][0]["item"]
     assert found["store"]["kind"] == "sqlite"
     assert found["store"]["reactions"] == 3
@@ -330,7 +330,7 @@ def test_pages_of_other_origins_can_read_refusals(opened: Any, key_file: Path) -
     asked = {"Origin": origin}
     for answer, status in [
         (client.get("/v1/model", headers=asked), 401),
-        (client.get("/v1/stats", headers=asked | bearer(CLIENT_KEY)), 403),
+        (client.get("/page/stats", headers=asked | bearer(CLIENT_KEY)), 403),
         (client.get("/nothing", headers=asked), 404),
         (client.post("/v1/feedback", content=b"x" * 20, headers=asked | JSON | bearer(CLIENT_KEY)), 413),
     ]:
@@ -447,7 +447,7 @@ def test_the_document_tells_of_keys_and_has_names_that_stay(opened: Any, key_fil
     assert asked["security"] == [{"bearer": []}, {"key": []}]
     assert free["paths"]["/v1/users/{user}"]["get"]["security"] == [{}, {"bearer": []}, {"key": []}]
     assert "security" not in keyed["paths"]["/healthz"]["get"]
-    assert keyed["paths"]["/v1/stats"]["get"]["description"].endswith("Needs an admin key.")
+    assert keyed["paths"]["/page/stats"]["get"]["description"].endswith("Needs an admin key.")
 
 
 def test_the_page_of_the_document_needs_nothing_from_outside(opened: Any) -> None:

@@ -21,8 +21,8 @@ from igcf.service.lanes import Budget, Lanes, budget_of_request
 from igcf.service.metrics import Metrics
 from igcf.service.models.requests import BatchRequest
 from igcf.service.page_tokens import page_token
-from igcf.service.serving.many import recommend_to_many
 from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.serving.recommending import recommend_to_many
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
 

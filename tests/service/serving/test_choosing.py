@@ -22,7 +22,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 
 def test_a_foreseen_choice_is_what_comes_after_that_reaction(client: TestClient) -> None:
     card = client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["items"][0]["item"]
-    foreseen = client.get("/v1/users/ann/choices", params={"item": card, "value": [5, 1, "none"], "k": 3}).json()
+    foreseen = client.get("/page/users/ann/choices", params={"item": card, "value": [5, 1, "none"], "k": 3}).json()
     assert [each["value"] for each in foreseen["outcomes"]] == [5.0, 1.0, None]
     client.post("/v1/users/ann/feedback", json={"item": card, "value": 1})
     after = client.post("/v1/users/ann/recommendations", json={"k": 3}).json()["items"]
@@ -32,8 +32,8 @@ def test_a_foreseen_choice_is_what_comes_after_that_reaction(client: TestClient)
 
 def test_looking_ahead_changes_nothing(client: TestClient) -> None:
     before = client.get("/v1/users/ann").json()
-    client.get("/v1/users/ann/choices", params={"item": "i0000", "value": 5})
-    client.get("/v1/users/ann/choices", params={"k": 5, "policy": "thompson"})
+    client.get("/page/users/ann/choices", params={"item": "i0000", "value": 5})
+    client.get("/page/users/ann/choices", params={"k": 5, "policy": "thompson"})
     assert client.get("/v1/users/ann").json() == before
     shown = [line for line in client.get("/metrics").text.splitlines() if line.startswith("igcf_shown_items_total")]
     assert sum(float(line.split()[-1]) for line in shown) == 0
@@ -53,8 +53,8 @@ def test_looking_ahead_spends_no_trial_of_a_new_item(tmp_path: Path) -> None:
             client.post("/v1/users/ann/feedback", json={"item": card["item"], "value": value})
         context.items_from_log.look(context.current_model.served)
         for policy in ("ucb", "greedy"):
-            client.get("/v1/users/ann/choices", params={"policy": policy})
-        client.get("/v1/users/ann/choices", params={"item": "i60", "value": 5})
+            client.get("/page/users/ann/choices", params={"policy": policy})
+        client.get("/page/users/ann/choices", params={"item": "i60", "value": 5})
         assert client.get("/v1/items/own").json()["new"]["trials"] == 0
         shown = client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["items"]
         assert [(each["item"], each["new"]) for each in shown] == [("own", True)]
@@ -63,15 +63,15 @@ def test_looking_ahead_spends_no_trial_of_a_new_item(tmp_path: Path) -> None:
 
 
 def test_the_policy_of_a_choice_can_be_named(client: TestClient) -> None:
-    greedy = client.get("/v1/users/ann/choices", params={"k": 5, "policy": "greedy"}).json()
-    best = client.get("/v1/users/ann/beliefs", params={"top": 5}).json()["top"]
+    greedy = client.get("/page/users/ann/choices", params={"k": 5, "policy": "greedy"}).json()
+    best = client.get("/page/users/ann/beliefs", params={"top": 5}).json()["top"]
     assert [each["item"] for each in greedy["outcomes"][0]["items"]] == [each["item"] for each in best]
-    assert client.get("/v1/users/ann/choices", params={"policy": "greedy", "nu": 1}).status_code == 422
-    assert client.get("/v1/users/ann/choices", params={"item": "nothing", "value": 5}).status_code == 404
+    assert client.get("/page/users/ann/choices", params={"policy": "greedy", "nu": 1}).status_code == 422
+    assert client.get("/page/users/ann/choices", params={"item": "nothing", "value": 5}).status_code == 404
 
 
 def test_a_newcomer_begins_with_well_known_and_different_items(client: TestClient) -> None:
-    items = client.get("/v1/start", params={"k": 12}).json()["items"]
+    items = client.get("/page/start", params={"k": 12}).json()["items"]
     assert len({each["item"] for each in items}) == 12
     assert len({each["categories"][0] for each in items}) == 12, "one of each category first"
     popular = {each["item"] for each in client.get("/v1/items", params={"limit": 100}).json()["items"]}
@@ -79,12 +79,12 @@ def test_a_newcomer_begins_with_well_known_and_different_items(client: TestClien
 
 
 def test_items_that_may_still_be_the_favourite_become_fewer(client: TestClient) -> None:
-    first = client.get("/v1/users/ann/beliefs").json()
+    first = client.get("/page/users/ann/beliefs").json()
     for _ in range(10):
         card = client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["items"][0]
         value = 5 if "Crime" in card["categories"] else 1
         client.post("/v1/users/ann/feedback", json={"item": card["item"], "value": value})
-    later = client.get("/v1/users/ann/beliefs").json()
+    later = client.get("/page/users/ann/beliefs").json()
     assert later["n_possible"] < first["n_possible"]
     assert len(later["possible"]) == min(later["n_possible"], 1000)
     seen = {each["item"] for each in client.get("/v1/users/ann").json()["history"]}

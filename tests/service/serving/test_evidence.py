@@ -94,11 +94,11 @@ def test_a_user_with_a_log_only_is_known_and_not_shown_what_is_in_it(client: Tes
 
 def test_what_is_logged_counts_as_seen_among_the_beliefs(client: TestClient) -> None:
     client.post("/v1/users/ann/history", json=history(*LOG))
-    told = client.get("/v1/users/ann/beliefs?popular=60").json()
+    told = client.get("/page/users/ann/beliefs?popular=60").json()
     logged = {item for item, _ in LOG}
     assert logged.isdisjoint(each["item"] for each in told["top"])
     assert [each["seen"] for each in told["popular"]] == [each["item"] in logged for each in told["popular"]]
-    with_seen = client.get("/v1/users/ann/beliefs?seen=true&top=1000").json()["top"]
+    with_seen = client.get("/page/users/ann/beliefs?seen=true&top=1000").json()["top"]
     assert {each["item"] for each in with_seen if each["seen"]} == logged
 
 
@@ -241,7 +241,7 @@ def test_a_bad_kind_is_refused_in_the_callers_terms(client: TestClient) -> None:
     for body, words in (
         ({"item": "item-1", "kind": "buy"}, "kind 'buy' is not known; this model has no kinds"),
         ({"item": "item-1", "kind": "skip", "value": 3}, "kind 'skip' has no value"),
-        ({"item": "item-1"}, "the reaction has no value; expected a number like those of the log, 1 to 5"),
+        ({"item": "item-1"}, "has no value; pass a number from 1 to 5"),
     ):
         answer = client.post("/v1/users/ann/feedback", json=body)
         assert answer.status_code == 422

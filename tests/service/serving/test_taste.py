@@ -7,8 +7,7 @@ from igcf.data.synthetic import SyntheticWorld, synthetic_world
 from igcf.lab.baselines.pca import principal_components
 from igcf.model import Model, Reward
 from igcf.online import Belief, Recommender
-from igcf.service.serving.category_evidence import category_evidence
-from igcf.service.serving.taste import taste_of
+from igcf.service.serving.taste import category_evidence, taste_of
 from tools.taste_words import Score, score_visitors, tastes_of
 
 STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)

@@ -17,17 +17,16 @@ from igcf.service.errors import BadRequestError, MethodNotAllowedError, NotFound
 from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, headers_of
 from igcf.service.http.item_routes import item_routes
-from igcf.service.http.many_routes import many_routes
 from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
-from igcf.service.http.routes import admin_routes, user_routes
+from igcf.service.http.routes import admin_routes, many_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
 from igcf.service.models.mistakes import mistake
 from igcf.service.models.model_responses import Ready
-from igcf.service.serving.background import background
-from igcf.service.serving.pictures import Pictures
+from igcf.service.serving.model_swap import background
+from igcf.service.serving.page import Pictures
 from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
@@ -64,12 +63,12 @@ def create_app(context: ServiceContext) -> FastAPI:
         generate_unique_id_function=operation_id,
     )
     app.has_keys = settings.api_key_file is not None
-    routers = [user_routes(context), page_api_routes(context), item_routes(context), many_routes(context)]
+    routers = [user_routes(context), many_routes(context), item_routes(context), page_api_routes(context)]
     routers += [admin_routes(context), page_routes(has_pictures=settings.images is not None)]
     if settings.images is not None:
         routers.append(picture_routes(context, Pictures(settings.images)))
     for router in routers:
-        app.include_router(router)
+        app.include_router(router, include_in_schema=router.prefix != "/page")
     _add_operation_routes(app, context)
     routes = RouteTable([*app.routes, *(route for router in routers for route in router.routes)])
     _add_error_handlers(app, routes)

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Body, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http.paths import ItemPath, problems
 from igcf.service.http.serialising import as_json
-from igcf.service.models import item_responses, model_responses, requests
+from igcf.service.models import item_responses, model_responses, requests, responses
 from igcf.service.serving import catalogue
-from igcf.service.serving.model_info import model_info
+from igcf.service.serving.catalogue import model_info
+from igcf.service.serving.reading import LISTED, item_feedback
 
 Label = Annotated[str | None, Query(max_length=200)]
 CHANGES = {name: schema for name, schema in requests.ITEM["properties"].items() if name != "id"}
@@ -44,6 +45,16 @@ def item_routes(context: ServiceContext) -> APIRouter:
     def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> item_responses.SimilarItems:
         """The items that the same people like."""
         return catalogue.similar_items(context, item, limit)
+
+    @router.get("/items/{item}/feedback", responses=problems())
+    @as_json
+    def get_item_feedback(
+        item: ItemPath,
+        after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = LISTED,
+    ) -> responses.ItemFeedbackPage:
+        """The reactions of all users to one item that are in force, in pages, ordered by user."""
+        return item_feedback(context.store, item, after, limit)
 
     @router.get("/items/{item}", responses=problems(404))
     @as_json

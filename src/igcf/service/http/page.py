@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from igcf.service.context import ServiceContext
 from igcf.service.lanes import in_lane
-from igcf.service.serving.pictures import Picture, Pictures
+from igcf.service.serving.page import Picture, Pictures
 
 WEB = Path(__file__).parents[1] / "web"
 HAS_PICTURES = (b"<html ", b"<html data-pictures ")

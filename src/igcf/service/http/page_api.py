@@ -1,4 +1,4 @@
-"""Routes that change nothing and that the page needs: where to begin, and what would be chosen."""
+"""Routes that only the page and the dashboard need; no part of the public API, and not in its document."""
 
 from typing import Annotated, Literal
 
@@ -7,15 +7,18 @@ from fastapi import APIRouter, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http.paths import User, problems
 from igcf.service.http.serialising import as_json
-from igcf.service.models import page_responses, requests
-from igcf.service.serving import choosing
+from igcf.service.models import page_responses, requests, responses
+from igcf.service.models.dashboard_responses import Stats
+from igcf.service.serving import page, reading
+from igcf.service.serving.statistics import statistics
 
 
 def page_api_routes(context: ServiceContext) -> APIRouter:
     """Build the routes."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/page", tags=["page"])
+    users, current_model = context.users, context.current_model
 
-    @router.get("/users/{user}/choices", responses=problems(404), tags=["users"])
+    @router.get("/users/{user}/choices", responses=problems(404))
     @as_json
     def get_choices(
         user: User,
@@ -29,12 +32,29 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
     ) -> page_responses.Choices:
         """What would be chosen now, or after a reaction not given yet; nothing is learned, logged or shown."""
         values = [None if each == "none" else each for each in value]
-        return choosing.choices(context, user, k=k, policy=policy, nu=nu, item=item, values=values)
+        return page.choices(context, user, k=k, policy=policy, nu=nu, item=item, values=values)
 
-    @router.get("/start", responses=problems(), tags=["catalogue"])
+    @router.get("/start", responses=problems())
     @as_json
     def get_start(k: Annotated[int, Query(ge=1, le=48)] = 12) -> page_responses.StartingItems:
         """Items from which a newcomer may name some favourites: well known, and as different as possible."""
-        return choosing.starting_items(context, k)
+        return page.starting_items(context, k)
+
+    @router.get("/users/{user}/beliefs", responses=problems())
+    @as_json
+    def get_beliefs(
+        user: User,
+        top: Annotated[int, Query(ge=1, le=1000)] = 10,
+        seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
+        popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
+    ) -> responses.Beliefs:
+        """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
+        return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
+
+    @router.get("/stats", responses=problems(403))
+    @as_json
+    def get_stats() -> Stats:
+        """Return the figures of the dashboard."""
+        return statistics(context)
 
     return router

@@ -10,11 +10,9 @@ from igcf.service.http.paths import EventId, ItemPath, User, problems
 from igcf.service.http.serialising import as_json, json_response
 from igcf.service.lanes import in_lane
 from igcf.service.models import model_responses, requests, responses
-from igcf.service.models.dashboard_responses import Stats
 from igcf.service.serving import reacting, reading
 from igcf.service.serving.model_swap import load_and_announce
-from igcf.service.serving.recommending import recommend_quickly
-from igcf.service.serving.statistics import statistics
+from igcf.service.serving.recommending import recommend_quickly, recommend_to_many
 
 
 def user_routes(context: ServiceContext) -> APIRouter:
@@ -70,17 +68,6 @@ def user_routes(context: ServiceContext) -> APIRouter:
         """Forget a user completely."""
         return responses.DeletionResponse(user=user, deleted=reacting.forget(context, user))
 
-    @router.get("/users/{user}/beliefs", responses=problems())
-    @as_json
-    def get_beliefs(
-        user: User,
-        top: Annotated[int, Query(ge=1, le=1000)] = 10,
-        seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
-        popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
-    ) -> responses.Beliefs:
-        """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
-        return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
-
     @router.get("/users/{user}/explanations/{item}", responses=problems(404))
     @as_json
     def get_explanation(
@@ -96,6 +83,34 @@ def user_routes(context: ServiceContext) -> APIRouter:
     return router
 
 
+def many_routes(context: ServiceContext) -> APIRouter:
+    """Build the routes that concern several users."""
+    router, store = APIRouter(prefix="/v1", tags=["users"]), context.store
+
+    @router.post("/recommendations", responses=problems())
+    @as_json
+    def post_many(ask: requests.BatchRequest) -> responses.BatchResponse:
+        """Recommendations for at most 1,000 users; what fails for one of them is told in their place."""
+        return recommend_to_many(context, ask)
+
+    @router.post("/users/{user}/merge", responses=problems(409))
+    @as_json
+    def post_merge(user: User, ask: requests.MergeRequest) -> responses.MergeReceipt:
+        """An anonymous visitor becomes this user: the visitor's reactions count here, once."""
+        return reacting.merge(context, user, ask.visitor)
+
+    @router.get("/users", responses=problems())
+    @as_json
+    def get_users(
+        after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = reading.LISTED,
+    ) -> responses.UserPage:
+        """All users in pages, ordered by id."""
+        return reading.user_page(store, after, limit)
+
+    return router
+
+
 def admin_routes(context: ServiceContext) -> APIRouter:
     """Build the routes that need the admin key."""
     router = APIRouter(prefix="/v1", tags=["admin"])
@@ -105,11 +120,5 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     def post_model(ask: requests.ModelRequest) -> model_responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
-
-    @router.get("/stats", responses=problems(403))
-    @as_json
-    def get_stats() -> Stats:
-        """Figures for the dashboard."""
-        return statistics(context)
 
     return router

@@ -1,4 +1,4 @@
-"""Bodies of the answer to `GET /v1/stats`, which the dashboard draws."""
+"""Bodies of the answer to `GET /page/stats`, which the dashboard draws."""
 
 from typing import Literal
 

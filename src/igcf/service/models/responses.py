@@ -261,3 +261,37 @@ class BatchResponse(BaseModel):
     """One entry per user, in the order of the request."""
 
     results: list[BatchResult]
+
+
+class ListedUser(BaseModel):
+    """A user of whom something is stored."""
+
+    user: str
+    revision: int
+    updated: float = Field(description="Seconds since 1970.")
+
+
+class UserPage(BaseModel):
+    """Some users, ordered by id."""
+
+    users: list[ListedUser]
+    next: str | None = Field(description="`after` of the next page; null on the last one.")
+
+
+class ItemReaction(BaseModel):
+    """A reaction to an item, and whose it is."""
+
+    user: str
+    event_id: str
+    value: float | None
+    evidence: EvidenceKind
+    kind: str | None
+    time: float | None = Field(description="Seconds since 1970.")
+
+
+class ItemFeedbackPage(BaseModel):
+    """Reactions to one item, ordered by user."""
+
+    item: str
+    reactions: list[ItemReaction]
+    next: str | None = Field(description="`after` of the next page; null on the last one.")

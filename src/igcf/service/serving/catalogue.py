@@ -1,4 +1,4 @@
-"""Answers about items: the catalogue in pages, one item, its neighbours, and changes."""
+"""Answers about items and the model: the catalogue in pages, one item, its neighbours, and changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import ConfigError, RuleError
 from igcf.item import Item
 from igcf.item_parsing import nearest, parse_fields, parse_items
+from igcf.online.policies import POLICIES, Policy
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestError
 from igcf.service.models.item_responses import (
@@ -22,9 +23,48 @@ from igcf.service.models.item_responses import (
     NewItemState,
     SimilarItems,
 )
+from igcf.service.models.model_responses import ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.models.requests import ItemBatch
-from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.recommending import resolve_policy
+from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.trending import trends
+from igcf.service.settings import ServiceSettings
+
+LIMITS = ("max_k", "max_nu", "max_list", "max_batch", "max_body", "max_items")
+
+
+def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelInfo:
+    """Answer `GET /v1/model`."""
+    served = current_model.served
+    reward = served.model.reward
+    return ModelInfo(
+        model=served.model_id,
+        items=served.model.n_items,
+        dim=served.model.dim,
+        reward=RewardInfo(
+            kind=reward.kind,
+            threshold=reward.threshold,
+            low=reward.low,
+            high=reward.high,
+            implicit=reward.is_implicit,
+        ),
+        satisfied=served.satisfied,
+        kinds=served.model.kinds,
+        objective=served.model.objective,
+        policy=resolve_policy(settings, served.policy, None, None)[0],
+        policies=[_described(kind) for kind in POLICIES.values()],
+        forgetting=settings.forgetting,
+        limits={name: getattr(settings, name) for name in LIMITS},
+        metadata=served.model.metadata,
+        generation=current_model.generation,
+    )
+
+
+def _described(kind: type[Policy]) -> PolicyInfo:
+    text = (kind.__doc__ or "").partition("\n")[0]
+    parameters = {each.name: each.default for each in kind.parameters()}
+    return PolicyInfo(name=kind.name, label=kind.label, description=text, parameters=parameters)
+
 
 Sort = Literal["popular", "trending"]
 

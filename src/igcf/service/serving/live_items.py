@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from igcf.item import Item
-from igcf.service.serving.current_model import CurrentModel
-from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.store.items import ItemStore, StoredItem
 
 STALE_S = 0.8

@@ -10,7 +10,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.evidence import EvidenceKind
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
-from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt
+from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt, MergeReceipt
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.importing import logged_event_id
@@ -215,3 +215,13 @@ def forget(context: ServiceContext, user_id: str) -> int:
     context.audit.follow()
     context.users.forget(user_id)
     return deleted
+
+
+def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
+    """Answer `POST /v1/users/{user}/merge`."""
+    if visitor == user_id:
+        raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")
+    context.audit.flush()
+    merged = context.store.merge(visitor, user_id, context.current_model.served.model_id)
+    context.users.forget(visitor)
+    return MergeReceipt(user=user_id, **vars(merged))

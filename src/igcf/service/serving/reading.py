@@ -16,8 +16,12 @@ from igcf.service.models.responses import (
     ContributionPart,
     Ellipse,
     ExplanationResponse,
+    ItemFeedbackPage,
+    ItemReaction,
+    ListedUser,
     PastReaction,
     PopularItem,
+    UserPage,
     UserState,
 )
 from igcf.service.serving.learning import load_user
@@ -30,6 +34,7 @@ from igcf.service.store.store import Store
 MOST_POSSIBLE = 1000
 LISTED = 1_000
 """Reactions that an answer lists unless it is asked for more."""
+REACTION_FIELDS = ("event_id", "value", "evidence", "kind", "time")
 
 
 def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
@@ -71,7 +76,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
 def beliefs(
     users: UsersInMemory, served: ServedModel, user_id: str, *, top: int, with_seen: bool, popular: int = 0
 ) -> Beliefs:
-    """Answer `GET /v1/users/{user}/beliefs`."""
+    """Answer `GET /page/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
         revision, drift = user.revision, user.drift
         means, stds = user.session.moments()
@@ -181,4 +186,22 @@ def _part(served: ServedModel, part: Contribution, evidence: Literal["shown", "l
         evidence=evidence,
         amount=part.amount,
         title=served.title_of(part.item_id),
+    )
+
+
+def user_page(store: Store, after: str | None, limit: int) -> UserPage:
+    """Answer `GET /v1/users`."""
+    found = store.list_users(after or "", limit)
+    listed = [ListedUser(user=each.user_id, revision=each.revision, updated=each.updated) for each in found]
+    return UserPage(users=listed, next=listed[-1].user if len(listed) == limit else None)
+
+
+def item_feedback(store: Store, item_id: str, after: str | None, limit: int) -> ItemFeedbackPage:
+    """Answer `GET /v1/items/{item}/feedback`."""
+    found = store.item_feedback(item_id, after or "", limit)
+    reactions = [
+        ItemReaction(user=each.user_id, **{name: getattr(each, name) for name in REACTION_FIELDS}) for each in found
+    ]
+    return ItemFeedbackPage(
+        item=item_id, reactions=reactions, next=reactions[-1].user if len(reactions) == limit else None
     )

@@ -1,4 +1,4 @@
-"""Answers: choose items for a user, say why each is shown, and log the answer."""
+"""Answers: choose items for one user or many, say why each is shown, and log the answer."""
 
 import json
 import time
@@ -10,21 +10,58 @@ import anyio.to_thread
 import numpy as np
 
 from igcf.arrays import BoolArray
-from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.errors import ConfigError, IgcfError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Rules, Session
 from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.selection import AnswerRules
 from igcf.service.context import ServiceContext
-from igcf.service.lanes import in_lane
+from igcf.service.errors import RequestCancelledError, problem
+from igcf.service.lanes import budget_of_request, in_lane
 from igcf.service.models.page_responses import PolicyUsed
-from igcf.service.models.requests import PolicyName, RecommendationRequest
-from igcf.service.models.responses import PropensityKind, Reason, RecommendationResponse, RecommendedItem
+from igcf.service.models.requests import BatchRequest, PolicyName, RecommendationRequest
+from igcf.service.models.responses import (
+    BatchResponse,
+    BatchResult,
+    PropensityKind,
+    Reason,
+    RecommendationResponse,
+    RecommendedItem,
+)
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.audit import Answer
 from igcf.service.store.records import Version
+
+
+def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
+    """Answer `POST /v1/recommendations`; what fails for one user is told in their place."""
+    if len(set(ask.users)) < len(ask.users):
+        twice = next(user for user in ask.users if ask.users.count(user) > 1)
+        raise ConfigError(f"user {twice!r} is named twice; expected each user once")
+    own = RecommendationRequest.model_validate(ask.model_dump(exclude={"users"}, exclude_unset=True))
+    check_limits(context.settings, own)
+    if context.items.is_stale:
+        context.items.look()
+    served = context.current_model.served
+    resolve_policy(context.settings, served.policy, own.policy, own.nu)  # a mistake of all is told once
+    rules = answer_rules(context.rules, own)
+    if rules is not None:
+        rules.compiled(served.catalogue)
+    versions = context.store.versions(ask.users) if context.store.database.is_postgres else {}
+    results, budget = [], budget_of_request.get()
+    for user in ask.users:
+        try:
+            budget.check()
+            results.append(BatchResult(user=user, answer=recommend(context, user, own, versions.get(user))))
+        except RequestCancelledError:
+            raise
+        except IgcfError as error:
+            told = problem(error)
+            results.append(BatchResult(user=user, error=told["error"], message=told["message"]))
+    return BatchResponse(results=results)
+
 
 QUICK_K = 25
 """Items that an answer may have to be computed in the event loop; rules never are."""

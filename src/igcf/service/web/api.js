@@ -60,6 +60,9 @@ export async function call(method, path, body) {
 /** @param {string} id */
 const user = (id) => `/v1/users/${encodeURIComponent(id)}`;
 
+/** @param {string} id */
+const page = (id) => `/page/users/${encodeURIComponent(id)}`;
+
 /** @param {object} fields */
 function query(fields) {
   const pairs = Object.entries(fields).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((each) => [name, each]));
@@ -84,15 +87,15 @@ export const api = {
   /** @type {(id: string) => Promise<Api.UserState>} */
   user: (id) => call("GET", user(id)),
   /** @type {(id: string, top: number, popular: number) => Promise<Api.Beliefs>} */
-  beliefs: (id, top, popular) => call("GET", `${user(id)}/beliefs?top=${top}&popular=${popular}`),
+  beliefs: (id, top, popular) => call("GET", `${page(id)}/beliefs?top=${top}&popular=${popular}`),
   /** @type {(id: string, item: string) => Promise<Api.ExplanationResponse>} */
   explain: (id, item) => call("GET", `${user(id)}/explanations/${encodeURIComponent(item)}`),
   /** @type {(id: string, ask: ChoicesAsk) => Promise<Api.Choices>} */
-  choices: (id, ask) => call("GET", `${user(id)}/choices?${query(ask)}`),
+  choices: (id, ask) => call("GET", `${page(id)}/choices?${query(ask)}`),
   /** @type {(k: number) => Promise<Api.StartingItems>} */
-  start: (k) => call("GET", `/v1/start?k=${k}`),
+  start: (k) => call("GET", `/page/start?k=${k}`),
   /** @type {(id: string) => Promise<Api.DeletionResponse>} */
   forget: (id) => call("DELETE", user(id)),
   /** @type {() => Promise<Api.Stats>} */
-  stats: () => call("GET", "/v1/stats"),
+  stats: () => call("GET", "/page/stats"),
 };

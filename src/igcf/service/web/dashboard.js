@@ -124,7 +124,6 @@ function draw(stats) {
     ["Since", (each) => ago(each.time), "number"],
   ], stats.generations));
 
-  byId("store-state").replaceChildren(el("span", { class: `badge ${store.ok ? "good" : "bad"}` }, store.ok ? "Healthy" : "Trouble"));
   byId("store").replaceChildren(facts([
     ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
     ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms)} ms`],

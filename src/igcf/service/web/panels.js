@@ -62,7 +62,7 @@ function setGauge(gauge, { chance, low, high }) {
  * Why an item is expected to please, in words; the exact numbers on demand. What comes from a reaction that was no success is
  * never shown as praise, even where it adds.
  * @param {HTMLElement} place
- * @param {Api.Explained} why
+ * @param {Api.ExplanationResponse} why
  * @param {Card | null} card
  * @param {Api.RewardInfo} reward
  */
@@ -77,7 +77,7 @@ export function drawWhy(place, why, card, reward) {
 
 /**
  * Reasons in words, grouped: what speaks for the item and what speaks against it.
- * @param {Api.Explained} why
+ * @param {Api.ExplanationResponse} why
  * @param {Card | null} card
  * @param {Api.RewardInfo} reward
  * @returns {[string, string][]}
@@ -106,7 +106,7 @@ export function reasonsOf(why, card, reward) {
 
 /**
  * Where the expectation comes from: the population, plus what each past reaction adds; the parts sum to what is ranked by.
- * @param {Api.Explained} why
+ * @param {Api.ExplanationResponse} why
  * @param {Api.RewardInfo} reward
  */
 function numbersOf(why, reward) {

@@ -1,0 +1,186 @@
+"""What only the page asks for: what would be chosen, where to begin, pictures of items."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.online import Policy, Session
+from igcf.online.evidence import LoggedBelief
+from igcf.service.context import ServiceContext
+from igcf.service.models.page_responses import Choice, Choices, Outcome, StartingItem, StartingItems
+from igcf.service.models.requests import PolicyName
+from igcf.service.serving.recommending import resolve_policy
+from igcf.service.serving.served_model import ServedModel
+
+
+def choices(
+    context: ServiceContext,
+    user_id: str,
+    *,
+    k: int,
+    policy: PolicyName | None,
+    nu: float | None,
+    item: str | None,
+    values: Sequence[float | None],
+) -> Choices:
+    """Answer `GET /page/users/{user}/choices`; nothing is learned, logged or counted as shown."""
+    served = context.current_model.served
+    used, chooser = resolve_policy(context.settings, served.policy, policy, nu)
+    outcomes: list[Outcome] = []
+    with context.users.open(served, user_id) as user:
+        revision, aside = user.revision, user.aside
+        if item is None:
+            outcomes.append(
+                Outcome(value=None, items=_chosen(served, _copied(served, user.session), chooser, k, aside))
+            )
+        else:
+            served.model.item_row(item)
+            for value in values:
+                after = _copied(served, user.session)
+                after.observe(item, value)
+                outcomes.append(Outcome(value=value, items=_chosen(served, after, chooser, k, aside)))
+    return Choices(user=user_id, model=served.model_id, revision=revision, policy=used, item=item, outcomes=outcomes)
+
+
+def starting_items(context: ServiceContext, k: int) -> StartingItems:
+    """Answer `GET /page/start`."""
+    served = context.current_model.served
+    items = [
+        StartingItem(item=served.model.item_ids[row], title=served.title(row), categories=served.categories(row))
+        for row in starting_rows(served, k)
+    ]
+    return StartingItems(model=served.model_id, items=items)
+
+
+def _copied(served: ServedModel, session: Session) -> Session:
+    """A session of its own that believes the same, for what has not happened."""
+    known, rng = LoggedBelief(session.belief, session.offset), np.random.default_rng()
+    return served.recommender.session(session.history, logged=session.logged, belief=known, rng=rng).apart()
+
+
+def _chosen(served: ServedModel, session: Session, policy: Policy, k: int, aside: Sequence[str]) -> list[Choice]:
+    """The best items that are left; fewer than `k` at the end of the catalogue."""
+    while k:
+        try:
+            picks = session.recommend(k, aside, None, policy)
+            break
+        except NoItemsLeftError:
+            k //= 2
+    else:
+        return []
+    rows = [served.model.item_row(pick.item_id) for pick in picks]
+    return [
+        Choice(
+            item=pick.item_id,
+            title=served.title(row),
+            categories=served.categories(row),
+            mean=pick.mean,
+            std=pick.std,
+            chance=pick.chance,
+            low=pick.low,
+            high=pick.high,
+            rank=pick.rank,
+            mean_rank=pick.mean_rank,
+            reason="please" if pick.mean_rank <= max(1, pick.rank) else "learn",
+            popularity_rank=int(served.popularity[row]),
+        )
+        for pick, row in zip(picks, rows, strict=True)
+    ]
+
+
+POPULAR_SHARE = 0.25
+FEWEST_POPULAR, MOST_POPULAR = 60, 400
+LONGEST = 48
+_known: "WeakKeyDictionary[ServedModel, list[int]]" = WeakKeyDictionary()
+
+
+def starting_rows(served: ServedModel, k: int) -> list[int]:
+    """Choose `k` rows, at most `LONGEST`: the first ones of an order that is computed once per model."""
+    found = _known.get(served)
+    if found is None:
+        found = _known[served] = _spread(served)
+    available = served.available()
+    return [row for row in found if available is None or available[row]][:k]
+
+
+def _spread(served: ServedModel) -> list[int]:
+    """Order some popular items so that each one tells most about what those before it leave open.
+
+    The liking of the popular items is Gaussian in the population; the next item is the one whose variance is largest
+    once those before it are known (a pivoted Cholesky decomposition). No first category comes again before all the
+    others had their turn.
+    """
+    model = served.model
+    n_popular = min(model.n_items, max(FEWEST_POPULAR, min(MOST_POPULAR, int(POPULAR_SHARE * model.n_items))))
+    rows = served.popular_rows[:n_popular]
+    vectors = model.item_vectors[rows].astype(np.float64)
+    cov: FloatArray = vectors @ model.prior_cov @ vectors.T
+    left = np.diag(cov).copy()
+    firsts = [next(iter(served.categories(row)), "") for row in rows.tolist()]
+    turns = dict.fromkeys(firsts, 0)
+    chosen: list[int] = []
+    factors = np.zeros((n_popular, min(LONGEST, n_popular)))
+    for step in range(factors.shape[1]):
+        fewest = min(turns[name] for place, name in enumerate(firsts) if place not in chosen)
+        open_places = [place for place, name in enumerate(firsts) if place not in chosen and turns[name] == fewest]
+        best = max(open_places, key=lambda place: left[place])
+        chosen.append(best)
+        turns[firsts[best]] += 1
+        if left[best] > 1e-12:
+            factors[:, step] = (cov[:, best] - factors[:, :step] @ factors[best, :step]) / np.sqrt(left[best])
+            left = np.maximum(left - factors[:, step] ** 2, 0.0)
+    return [int(rows[place]) for place in chosen]
+
+
+TYPES = {
+    ".avif": "image/avif",
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+"""Content types by the ending of a file; others are not shown. SVG is none of them: it may hold scripts."""
+LARGEST = 5_000_000
+"""Bytes of a picture; a larger one is not shown."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The content of a file, and what it is."""
+
+    content: bytes
+    media_type: str
+    mark: str
+    """Changes when the file does."""
+
+
+class Pictures:
+    """The folder of pictures; nothing outside of it is ever read, whatever an item names."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder).resolve()
+        if not self.folder.is_dir():
+            raise ConfigError(f"images names {folder}, which is not a folder; expected the folder of the pictures")
+
+    def read(self, name: str | None) -> Picture | None:
+        """Read the picture of that name, a path within the folder; None where there is none that may be shown."""
+        if not name:
+            return None
+        try:
+            path = (self.folder / name).resolve()  # links are followed first, so that none leads outside
+            if not path.is_relative_to(self.folder) or path.suffix.lower() not in TYPES or not path.is_file():
+                return None
+            with path.open("rb") as file:
+                content = file.read(LARGEST + 1)
+            changed = path.stat().st_mtime_ns
+        except (OSError, ValueError):  # not to be read, too long, or with a zero byte
+            return None
+        if len(content) > LARGEST:
+            return None
+        return Picture(content, TYPES[path.suffix.lower()], f'"{changed:x}-{len(content):x}"')

@@ -1,0 +1,155 @@
+// Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types --page` from OpenAPI.
+
+import type { ModelInfo, NewItemState, PolicyInfo, PolicyUsed, Problem, RewardInfo, StoredReaction } from "../clients/js/src/api.js";
+
+export interface Beliefs {
+  user: string;
+  model: string;
+  revision: number;
+  drift: number;
+  top: Array<BelievedItem>;
+  popular: Array<PopularItem>;
+  map: Ellipse;
+  taste: TasteTold;
+  n_possible: number;
+  possible: Array<string>;
+}
+export interface BelievedItem {
+  item: string;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  popularity_rank: number;
+  title: string | null;
+  categories: Array<string>;
+  seen: boolean;
+}
+export interface CatalogueChange {
+  item: string;
+  title: string | null;
+  state: "new" | "changed" | "retired";
+  time: number;
+  reactions: number;
+  hits: number;
+  new?: NewItemState | null;
+}
+export interface CategoryTold {
+  category: string;
+  items: number;
+  lift: number;
+  hits: number;
+  misses: number;
+  standing: "liked" | "less" | "unsure";
+}
+export interface Choice {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
+  rank: number;
+  mean_rank: number;
+  reason: "please" | "learn";
+  popularity_rank: number;
+}
+export interface Choices {
+  user: string;
+  model: string;
+  revision: number;
+  policy: PolicyUsed;
+  item: string | null;
+  outcomes: Array<Outcome>;
+}
+export interface DriftingUser {
+  user: string;
+  drift: number;
+  reactions: number;
+}
+export interface Ellipse {
+  mean: Array<number>;
+  cov: Array<Array<number>>;
+}
+export interface Generation {
+  generation: number;
+  model: string;
+  time: number;
+}
+export interface LikedItem {
+  item: string;
+  title: string | null;
+  likes: number;
+  reactions: number;
+}
+export interface Outcome {
+  value: number | null;
+  items: Array<Choice>;
+}
+export interface PopularItem {
+  item: string;
+  title: string | null;
+  chance: number;
+  seen: boolean;
+}
+export interface ShownItem {
+  item: string;
+  title: string | null;
+  times: number;
+  explored: number;
+}
+export interface StartingItem {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+}
+export interface StartingItems {
+  model: string;
+  items: Array<StartingItem>;
+}
+export interface Stats {
+  model: ModelInfo;
+  uptime_s: number;
+  workers: number;
+  most_shown: Array<ShownItem>;
+  most_liked: Array<LikedItem>;
+  drifting_users: Array<DriftingUser>;
+  generations: Array<Generation>;
+  catalogue_changes: Array<CatalogueChange>;
+  store: StoreHealth;
+}
+export interface StoreHealth {
+  kind: "sqlite" | "postgresql";
+  schema: number;
+  users: number;
+  reactions: number;
+  retracted: number;
+  recommendations: number;
+  bytes: number;
+  read_ms: number;
+  audit_waiting: number;
+  hot_users: number;
+}
+export interface TasteTold {
+  sentence: string;
+  confidence: "none" | "first impression" | "fairly sure" | "sure";
+  categories: Array<CategoryTold>;
+}
+export interface GetChoicesQuery {
+  k?: number;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+  item?: string | null;
+  value?: Array<number | string>;
+}
+export interface GetStartQuery {
+  k?: number;
+}
+export interface GetBeliefsQuery {
+  top?: number;
+  seen?: boolean;
+  popular?: number;
+}
