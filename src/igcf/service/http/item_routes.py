@@ -20,7 +20,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of the items and of the model."""
     router = APIRouter(prefix="/v1", tags=["catalogue"])
 
-    @router.get("/items", responses=problems())
+    @router.get("/items", responses=problems(404))
     @as_json
     def get_items(
         query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
@@ -34,7 +34,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
         """The catalogue in pages: the population's favourites first, or what is liked more than it used to be."""
         return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, after, limit))
 
-    @router.post("/items", responses=problems(403, 409))
+    @router.post("/items", responses=problems(409))
     @as_json
     def post_items(batch: requests.ItemBatch) -> item_responses.ItemsStored:
         """Add items, or describe them anew: all of a batch or nothing; durable when answered."""
@@ -62,7 +62,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
         """One item."""
         return catalogue.catalogue_item(context, item)
 
-    @router.patch("/items/{item}", responses=problems(403, 404))
+    @router.patch("/items/{item}", responses=problems(404))
     @as_json
     def patch_item(
         item: ItemPath,
@@ -73,7 +73,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
         """Change some fields of an item; null takes one back."""
         return catalogue.change_item(context, item, fields)
 
-    @router.delete("/items/{item}", responses=problems(403, 404))
+    @router.delete("/items/{item}", responses=problems(404))
     @as_json
     def delete_item(item: ItemPath) -> item_responses.ItemRetired:
         """Retire an item: it is in no answer any more; `POST /v1/items` brings it back."""

@@ -13,4 +13,4 @@ ItemPath = Annotated[requests.PathItem, Path(description="The item; percent-enco
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Declare the errors of a route, for the OpenAPI document."""
-    return {status: {"model": responses.Problem} for status in (400, 401, 408, 413, 422, 503, *statuses)}
+    return {status: {"model": responses.Problem} for status in (400, 401, 403, 408, 413, 415, 422, 503, *statuses)}

@@ -115,7 +115,7 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     """Build the routes that need the admin key."""
     router = APIRouter(prefix="/v1", tags=["admin"])
 
-    @router.post("/model", responses=problems(403, 409))
+    @router.post("/model", responses=problems(409))
     @as_json
     def post_model(ask: requests.ModelRequest) -> model_responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
