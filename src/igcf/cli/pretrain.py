@@ -142,6 +142,10 @@ def pretrain(
 
         data = read_log(dataset, from_store, data_dir, columns, items)
         report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
+        if isinstance(config, ExpertsConfig) and not are_workers_asked_for:
+            from igcf.training.cost import expected_cost
+
+            note(str(expected_cost(data, config)))
 
     from igcf.training import pretrain as learn
 

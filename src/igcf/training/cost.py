@@ -1,0 +1,119 @@
+"""What a training of the default model will cost, before it starts: processor time, and the memory of the process."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from igcf.config import ExpertsConfig
+from igcf.data.interactions import Interactions
+from igcf.threads import blas_threads
+from igcf.training.experts.logistic import FEW_USERS, LAST_ITERATIONS, sampled_users
+from igcf.training.experts.neighbours import MOST_DENSE_ITEMS
+from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
+from igcf.training.selection import MOST_USERS
+
+GRADINGS, TABLES = 4, 3
+"""Channels of the two experts where the log has grades."""
+REFERENCE_RATE = 93e9
+"""Float32 operations a second of one core of the machine on which the unit costs were measured."""
+SIDE = 1_024
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected cost of a training."""
+
+    seconds: float
+    """Time by the wall on idle cores."""
+    memory: float
+    """Largest memory of the process in bytes."""
+    cores: int
+
+    def __str__(self) -> str:
+        time_text = f"{self.seconds:.0f} s" if self.seconds < 120 else f"{self.seconds / 60:.0f} minutes"
+        cores = "one core" if self.cores == 1 else f"{self.cores} cores"
+        return f"training will take about {time_text} and {self.memory / 1e9:.1f} GB on {cores}"
+
+
+def expected_cost(data: Interactions, config: ExpertsConfig | None = None) -> Cost:
+    """Estimate what `pretrain` will cost for a log, from its sizes and the speed of this machine."""
+    config = config or ExpertsConfig()
+    cores = min(blas_threads(), os.cpu_count() or 1)
+    counts = np.bincount(data.item_idx, minlength=data.n_items)
+    n_fit = min(int((counts >= (config.min_item_reactions or 1)).sum()), data.n_items)
+    if config.min_item_reactions is None:
+        n_fit = min(n_fit, MOST_ITEMS)
+    n_judged = min(n_fit, MOST_JUDGED)
+    of_judged = float(np.sort(counts)[::-1][:n_judged].mean()) if n_judged else 0.0
+    sizes = Sizes(data.n_users, data.n_items, len(data), n_fit, n_judged, of_judged)
+    busy = _processor_seconds(sizes, config) * REFERENCE_RATE / float32_rate()
+    return Cost(3.0 + busy / (0.6 + 0.4 * cores), _memory(sizes, config), cores)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a log: users, items, reactions, items of the factor models, items that are judged, their reactions."""
+
+    users: int
+    items: int
+    reactions: int
+    fitted: int
+    judged: int
+    of_judged: float
+    """Reactions to a judged item, on average."""
+
+    def iteration(self, n_items: int, d: int) -> tuple[float, float]:
+        """Return the operations of an iteration of the logistic expert, and the users that it sees."""
+        n_users = len(sampled_users(self.users, max(n_items, 1), seed=0))
+        products = (d + 1) * (d + 2) / 2
+        return 4.0 * products * (n_users * n_items + GRADINGS * self.reactions * n_users / self.users), n_users
+
+
+def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
+    """Add up the stages; the unit costs are those of ML-1M in seconds of one core."""
+    per_matvec = TABLES * 2.4 * sizes.reactions / 0.5e9 + 400.0 * TABLES * sizes.fitted / 2e9
+    linear = 2 * 250 * per_matvec
+    logistic = 0.0
+    is_chosen = config.holdout > 0
+    for n_items, iterations in ((sizes.judged, config.iterations if is_chosen else 0), (sizes.fitted, None)):
+        operations, n_users = sizes.iteration(n_items, config.logistic_dim)
+        if iterations is None:
+            is_warm = is_chosen and sizes.judged == sizes.fitted
+            iterations = -(-config.iterations // 3) if is_warm else config.iterations
+        few = 1.0 if n_users <= FEW_USERS or sizes.reactions < 80 * n_items else 0.25
+        first = max(iterations - LAST_ITERATIONS, 0) if iterations == config.iterations else 0
+        logistic += (first * few + iterations - first) * operations / 34e9
+    if not is_chosen:
+        return linear + logistic
+    rounds = min(config.validate_rounds, max(sizes.judged // 4, 1))
+    users = min(MOST_USERS, int(config.holdout * sizes.users))
+    replays = 15e-9 * users * rounds * sizes.judged * (2 + 2 * config.calibrated)
+    known = 0.0
+    if config.neighbours:
+        per_item = 7e-4 if sizes.judged <= MOST_DENSE_ITEMS else 5e-4 + 3e-5 * sizes.of_judged
+        known = (2_700 * 2.5e-7 + 2 * per_item) * sizes.judged
+    return linear + logistic + replays + known + 3e-5 * sizes.items
+
+
+def _memory(sizes: Sizes, config: ExpertsConfig) -> float:
+    """Return the bytes of the program, of the log, of the logistic expert, of replays and of the model."""
+    d, width = config.logistic_dim, TABLES * (config.linear_dim + 1) + GRADINGS * (config.logistic_dim + 2)
+    _, n_users = sizes.iteration(sizes.fitted, d)
+    block = min(sizes.fitted, 32_768) * (d + 1) * (d + 2) * 8.0
+    fit = 24.0 * GRADINGS * sizes.fitted * (d + 1) + 20.0 * n_users * d * d + block
+    replay = 40.0 * MOST_USERS * sizes.judged
+    return 3e8 + 150.0 * sizes.reactions + max(fit, replay) + 4.0 * width * (sizes.items + sizes.judged) * 2.5
+
+
+def float32_rate() -> float:
+    """Measure how many float32 operations a second one core does, by a product of two matrices."""
+    from igcf.threads import at_most_threads
+
+    matrix = np.ones((SIDE, SIDE), dtype=np.float32)
+    with at_most_threads(1, ("blas",)):
+        matrix @ matrix
+        begun = time.process_time()
+        matrix @ matrix
+        return 2.0 * SIDE**3 / max(time.process_time() - begun, 1e-4)
