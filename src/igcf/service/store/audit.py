@@ -249,6 +249,9 @@ def _kept(items: list[dict[str, Any]]) -> str:
 
 def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT_ONCE) -> int:
     """Delete the oldest answers given before a time, at most `limit`; return how many there were."""
+    is_old = sa.select(sa.exists().where(recommendations.c.time < before))
+    if not database.read(lambda connection: connection.execute(is_old).scalar_one()):
+        return 0
     key = (recommendations.c.user_id, recommendations.c.recommendation_id)
     oldest = sa.select(*key).where(recommendations.c.time < before).order_by(recommendations.c.time).limit(limit)
     statement = sa.delete(recommendations).where(sa.tuple_(*key).in_(oldest))
