@@ -6,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import (
+from igcf.lab.theory.bounds import (
     ellipsoid_factor,
     gamma_t,
     good_event,
     information_gain,
     information_width,
+    least_users,
     max_information_gain,
     mutual_information,
     nu_t,
     union_factor,
 )
-from igcf.lab.theory.bounds import least_users
 from igcf.online import Belief, InfoUcb, ScoringEngine
 from tests.lab.theory.worlds import small_assumptions, small_world
 

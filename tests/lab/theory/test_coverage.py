@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import SimulatedWorld, simulate_coverage
-from igcf.lab.theory.coverage import failure_rate
+from igcf.lab.theory.coverage import failure_rate, simulate_coverage
+from igcf.lab.theory.world import SimulatedWorld
 from igcf.online import Belief
 from tests.lab.theory.worlds import small_world
 

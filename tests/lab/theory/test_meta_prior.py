@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import meta_belief, simulate_meta_prior, simulate_shrunken
-from igcf.lab.theory.meta_prior import fitted_slope
+from igcf.lab.theory.meta_prior import fitted_slope, meta_belief, simulate_meta_prior, simulate_shrunken
 from tests.lab.theory.worlds import small_world
 
 SIZES = (10, 40, 160, 640)

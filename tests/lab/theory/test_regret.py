@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import (
-    Run,
-    UniformChoice,
-    draw_crowd,
-    fit_exponent,
-    information_gain,
-    max_information_gain,
-    meta_belief,
-    regret_bound,
-    simulate_regret,
-    sufficient_rounds,
-)
+from igcf.lab.theory.bounds import information_gain, max_information_gain
+from igcf.lab.theory.meta_prior import meta_belief
+from igcf.lab.theory.regret import Run, UniformChoice, draw_crowd, fit_exponent, simulate_regret, sufficient_rounds
+from igcf.lab.theory.regret_bound import regret_bound
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 from tests.lab.theory.worlds import small_world
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import gamma_t, informative_from, meta_regret_bound, regret_bound
-from igcf.lab.theory.regret_bound import meta_constants, user_norm
+from igcf.lab.theory.bounds import gamma_t
+from igcf.lab.theory.regret_bound import informative_from, meta_constants, meta_regret_bound, regret_bound, user_norm
 from tests.lab.theory.worlds import small_assumptions, small_world
 
 UNHURRIED = settings(deadline=None, max_examples=50)  # a busy machine is no failure

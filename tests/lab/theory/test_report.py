@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.lab.theory import TheorySettings, run_theory
-from igcf.lab.theory.report import PARTS, Document
+from igcf.lab.theory.report import PARTS, Document, run_theory
 from igcf.lab.theory.tables import as_text
+from igcf.lab.theory.world import TheorySettings
 
 SMALL = TheorySettings(dim=2, n_items=30, rounds=24, n_users=10)
 

@@ -6,8 +6,7 @@ import pytest
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
-from igcf.lab.theory import SimulatedWorld
-from igcf.lab.theory.world import truncated_variance
+from igcf.lab.theory.world import SimulatedWorld, truncated_variance
 from tests.lab.theory.worlds import small_assumptions, small_world
 
 

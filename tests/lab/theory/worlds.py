@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.lab.theory import Assumptions, SimulatedWorld, draw_world
+from igcf.lab.theory.world import Assumptions, SimulatedWorld, draw_world
 
 
 def small_assumptions(**changes: Any) -> Assumptions:

@@ -9,6 +9,7 @@ from typing import Any
 
 from igcf.lab.evaluate.jobs import code_version
 from igcf.lab.evaluate.protocols.cold import ThinLog
+from igcf.lab.evaluate.protocols.next import Next
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers
 from igcf.lab.evaluate.reproduce import PAPER_METHODS
@@ -78,6 +79,7 @@ PUBLISHED: tuple[Experiment, ...] = (
     *_on(("ml-1m", "kuairec", "eachmovie"), Experiment("top-k", "", PAPER_METHODS, 12)),
     *_on(("ml-1m", "ml-100k", "eachmovie"), Experiment("known-users", "", KNOWN_USERS_METHODS, 5)),
     Experiment("known-users", "ml-1m", KNOWN_USERS_METHODS, 5, thin=0.1),
+    *_on(("ml-1m", "ml-100k", "synthetic-drift"), Experiment("next", "", Next.methods, 5)),
     Experiment("returning", "ml-1m", ("igcf",), 3),
     Experiment("returning", "ml-1m", ("igcf",), 3, options={"part": "earliest"}),
     Experiment("thin-log", "ml-1m", ThinLog.methods, 5, options={"per_user": 10}),
