@@ -9,12 +9,12 @@ import click
 
 from igcf.cli.demo_model import EMBEDDED, demo_model
 from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import CONFIG, FLAGS, given, setting_options
+from igcf.cli.service_options import CONFIG, FLAGS, GroupedCommand, given, setting_options
 from igcf.errors import ConfigError
 from igcf.threads import prefer_one_thread
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("model", metavar="[DIR]", required=False)
 @click.option(
     "--demo",

@@ -23,6 +23,34 @@ STORE = click.option(
     help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db].",
 )
 
+GROUPS = {
+    "Options": "store store_password_file host port workers api_key_file models log_level",
+    "Answers": "policy nu index rules forgetting skip_rounds skip_hours images",
+    "Browsers and names": "cors_origins allowed_hosts",
+    "Limits of a request": "max_nu max_k max_list max_batch max_items max_body max_items_body request_timeout_s",
+    "Limits of a server": "max_connections max_in_flight threads body_timeout_s header_timeout_s send_timeout_s "
+    "store_wait_s hot_users hot_megabytes audit_queue audit_days",
+}
+"""Settings in the order in which `igcf serve --help` lists them; those that most people need come first."""
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command itself first, then those of the settings by group."""
+        groups: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "Other settings")}
+        of = {name: group for group, names in GROUPS.items() for name in names.split()}
+        for parameter in self.get_params(ctx):
+            record, name = parameter.get_help_record(ctx), parameter.name or ""
+            if record is not None:
+                is_setting = name in ServiceSettings.model_fields
+                groups[of.get(name, "Other settings") if is_setting else "Options"].append(record)
+        for group, records in groups.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
+
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option per setting but the model, which is its argument."""
