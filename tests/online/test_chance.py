@@ -10,6 +10,7 @@ from igcf.model import Model
 from igcf.model.usage import Calibration, PolicyChoice, RecordTemperature, Usage
 from igcf.online import Greedy, Recommender, Session, Ucb
 from igcf.online.backend import NumpyBackend, loops
+from igcf.online.backend.numpy_chance import ItemTerms, probability_chances
 from igcf.online.chance import ChanceScale
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
 
@@ -68,10 +69,8 @@ def test_both_backends_tell_the_same_chances() -> None:
     rng = np.random.default_rng(0)
     z, v = rng.normal(size=20).astype(np.float32), rng.random(20).astype(np.float32)
     rows, means, stds = [3, 1, 19], [0.2, 1.4, -0.3], [0.1, 0.5, 0.0]
-    numbers = (1.2, -0.1, 0.8)
     for name, args in (
-        ("chances_of_logits", (rows, z, v, *numbers)),
-        ("chances_of_probabilities", (means, stds, *numbers)),
+        ("chances_of_logits", (rows, z, v, 1.2, 0.8, ItemTerms(*rng.random((3, 20))))),
         ("chances_of_values", (rows, means, stds, np.full(20, 0.3), 0.5)),
     ):
         np.testing.assert_allclose(getattr(loops, name)(*args), getattr(NumpyBackend, name)(*args), atol=1e-6)
@@ -136,3 +135,57 @@ def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
 def test_a_calibration_that_turns_chances_around_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ModelError, match="calibration"):
         Calibration(**wrong)
+
+
+def counted_model(reactions: np.ndarray) -> Model:
+    """The ensemble with counts of reactions and successes of each item, and a prior that is worth six reactions."""
+    model = ensemble_model()
+    model.reactions = reactions
+    return model.used_as(replace(model.usage, calibration=Calibration(share_intercept=-0.2, share_strength=6.0)))
+
+
+def test_intervals_of_items_with_the_same_share_narrow_with_their_reactions() -> None:
+    n = ensemble_model().n_items
+    widths, stds = [], []
+    for times in (0, 1, 4, 20, 100):
+        session = Recommender(counted_model(np.full((n, 2), [5 * times, 3 * times]))).session()
+        chance, low, high = session.chances()
+        assert (low <= chance).all()
+        assert (chance <= high).all()
+        logit = np.log(high / (1 - high)) - np.log(low / (1 - low))
+        widths.append(logit)
+        stds.append(session.recommend(1, candidates=["item-3"])[0].std)
+    assert (np.diff(widths, axis=0) < 0).all()
+    assert (np.diff(stds) < 0).all()
+
+
+def test_for_a_new_user_the_chance_is_the_share_expected_of_the_item() -> None:
+    reactions = np.array([[number, number // 3] for number in range(ensemble_model().n_items)])
+    chance, low, high = Recommender(counted_model(reactions)).session().chances()
+    mean = 1.0 / (1.0 + np.exp(0.2))
+    expected = (6.0 * mean + reactions[:, 1]) / (6.0 + reactions[:, 0])
+    np.testing.assert_allclose(chance, expected, atol=1e-4)
+    logit = np.log(expected / (1 - expected))
+    alone = 1.2815 / np.sqrt((7.0 + reactions[:, 0]) * expected * (1 - expected))
+    assert (np.log(high / (1 - high)) >= logit + alone - 1e-3).all()
+    assert (np.log(low / (1 - low)) <= logit - alone + 1e-3).all()
+
+
+def test_counts_of_reactions_change_no_ranking() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 50, ensemble_model().n_items)
+    plain, counted = ensemble_model(), counted_model(np.stack([counts, counts // 2], axis=1))
+    ids = [
+        [pick.item_id for pick in Recommender(model, Ucb(nu)).session([("item-3", 5.0)]).recommend(10)]
+        for model in (plain, counted)
+        for nu in (0.0, 0.5)
+    ]
+    assert ids[:2] == ids[2:]
+
+
+def test_a_tiny_expected_probability_has_no_interval_from_0_to_100_percent() -> None:
+    chance, low, high = probability_chances(np.array([0.01, 0.3]), np.array([0.02, 0.1]), 1.0, 0.0, 1.0)
+    assert (low <= chance).all()
+    assert (high >= chance).all()
+    assert high[0] < 0.1
+    assert 0.1 < low[1] < high[1] < 0.5

@@ -69,7 +69,7 @@ def test_liking_satisfies_more_than_hit_where_every_item_gets_its_reaction(model
 def test_a_calibration_is_found_again_from_reactions_that_follow_it() -> None:
     rng = np.random.default_rng(0)
     mean, variance = rng.normal(size=(400, 40)), rng.random((400, 40))
-    played = Played(mean, variance, np.zeros(mean.shape, dtype=bool), ())
+    played = Played(mean, variance, np.zeros(mean.shape, dtype=bool), (), np.zeros(mean.shape, dtype=int))
     truth = chance_of(played, Calibration(1.4, -0.5, 1.0))
     found = fit_calibration(replace(played, is_success=rng.random(truth.shape) < truth))
     assert found.slope == pytest.approx(1.4, abs=0.1)

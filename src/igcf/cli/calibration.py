@@ -11,6 +11,7 @@ from igcf.cli.output import console, emit_json, note, parts_display
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
+    from igcf.data import Interactions
     from igcf.data.columns import Columns
 
 
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 @SATISFIED
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
 @click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
+@click.option("--intervals", is_flag=True, help="Instead: intervals of new users, by how well the items are known.")
+@click.option(
+    "--thin",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.0, 1.0),
+    help="With --intervals: share of the reactions to learn from.",
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -33,6 +42,8 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     satisfied: float | None,
     rounds: int | None,
     changes: tuple[str, ...],
+    intervals: bool,
+    thin: float,
     seed: int,
     out: Path | None,
     as_json: bool,
@@ -43,6 +54,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     Examples:
       igcf calibration --dataset ml-1m --out calibration.svg
       igcf calibration --dataset ratings.csv --methods igcf --json
+      igcf calibration --dataset ratings.csv --intervals
     """
     from igcf.data import load_dataset, success_in
     from igcf.lab.evaluate import setup_for
@@ -51,6 +63,9 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
     data = load_dataset(dataset, data_dir, columns=columns)
+    if intervals:
+        _intervals(data, satisfied, thin, seed, as_json=as_json)
+        return
     names = [name.strip() for name in methods.split(",") if name.strip()]
     success = success_in(data, satisfied)
     setup = setup_for(data, "cold-start", rounds=rounds, satisfied=success.threshold)
@@ -68,3 +83,18 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
         emit_json({"dataset": data.name, "users": "test", "methods": [each.as_dict() for each in found]})
         return
     print_all([calibration_table(data.name, found)], "table")
+
+
+def _intervals(data: "Interactions", satisfied: float | None, thin: float, seed: int, *, as_json: bool) -> None:
+    from igcf.config import ExpertsConfig
+    from igcf.lab.evaluate.intervals import held_out_users, interval_rows, interval_table
+    from igcf.training import pretrain
+
+    rest, held_out = held_out_users(data, thin=thin, seed=seed)
+    note(f"learning from {len(rest.values):,} reactions of {rest.n_users:,} users; {held_out.n_users:,} are held out")
+    model = pretrain(rest, config=ExpertsConfig(satisfied=satisfied), seed=seed)
+    rows = interval_rows(model, held_out.dense(), seed=seed)
+    if as_json:
+        emit_json({"dataset": data.name, "users": held_out.n_users, "thin": thin, "classes": rows})
+        return
+    print_all([interval_table(data.name, rows)], "table")

@@ -70,6 +70,7 @@ def joined(model: "Model", new: list[Item], priors: ItemPriors) -> "Model":
         metadata=model.metadata,
         neighbours=neighbours,
         appeared=None if model.appeared is None else np.concatenate([model.appeared, np.full(n_new, LAST_TIME)]),
+        reactions=None if model.reactions is None else np.pad(model.reactions, ((0, n_new), (0, 0))),
         usage=model.usage,
         attributes=catalogue.attributes,
         content=content,

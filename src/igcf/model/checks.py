@@ -31,6 +31,7 @@ def check_shapes(model: "Model") -> None:
         "titles": ((n if model.titles is None else len(model.titles),), (n,)),
         "neighbours": ((n if model.neighbours is None else len(model.neighbours.means),), (n,)),
         "appeared": ((n,) if model.appeared is None else model.appeared.shape, (n,)),
+        "reactions": ((n, 2) if model.reactions is None else model.reactions.shape, (n, 2)),
         "categories": ((n if model.categories is None else len(model.categories),), (n,)),
         "attributes": ((n if model.attributes is None else model.attributes.n_items,), (n,)),
     }

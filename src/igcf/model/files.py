@@ -94,6 +94,7 @@ def load_model(folder: Path) -> Model:
             metadata=meta["metadata"],
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
+            reactions=tensors.get("reactions"),
             usage=Usage.from_dict(meta.get("usage", {})),
             content=_content(tensors, meta),
             added=tensors.get("added", ()),
@@ -161,6 +162,8 @@ def _write_parts(model: Model, part: Path) -> None:
             tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
     if model.appeared is not None:
         tensors["appeared"] = model.appeared
+    if model.reactions is not None:
+        tensors["reactions"] = model.reactions
     if model.content is not None:
         tensors |= model.content.arrays()
     if len(model.added):

@@ -28,7 +28,7 @@ from igcf.notebooks import html_card
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 PARTS = (
     "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
-    "categories", "metadata", "neighbours", "appeared", "usage", "attributes", "content", "added",
+    "categories", "metadata", "neighbours", "appeared", "reactions", "usage", "attributes", "content", "added",
 )  # fmt: skip
 """What a model is made of, by the names of the constructor's arguments."""
 
@@ -73,6 +73,7 @@ class Model:
         metadata: Mapping[str, Any] | None = None,
         neighbours: Neighbours | None = None,
         appeared: npt.ArrayLike | None = None,
+        reactions: npt.ArrayLike | None = None,
         usage: Usage | None = None,
         attributes: Attributes | None = None,
         content: ContentPrior | None = None,
@@ -96,6 +97,7 @@ class Model:
             metadata: how the model came about; plain JSON values.
             neighbours: how items predict each other, for users whose record is known.
             appeared: time of each item's first reaction in the log, (items,), in the units of the log.
+            reactions: number of reactions to each item in the log, and of those that satisfied, (items, 2).
             usage: objective, policy and calibration; without it those of the paper.
             attributes: what else is known of the items: tags, numbers, texts, when they may be shown.
             content: what the vectors of further items are likely to be; `with_items` needs it.
@@ -113,6 +115,7 @@ class Model:
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.neighbours = neighbours
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
+        self.reactions: IntArray | None = None if reactions is None else np.asarray(reactions, dtype=np.int64)
         self.usage = Usage() if usage is None else usage
         self.attributes = attributes
         self.content = content

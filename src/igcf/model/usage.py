@@ -31,6 +31,11 @@ class Calibration:
     """Added after that."""
     spread: float = 1.0
     """Factor on the standard deviation of z."""
+    share_intercept: float = 0.0
+    """Prior of the items' shares of satisfied reactions, as `igcf.model.shares` has it."""
+    share_slope: float = 0.0
+    share_strength: float = 0.0
+    """0: nothing is known of shares."""
 
     def __post_init__(self) -> None:
         """Refuse numbers under which a better expectation would be a smaller chance."""

@@ -7,8 +7,11 @@ import numpy.typing as npt
 
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
+from igcf.model.channel import sigmoid
+from igcf.model.shares import SharePrior, logits
+from igcf.model.usage import Calibration
 from igcf.online import backend
-from igcf.online.backend.numpy_chance import CLIPPED, Columns, logit_chances, probability_chances
+from igcf.online.backend.numpy_chance import CLIPPED, Columns, ItemTerms, logit_chances, probability_chances
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
 from igcf.online.belief import Belief
 
@@ -43,6 +46,7 @@ class ChanceScale:
         """Numbers of the channels that the chance is read from; none where it is the expected reward."""
         reward, calibration = model.reward, model.calibration
         self._numbers = calibration.slope, calibration.shift, calibration.spread
+        self.base: ItemBase | None = None
         self._noise, self._line = model.item_noise, float(reward.of(reward.threshold))
         is_every_reaction_a_success = reward.threshold <= reward.low
         liked, success, exposed = (self._channel(*kind) for kind in KINDS)
@@ -50,6 +54,8 @@ class ChanceScale:
             self.form = "value"
         elif liked is not None and not is_every_reaction_a_success:
             self.form, self.channels = "liked", (liked,)
+            self.base = item_base(model, liked, calibration)
+            self.items = item_terms(self.base, calibration, model.n_items)
         elif success is not None and exposed is not None and not is_every_reaction_a_success:
             self.form, self.channels = "ratio", (success, exposed)
             self.prior_ratio = self._prior_ratio()
@@ -81,18 +87,20 @@ class ChanceScale:
         if self.form == "probability":
             return backend.loops.chances_of_probabilities(means, stds, *self._numbers)
         if self.form == "liked":
+            slope, _, spread = self._numbers
             tracked = engine.tracked_z(self.channels[0])
             if tracked is not None:
-                return backend.loops.chances_of_logits(rows, *tracked, *self._numbers)
+                return backend.loops.chances_of_logits(rows, *tracked, slope, spread, self.items)
             z, variances = engine.z_moments_at(self.channels[0], np.array(rows))
-            return backend.loops.chances_of_logits([*range(len(rows))], z, variances, *self._numbers)
+            own = self.items.at(rows)
+            return backend.loops.chances_of_logits([*range(len(rows))], z, variances, slope, spread, own)
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
         return chance.tolist(), low.tolist(), high.tolist()
 
     def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
         if self.form == "liked":
-            return self.from_logit(*engine.z_moments_at(self.channels[0], rows))
+            return self._from_logit(*engine.z_moments_at(self.channels[0], rows), rows)
         if self.form == "ratio":
             return self._from_ratio(engine.belief_means[0], engine.belief_covs[0], rows)
         return self.from_expectation(rows, means, stds**2)
@@ -103,14 +111,22 @@ class ChanceScale:
             channel = self.model.channels[self.channels[0]]
             own = Belief(belief.mean[channel.span], belief.cov[channel.span, channel.span])
             z, std = own.moments(channel.vectors[rows])
-            return self.from_logit(z, std**2)
+            return self._from_logit(z, std**2, rows)
         if self.form == "ratio":
             return self._from_ratio(belief.mean, belief.cov, rows)
         return self.from_expectation(rows, means, stds**2)
 
-    def from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike) -> Chances:
+    def _from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike, rows: IntArray) -> Chances:
         """Chances from the mean and variance of the logit, before calibration."""
-        return Chances(*logit_chances(m, v, *self._numbers))
+        slope, _, spread = self._numbers
+        return Chances(*logit_chances(m, v, slope, spread, self.items.at(rows)))
+
+    def item_deviations(self, rows: IntArray | list[int], means: FloatArray) -> FloatArray | None:
+        """Return how unsure the expected rewards of some items are because of the items; None: nothing is known."""
+        if self.base is None:
+            return None
+        share = sigmoid(self.base.logit[rows])
+        return np.asarray(np.abs(means) * (1.0 - share) * np.sqrt(self.base.variance[rows]))
 
     def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
         """Chances where they follow from expected values or probabilities."""
@@ -143,3 +159,47 @@ class ChanceScale:
 
 
 KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))
+WELL_KNOWN = 0.8
+"""Quantile of the numbers of reactions from which on items show how much tastes differ."""
+
+
+class ItemBase(NamedTuple):
+    """What the log says of items beside their vectors, arrays of equal shape."""
+
+    mean: FloatArray
+    """Expected z of a user of the population."""
+    variance_of_users: FloatArray
+    """Variance of z over the population, at least that of a typical well-known item."""
+    missing: FloatArray
+    """Of it, what the item's vector does not say: few reactions leave it short."""
+    logit: FloatArray
+    """Logit of the share of satisfied reactions that is expected of the item."""
+    variance: FloatArray
+    """Variance of that logit."""
+
+    def at(self, rows: IntArray) -> "ItemBase":
+        """Return the numbers of some items, of the shape of `rows`."""
+        return ItemBase(*(each[rows] for each in self))
+
+
+def item_base(model: Model, number: int, calibration: Calibration) -> ItemBase | None:
+    """Return what is known of all items for the chances of channel `number`; None where the model has no counts."""
+    if model.reactions is None or not calibration.share_strength:
+        return None
+    prior = SharePrior(calibration.share_intercept, calibration.share_slope, calibration.share_strength)
+    channel, counts = model.channels[number], model.reactions[:, 0]
+    belief = Belief(model.prior_mean[channel.span], model.prior_cov[channel.span, channel.span])
+    mean, std = belief.moments(channel.vectors)
+    typical = float(np.median(std[counts >= np.quantile(counts, WELL_KNOWN)])) ** 2
+    missing = np.maximum(typical - std**2, 0.0)
+    return ItemBase(mean, std**2 + missing, missing, *logits(*prior.of(model.reactions)))
+
+
+def item_terms(base: ItemBase | None, calibration: Calibration, n_items: int = 1) -> ItemTerms:
+    """Return what items add to logits: for a user of the population the chance is then the item's expected share."""
+    slope, shift, spread = calibration.slope, calibration.shift, calibration.spread
+    if base is None:
+        return ItemTerms(np.full(n_items, shift), np.zeros(n_items), np.zeros(n_items))
+    scale = 1.0 + np.pi / 8.0 * (slope * spread) ** 2 * base.variance_of_users
+    offset = shift + np.sqrt(scale) * base.logit - slope * base.mean
+    return ItemTerms(offset, (slope * spread) ** 2 * base.missing, scale * base.variance)

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -172,7 +172,8 @@ class Session:
         means = self._engine.means[0].astype(np.float64)
         for row, (least, most) in self._own_bounds().items():
             means[row] = min(max(means[row], least[0]), most[0])
-        return means, np.sqrt(self._engine.variances[0].astype(np.float64))
+        stds = np.sqrt(self._engine.variances[0].astype(np.float64))
+        return means, np.array(self._stds_at(np.arange(len(means)), means, stds))
 
     def chances(self) -> Chances:
         """Chance and interval of every item, in the order of `model.item_ids`."""
@@ -194,6 +195,11 @@ class Session:
             return bounds
         shifts = {row: np.array([offset[row], 0.0]) for row in bounds}
         return {row: (least + shifts[row], most + shifts[row]) for row, (least, most) in bounds.items()}
+
+    def _stds_at(self, rows: Any, means: Any, stds: Any) -> list[float]:
+        """Add what is unknown of the items themselves to the standard deviations of some items."""
+        of_items = self._chance_scale.item_deviations(rows, np.asarray(means))
+        return list(stds) if of_items is None else np.hypot(stds, of_items).tolist()
 
     def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
         return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
@@ -231,6 +237,7 @@ class Session:
             n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
             found = self._shared.answer(found, self._engine, (available, tryable), n_known=n_known, spare=spare)
         rows, scores, means, stds, ranks = found
+        stds = self._stds_at(rows, means, stds)
         shown = map(self.model.item_ids.__getitem__, rows)
         chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
@@ -363,7 +370,7 @@ class Session:
         shown = Shown(self._rows, self._values, self._forgetting)
         parts = parts_of_mean(self.model, self._record, shown, row)
         mean, amounts = parts.total, parts.shown
-        std = float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))
+        [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
         chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
         if row in self._rows and row in (bounds := self._own_bounds()):
             least, most = bounds[row]

@@ -12,11 +12,12 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
+from igcf.model.shares import fit_shares
 from igcf.model.usage import Calibration, PolicyChoice
 from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
-from igcf.online.backend.numpy_chance import CLIPPED
+from igcf.online.backend.numpy_chance import CLIPPED, ItemTerms
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
-from igcf.online.chance import ChanceScale
+from igcf.online.chance import ChanceScale, ItemBase, item_base, item_terms
 
 ROUNDS = 40
 LEAST_REACTIONS = (60, 20, 8)
@@ -45,6 +46,8 @@ class Look:
     """Covariances, shape (users, items, items)."""
     count: IntArray
     """Successes, shape (users,)."""
+    rows: IntArray
+    """Rows of the items, shape (users, items)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +60,20 @@ class Played:
     """Its variance, where the chance depends on it; zero where the mean is one of a probability."""
     is_success: BoolArray
     looks: tuple[Look, ...]
+    rows: IntArray
+    base: ItemBase | None = None
+    """What the log says of all items; None where the model has no counts."""
+
+    def items_at(self, rows: IntArray, calibration: Calibration) -> ItemTerms:
+        """Return what the items at `rows` add to logits, arrays of that shape or of one number."""
+        return item_terms(None if self.base is None else self.base.at(rows), calibration)
 
 
 class LogitRecorder:
     """Learner that records what another one believes of what it shows."""
 
     def __init__(self, learner: ModelLearner, truth: Float32Array) -> None:
-        self.learner, self._scale = learner, ChanceScale(learner.model)
+        self.learner, self.scale = learner, ChanceScale(learner.model)
         self._is_satisfying = truth >= learner.model.reward.threshold
         self._n_begun = 0
         self.shown: list[tuple[FloatArray, FloatArray]] = []
@@ -78,17 +88,17 @@ class LogitRecorder:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select items after recording what is believed of them."""
-        if self._round in LOOKS and self._scale.form in ("liked", "ratio"):
+        if self._round in LOOKS and self.scale.form in ("liked", "ratio"):
             n = min(COUNTED, int(available.sum(axis=1).min()))
             means = np.where(available, self.learner.engine.means, -np.inf)
             best = np.argsort(-means, axis=1, kind="stable")[:, :n]
-            mean, cov = logit_moments(self._scale, self.learner, best)
+            mean, cov = logit_moments(self.scale, self.learner, best)
             count = self._is_satisfying[self._users[:, None], best].sum(axis=1)
-            self.looks.setdefault(self._round, []).append(Look(mean, cov, count))
+            self.looks.setdefault(self._round, []).append(Look(mean, cov, count, best))
         self._round += 1
         rows = self.learner.select(available, k)
-        mean, cov = logit_moments(self._scale, self.learner, rows[:, :1])
-        self.shown.append((mean[:, 0], cov[:, 0, 0] if self._scale.form == "liked" else np.zeros(len(cov))))
+        mean, cov = logit_moments(self.scale, self.learner, rows[:, :1])
+        self.shown.append((mean[:, 0], cov[:, 0, 0] if self.scale.form == "liked" else np.zeros(len(cov))))
         return rows
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
@@ -142,10 +152,11 @@ def recorded(recorder: LogitRecorder, shown: Shown) -> Played:
         np.concatenate([np.stack([each[part] for each in block], axis=1) for block in per_block]) for part in (0, 1)
     )
     looks = tuple(
-        Look(*(np.concatenate([getattr(look, name) for look in parts]) for name in ("mean", "cov", "count")))
+        Look(*(np.concatenate([getattr(look, name) for look in parts]) for name in ("mean", "cov", "count", "rows")))
         for parts in recorder.looks.values()
     )
-    return Played(mean, variance, recorder.learner.model.reward.is_satisfied(shown.values[:, :, 0]), looks)
+    is_success = recorder.learner.model.reward.is_satisfied(shown.values[:, :, 0])
+    return Played(mean, variance, is_success, looks, shown.rows[:, :, 0], recorder.scale.base)
 
 
 def calibrated(model: Model, truth: Float32Array) -> Calibration:
@@ -156,58 +167,74 @@ def calibrated(model: Model, truth: Float32Array) -> Calibration:
         return Calibration()
     is_observed = model.reward.threshold > model.reward.low
     rounds = rounds if is_observed else min(ROUNDS, max(model.n_items // 4, 1))
-    return fit_calibration(play_observed(ModelLearner(model, _policy(model)), own, rounds, is_observed=is_observed))
+    played = play_observed(ModelLearner(model, _policy(model)), own, rounds, is_observed=is_observed)
+    scale = ChanceScale(model)
+    shares = fit_shares(model.reactions) if model.reactions is not None and scale.form == "liked" else None
+    if shares is None:
+        return fit_calibration(played)
+    prior = Calibration(share_intercept=shares.intercept, share_slope=shares.slope, share_strength=shares.strength)
+    return fit_calibration(replace(played, base=item_base(model, scale.channels[0], prior)), prior)
 
 
-def fit_calibration(played: Played) -> Calibration:
+def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calibration:  # noqa: B008
     """Fit slope and shift by maximum likelihood for each spread; take the spread whose 80 % intervals of counts hold.
 
     The likelihood is that of the reactions to shown items, so that it knows how a best item is chosen: by being
-    overrated.
+    overrated. `prior` has what is believed of the items' shares, which stays.
     """
     best: tuple[float, Calibration] | None = None
     for spread in SPREADS if played.looks else (1.0,):
-        found = _slope_and_shift(played, spread)
+        found = _slope_and_shift(played, replace(prior, spread=spread))
         if not played.looks:
             return found
         rng = np.random.default_rng(0)
-        miss = abs(coverage(np.concatenate([places(look, found, rng=rng) for look in played.looks])) - LEVEL)
+        miss = abs(
+            coverage(
+                np.concatenate(
+                    [places(look, found, played.items_at(look.rows, found), rng=rng) for look in played.looks]
+                )
+            )
+            - LEVEL
+        )
         if best is None or miss <= best[0]:
             best = miss, found
-    return Calibration() if best is None else best[1]
+    return prior if best is None else best[1]
 
 
-def _slope_and_shift(played: Played, spread: float) -> Calibration:
+def _slope_and_shift(played: Played, start: Calibration) -> Calibration:
     from scipy.optimize import minimize
 
     y = played.is_success
 
+    def at(numbers: FloatArray) -> Calibration:
+        return replace(start, slope=max(float(numbers[0]), 0.05), shift=float(numbers[1]))
+
     def loss(numbers: FloatArray) -> float:
-        p = np.clip(
-            chance_of(played, Calibration(max(float(numbers[0]), 0.05), float(numbers[1]), spread)), 1e-9, 1 - 1e-9
-        )
+        p = np.clip(chance_of(played, at(numbers)), 1e-9, 1 - 1e-9)
         return float(-np.log(np.where(y, p, 1.0 - p)).mean() + 1e-4 * ((numbers[0] - 1.0) ** 2 + numbers[1] ** 2))
 
-    slope, shift = minimize(loss, [1.0, 0.0], method="Nelder-Mead").x
-    return Calibration(max(float(slope), 0.05), float(shift), spread)
+    return at(minimize(loss, [1.0, 0.0], method="Nelder-Mead").x)
 
 
 def chance_of(played: Played, calibration: Calibration) -> FloatArray:
     """Return the chances of the shown items, shape (users, rounds)."""
-    scale = np.sqrt(1.0 + np.pi / 8.0 * (calibration.slope * calibration.spread) ** 2 * played.variance)
-    return sigmoid((calibration.slope * played.mean + calibration.shift) / scale)
+    items = played.items_at(played.rows, calibration)
+    variance = (calibration.slope * calibration.spread) ** 2 * played.variance + items.missing
+    return sigmoid((calibration.slope * played.mean + items.offset) / np.sqrt(1.0 + np.pi / 8.0 * variance))
 
 
-def places(look: Look, calibration: Calibration, *, rng: np.random.Generator) -> FloatArray:
+def places(look: Look, calibration: Calibration, items: ItemTerms, *, rng: np.random.Generator) -> FloatArray:
     """Return where each user's number of successes lies in its predicted distribution, 0 to 1, randomised.
 
-    The distribution is that of draws of the user's vector, which all items share, and of every item's success.
+    The distribution is that of draws of the user's vector, which all items share, of what is unknown of every item, and
+    of its success.
     """
     size, axes = np.linalg.eigh(look.cov)
     root = axes * np.sqrt(np.maximum(size, 0.0))[:, None, :]
     noise = rng.standard_normal((len(look.mean), DRAWS, look.mean.shape[1]))
     z = look.mean[:, None] + calibration.spread * np.einsum("ukl,udl->udk", root, noise)
-    p = sigmoid(calibration.slope * z + calibration.shift)
+    own = np.sqrt(items.missing + items.own)[:, None] * rng.standard_normal(noise.shape)
+    p = sigmoid(calibration.slope * z + items.offset[:, None] + own)
     drawn = (rng.random(p.shape) < p).sum(axis=2)
     is_same = (drawn == look.count[:, None]).mean(axis=1)
     return np.asarray((drawn < look.count[:, None]).mean(axis=1) + rng.random(len(is_same)) * is_same)

@@ -12,12 +12,13 @@ def made_up(shift: float) -> Calibration:
     """Predictions of which all are right, or all too low."""
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.7, 20_000)
-    return Calibration("made up", p, rng.random(20_000) < p + shift, rng.random(2_000))
+    return Calibration("made up", p, rng.random(20_000) < p + shift, rng.random(2_000), np.arange(20_000) % 4 == 0)
 
 
 def test_the_error_is_the_distance_between_prediction_and_truth() -> None:
     assert made_up(0.0).error < 0.02
     assert made_up(0.1).error == pytest.approx(0.1, abs=0.02)
+    assert made_up(0.1).error_at_10 == pytest.approx(0.1, abs=0.02)
 
 
 def test_uniform_places_are_covered_as_often_as_promised() -> None:
@@ -27,7 +28,17 @@ def test_uniform_places_are_covered_as_often_as_promised() -> None:
 
 def test_the_table_tells_chances_and_intervals_of_every_method() -> None:
     table = calibration_table("shop", [made_up(0.0), made_up(0.1)])
-    assert table.header == ("method", "predicted", "observed", "ECE", "log loss", "in 50%", "in 80%", "in 95%")
+    assert table.header == (
+        "method",
+        "predicted",
+        "observed",
+        "ECE",
+        "ECE@10",
+        "log loss",
+        "in 50%",
+        "in 80%",
+        "in 95%",
+    )
     assert table.rows[1][1:4] == (f"{made_up(0.1).predicted.mean():.3f}", "0.550", f"{made_up(0.1).error:.3f}")
 
 

@@ -9,7 +9,7 @@ Every few rounds, before the next choice, each user's likeliest candidates are l
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ LEVELS = (0.5, 0.8, 0.95)
 LOOK_EVERY = 20
 CANDIDATES = 200
 """Number of candidates per user and look: reliability is about what could be shown soon, not about all items."""
+SHOWN = 10
+"""Number of best candidates whose calibration is told by itself: those that would be shown."""
 COUNTED = 50
 """Number of best candidates whose successes are predicted as one distribution."""
 DRAWS = 200
@@ -48,6 +50,8 @@ class Calibration:
     """Whether each prediction came true, shape (predictions,)."""
     places: FloatArray
     """Place of each count in its predicted distribution, 0 to 1, shape (users x looks,); uniform if that is right."""
+    is_shown: BoolArray
+    """Whether a prediction is about one of the ten likeliest candidates of a user, shape (predictions,)."""
 
     @property
     def bins(self) -> list[tuple[float, float, int]]:
@@ -67,6 +71,11 @@ class Calibration:
         return float(sum(n * abs(p - y) for p, y, n in self.bins) / len(self.predicted))
 
     @property
+    def error_at_10(self) -> float:
+        """The same for the ten likeliest candidates of each user, which are those that would be shown."""
+        return replace(self, predicted=self.predicted[self.is_shown], observed=self.observed[self.is_shown]).error
+
+    @property
     def coverage(self) -> dict[float, float]:
         """Share of counts in the central interval of each nominal probability."""
         return {level: float((np.abs(self.places - 0.5) <= level / 2).mean()) for level in LEVELS}
@@ -79,6 +88,7 @@ class Calibration:
             "mean_predicted": float(self.predicted.mean()),
             "mean_observed": float(self.observed.mean()),
             "ece": self.error,
+            "ece_at_10": self.error_at_10,
             "log_loss": float(-np.log(np.where(self.observed, p, 1.0 - p)).mean()),
             "coverage": {f"{level:.0%}": share for level, share in self.coverage.items()},
             "bins": [{"predicted": p, "observed": y, "n": n} for p, y, n in self.bins],
@@ -94,6 +104,7 @@ class PredictionRecorder:
         self.predicted: list[FloatArray] = []
         self.observed: list[BoolArray] = []
         self.places: list[FloatArray] = []
+        self.is_shown: list[BoolArray] = []
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Begin with the next block of users."""
@@ -121,6 +132,7 @@ class PredictionRecorder:
         came_true = self._truth[self._users[:, None], best]
         self.predicted.append(np.clip(np.take_along_axis(means, best, axis=1), 0.0, 1.0).astype(np.float64).ravel())
         self.observed.append(came_true.ravel())
+        self.is_shown.append(np.broadcast_to(np.arange(n) < SHOWN, best.shape).ravel())
         places = [
             place_of_count(
                 self.learner.model, Belief(mean, cov), rows[:COUNTED], int(truth[:COUNTED].sum()), rng=self._rng
@@ -168,17 +180,18 @@ def calibration(
         recorder = PredictionRecorder(learner, truth >= setup.satisfied, np.random.default_rng([seed, 2]))
         replay(recorder, truth, rounds=setup.sessions[0].rounds, rng=np.random.default_rng([seed, 3]))
         predicted, observed = np.concatenate(recorder.predicted), np.concatenate(recorder.observed)
-        found.append(Calibration(name, predicted, observed, np.concatenate(recorder.places)))
+        places, is_shown = np.concatenate(recorder.places), np.concatenate(recorder.is_shown)
+        found.append(Calibration(name, predicted, observed, places, is_shown))
     return found
 
 
 def calibration_table(dataset: str, found: Sequence[Calibration]) -> Table:
     """Build the table of how far predictions came true, and how many counts lay in their intervals."""
-    header = ("method", "predicted", "observed", "ECE", "log loss", *(f"in {level:.0%}" for level in LEVELS))
+    header = ("method", "predicted", "observed", "ECE", "ECE@10", "log loss", *(f"in {level:.0%}" for level in LEVELS))
     rows = []
     for each in found:
         told = each.as_dict()
-        chances = (f"{told[name]:.3f}" for name in ("mean_predicted", "mean_observed", "ece", "log_loss"))
+        chances = (f"{told[name]:.3f}" for name in ("mean_predicted", "mean_observed", "ece", "ece_at_10", "log_loss"))
         rows.append((each.method, *chances, *(f"{share:.1%}" for share in told["coverage"].values())))
     return Table(f"{dataset}, calibration", header, tuple(rows))
 

@@ -11,7 +11,7 @@ from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_absence import RecordTerms
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.numpy_chance import Columns
+from igcf.online.backend.numpy_chance import Columns, ItemTerms
 from igcf.online.backend.types import (
     Arrays,
     Block,
@@ -111,21 +111,12 @@ class NativeBackend(NumpyBackend):
 
     @staticmethod
     def chances_of_logits(
-        rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, shift: float, spread: float
+        rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, spread: float, items: ItemTerms
     ) -> Columns:
         """Chances, lows and highs of a few items from the means and variances of the logit."""
         if len(rows) > MOST_SELECTED or z.dtype != np.float32:
-            return NumpyBackend.chances_of_logits(rows, z, variances, slope, shift, spread)
-        return _native.chances_of_logits(rows, z, variances, slope, shift, spread)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def chances_of_probabilities(
-        means: list[float], stds: list[float], slope: float, shift: float, spread: float
-    ) -> Columns:
-        """Chances, lows and highs of a few items whose expected reward is a probability."""
-        if len(means) > MOST_SELECTED:
-            return NumpyBackend.chances_of_probabilities(means, stds, slope, shift, spread)
-        return _native.chances_of_probabilities(means, stds, slope, shift, spread)  # type: ignore[no-any-return]
+            return NumpyBackend.chances_of_logits(rows, z, variances, slope, spread, items)
+        return _native.chances_of_logits(rows, z, variances, slope, spread, *items)  # type: ignore[no-any-return]
 
     @staticmethod
     def chances_of_values(

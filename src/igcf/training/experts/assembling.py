@@ -41,6 +41,8 @@ class Experts:
     """Thresholds below that of success; the linear expert does not use them."""
     appeared: IntArray | None = None
     """Time of the first reaction to each item; None where the log has no times."""
+    reactions: IntArray | None = None
+    """Number of reactions to each item, and of those that satisfied, (items, 2)."""
 
 
 def ensemble_model(
@@ -101,6 +103,7 @@ def ensemble_model(
         reward=reward,
         metadata=metadata,
         appeared=experts.appeared,
+        reactions=experts.reactions,
         usage=Usage(objective=objective),
     )
 

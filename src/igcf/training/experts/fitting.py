@@ -111,10 +111,12 @@ class Fits:
         experts = Experts(self.linear(), self.logistic(), self.above, self.below, self.log.first_appearances())
         if self.everything is not None:
             experts = with_rare_items(experts, self.log, self.everything, self.reward.threshold)
+        log = self.everything or self.log
+        judged = log.item_counts(self.reward.low), log.item_counts(self.reward.threshold)
         model = ensemble_model(
-            (self.everything or self.log).catalogue,
+            log.catalogue,
             self.reward,
-            experts,
+            replace(experts, reactions=np.stack(judged, axis=1)),
             likelihood_temperature,
             objective=self.config.objective,
             metadata=metadata,

@@ -4,7 +4,7 @@
 #include "belief.h"
 #include "buffers.h"
 
-static const double WIDTH = 1.2815515655446004, EIGHTH_OF_PI = 0.39269908169872414, CLIPPED = 0.005;
+static const double WIDTH = 1.2815515655446004, EIGHTH_OF_PI = 0.39269908169872414;
 
 struct chance {
     double chance, low, high;
@@ -47,22 +47,29 @@ static Py_ssize_t open_rows(PyObject* list, Py_ssize_t n, Py_ssize_t* rows) {
     return PyErr_Occurred() ? -1 : k;
 }
 
-/* (rows, z, variances, slope, shift, spread): the logit is z. */
+/* (rows, z, variances, slope, spread, offset, missing, own): the logit is slope z + offset; see ItemTerms. */
 static PyObject* py_chances_of_logits(PyObject* module, PyObject* args) {
-    PyObject *rows_, *z_, *variances_;
-    double slope, shift, spread;
-    if (!PyArg_ParseTuple(args, "OOOddd", &rows_, &z_, &variances_, &slope, &shift, &spread)) return NULL;
+    PyObject *rows_, *z_, *variances_, *offset_, *missing_, *own_;
+    double slope, spread;
+    if (!PyArg_ParseTuple(args, "OOOddOOO", &rows_, &z_, &variances_, &slope, &spread, &offset_, &missing_, &own_))
+        return NULL;
     struct arrays arrays = {.count = 0};
     struct chance found[MOST_SELECTED];
     Py_ssize_t rows[MOST_SELECTED], k = -1, n = 0;
     const float *z = open_array(&arrays, z_, FLOAT32, ANY_LENGTH, READ, "z"), *variances = NULL;
+    const double *offset = NULL, *missing = NULL, *own = NULL;
     if (z) n = length_of(last_of(&arrays));
-    if (z && (variances = open_array(&arrays, variances_, FLOAT32, n, READ, "variances"))) k = open_rows(rows_, n, rows);
+    if (z && (variances = open_array(&arrays, variances_, FLOAT32, n, READ, "variances")) &&
+        (offset = open_array(&arrays, offset_, FLOAT64, n, READ, "offset")) &&
+        (missing = open_array(&arrays, missing_, FLOAT64, n, READ, "missing")) &&
+        (own = open_array(&arrays, own_, FLOAT64, n, READ, "own")))
+        k = open_rows(rows_, n, rows);
     for (Py_ssize_t i = 0; i < k; i++) {
-        double mean = z[rows[i]], variance = variances[rows[i]], wide = slope * spread;
-        double middle = slope * mean + shift;
-        double chance = sigmoid(middle / sqrt(1.0 + EIGHTH_OF_PI * wide * wide * variance));
-        found[i] = chance_around(chance, middle, wide * WIDTH * sqrt(variance));
+        Py_ssize_t row = rows[i];
+        double middle = slope * z[row] + offset[row], wide = slope * spread;
+        double of_user = wide * wide * variances[row] + missing[row];
+        double chance = sigmoid(middle / sqrt(1.0 + EIGHTH_OF_PI * of_user));
+        found[i] = chance_around(chance, middle, WIDTH * sqrt(of_user + own[row]));
     }
     close_arrays(&arrays);
     return k < 0 ? NULL : as_lists(found, k);
@@ -89,26 +96,6 @@ static PyObject* py_chances_of_values(PyObject* module, PyObject* args) {
     }
     close_arrays(&arrays);
     return k < 0 || PyErr_Occurred() ? NULL : as_lists(found, k);
-}
-
-/* (means, stds, slope, shift, spread): the expected reward is a probability. */
-static PyObject* py_chances_of_probabilities(PyObject* module, PyObject* args) {
-    PyObject *means_, *stds_;
-    double slope, shift, spread;
-    if (!PyArg_ParseTuple(args, "OOddd", &means_, &stds_, &slope, &shift, &spread)) return NULL;
-    struct chance found[MOST_SELECTED];
-    Py_ssize_t k = PyList_Size(means_);
-    if (k < 0 || k > MOST_SELECTED || PyList_Size(stds_) != k) {
-        do_not_fit("means and deviations");
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < k; i++) {
-        double p = PyFloat_AsDouble(PyList_GetItem(means_, i)), std = PyFloat_AsDouble(PyList_GetItem(stds_, i));
-        p = p < CLIPPED ? CLIPPED : p > 1.0 - CLIPPED ? 1.0 - CLIPPED : p;
-        double middle = slope * log(p / (1.0 - p)) + shift;
-        found[i] = chance_around(sigmoid(middle), middle, slope * spread * WIDTH * std / (p * (1.0 - p)));
-    }
-    return PyErr_Occurred() ? NULL : as_lists(found, k);
 }
 
 #endif

@@ -278,8 +278,6 @@ static PyObject* py_count_above(PyObject* module, PyObject* args) {
 static PyMethodDef functions[] = {
     {"update_beliefs", py_update_beliefs, METH_VARARGS, "Update beliefs by reactions, in place."},
     {"chances_of_logits", py_chances_of_logits, METH_VARARGS, "Chances of some items from means and variances of z."},
-    {"chances_of_probabilities", py_chances_of_probabilities, METH_VARARGS,
-     "Chances of some items from expected probabilities."},
     {"chances_of_values", py_chances_of_values, METH_VARARGS, "Chances of some items from expected values."},
     {"counted_classes", py_counted_classes, METH_VARARGS, "The class that the reaction of each user counts as."},
     {"learn", py_learn, METH_VARARGS, "Update one user's belief by a history, in place."},

@@ -1,0 +1,46 @@
+"""Intervals by how well items are known, on shares that are drawn as the model believes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from igcf.lab.evaluate.intervals import CLASSES, interval_rows, interval_table
+from igcf.model.shares import SharePrior, fit_shares
+from igcf.model.usage import Calibration
+from tests.toys import ensemble_model
+
+PRIOR = SharePrior(-1.0, 0.3, 6.0)
+
+
+def drawn_log(n_items: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return reactions and successes of items, and their true shares, as the prior says."""
+    rng = np.random.default_rng(seed)
+    counts = np.concatenate([rng.integers(0, 6, n_items // 2), rng.integers(6, 400, n_items - n_items // 2)])
+    alpha, beta = PRIOR.of(np.stack([counts, np.zeros_like(counts)], axis=1))
+    beta = beta - counts
+    shares = rng.beta(alpha, beta)
+    return np.stack([counts, rng.binomial(counts, shares)], axis=1), shares
+
+
+def test_the_prior_of_shares_is_found_again() -> None:
+    found = fit_shares(drawn_log(20_000, 0)[0])
+    assert found is not None
+    np.testing.assert_allclose(found, PRIOR, rtol=0.1)
+    assert fit_shares(np.array([[3, 3], [5, 5]])) is None
+
+
+def test_four_of_five_shares_lie_in_their_intervals_in_every_class() -> None:
+    reactions, shares = drawn_log(1_500, 1)
+    model = ensemble_model(1_500)
+    model.reactions = reactions
+    calibration = Calibration(share_intercept=-1.0, share_slope=0.3, share_strength=6.0)
+    model = model.used_as(replace(model.usage, calibration=calibration))
+    rng = np.random.default_rng(2)
+    satisfied = rng.random((40, 1_500)) < shares
+    truth = np.where(rng.random(satisfied.shape) < 0.5, np.where(satisfied, 5.0, 1.0), np.nan).astype(np.float32)
+    rows = interval_rows(model, truth)
+    assert [row["reactions"] for row in rows] == [name for name, _, _ in CLASSES]
+    assert all(abs(row["within"] - 0.8) < 0.1 for row in rows), rows
+    widths = [row["width_of_share"] for row in rows]
+    assert widths == sorted(widths, reverse=True)
+    assert len(interval_table("drawn", rows).rows) == 5
