@@ -19,7 +19,8 @@ console = Console(stderr=True)
 
 ARGUMENTS = (
     "user", "item", "value", "timestamp", "kind", "kinds", "implicit", "separator", "satisfied", "items", "rounds",
-    "slate", "users", "n_users", "min_reactions", "split",
+    "slate", "users", "n_users", "min_reactions", "split", "unrated",
+    "encoding", "min_item_reactions", "min_user_reactions",
 )  # fmt: skip
 """Arguments of the library that are options of the commands."""
 _ARGUMENT = re.compile(rf"\b({'|'.join(ARGUMENTS)})=(?=(['\"])?)(?![\w])")

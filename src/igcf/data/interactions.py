@@ -61,8 +61,8 @@ class Interactions:
     name: str = "log"
     n_duplicates: int = field(default=0, compare=False)
     """Number of rows of the source that were replaced by a later reaction of the same user to the same item."""
-    n_source_rows: int | None = field(default=None, compare=False)
-    """Number of rows of the source; None: as many as reactions and duplicates."""
+    source_size: tuple[int, int, int] | None = field(default=None, compare=False)
+    """Numbers of rows, users and items of the source, before duplicates and thresholds; None: as here."""
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Value of each kind of feedback (view, like, purchase ...), where there are several."""
     layout: "LogLayout | None" = field(default=None, compare=False)
@@ -95,11 +95,6 @@ class Interactions:
     def n_items(self) -> int:
         """Number of items, including those without a reaction in this part of the log."""
         return len(self.item_ids)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the source, duplicates included."""
-        return len(self) + self.n_duplicates if self.n_source_rows is None else self.n_source_rows
 
     def __len__(self) -> int:
         return len(self.values)
@@ -217,8 +212,8 @@ class Interactions:
         is_kept &= is_active[self.user_idx]
         if not is_kept.any():
             raise DataError(
-                f"no reaction of {self.name} is left with min_item_reactions={item_reactions} and "
-                f"min_user_reactions={user_reactions}; choose smaller ones"
+                f"no reaction of {self.name} is left with min_item_reactions= {item_reactions} and "
+                f"min_user_reactions= {user_reactions}; choose smaller ones"
             )
         item_rows, user_rows = np.flatnonzero(is_frequent), np.flatnonzero(is_active)
         new_item = np.cumsum(is_frequent, dtype=np.int32) - np.int32(1)
@@ -226,6 +221,7 @@ class Interactions:
         kept = self.subset(is_kept).only_users(user_rows)
         return replace(
             kept,
+            source_size=self.source_size or (len(self) + self.n_duplicates, self.n_users, self.n_items),
             item_ids=_taken(self.item_ids, item_rows),
             item_idx=new_item[kept.item_idx],
             titles=None if self.titles is None else _taken(self.titles, item_rows),

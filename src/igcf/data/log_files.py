@@ -127,7 +127,9 @@ def note_table(table: TextTable, findings: Findings) -> None:
     if table.is_header_guessed:
         names = ", ".join(table.names)
         findings.add(
-            "guessed-header", f"the first line ({names}) was taken for the header; if it is a row, say no-header", 1
+            "guessed-header",
+            f"the first line ({names}) was taken for the header; if it is a row, pass --no-header",
+            1,
         )
     if table.encoding is not None:
         findings.encodings.add(table.encoding)

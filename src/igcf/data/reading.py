@@ -280,8 +280,8 @@ class Builder:
             times = None
         return Interactions(
             user_ids, item_ids, user_idx, item_idx, values, times, name=name, n_duplicates=n_duplicates,
-            n_source_rows=self.n_rows, kinds=dict(reader.columns.kinds), layout=reader.final_layout(),
-            defects=findings.defects,
+            source_size=(self.n_rows, len(user_ids), len(item_ids)), kinds=dict(reader.columns.kinds),
+            layout=reader.final_layout(), defects=findings.defects,
         )  # fmt: skip
 
     def _row_numbers(self, places: IntArray) -> list[int]:

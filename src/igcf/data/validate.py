@@ -60,9 +60,8 @@ def report_of(log: Interactions, success: Success | None, name: str, *, findings
         collected.add(kind, message, 1)
     if success is not None and success.warning:
         collected.add("few-successes", success.warning, success.n_successes)
-    return Report(
-        name, log.n_rows, log.n_users, log.n_items, collected.defects, log.layout, success, log.notes
-    )  # fmt: skip
+    size = log.source_size or (len(log) + log.n_duplicates, log.n_users, log.n_items)
+    return Report(name, *size, collected.defects, log.layout, success, log.notes)
 
 
 def _guessed_columns(layout: LogLayout) -> Iterator[tuple[str, str]]:
