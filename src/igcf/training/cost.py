@@ -9,7 +9,7 @@ import numpy as np
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.threads import blas_threads
-from igcf.training.experts.logistic import sampled_users
+from igcf.training.experts.logistic import FEW_USERS, LAST_ITERATIONS, sampled_users
 from igcf.training.experts.neighbours import MOST_DENSE_ITEMS
 from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
 from igcf.training.selection import MOST_USERS
@@ -78,11 +78,13 @@ def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
     logistic = 0.0
     is_chosen = config.holdout > 0
     for n_items, iterations in ((sizes.judged, config.iterations if is_chosen else 0), (sizes.fitted, None)):
-        operations, _ = sizes.iteration(n_items, config.logistic_dim)
+        operations, n_users = sizes.iteration(n_items, config.logistic_dim)
         if iterations is None:
             is_warm = is_chosen and sizes.judged == sizes.fitted
             iterations = -(-config.iterations // 3) if is_warm else config.iterations
-        logistic += iterations * operations / 34e9
+        few = 1.0 if n_users <= FEW_USERS or sizes.reactions < 80 * n_items else 0.25
+        first = max(iterations - LAST_ITERATIONS, 0) if iterations == config.iterations else 0
+        logistic += (first * few + iterations - first) * operations / 34e9
     if not is_chosen:
         return linear + logistic
     rounds = min(config.validate_rounds, max(sizes.judged // 4, 1))

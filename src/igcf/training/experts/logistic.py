@@ -33,6 +33,9 @@ from igcf.training.experts.part import Worker
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many users as fit, drawn at random."""
+FEW_USERS, FEW_REACTIONS, LAST_ITERATIONS = 1_000, 20, 4
+"""The first iterations see a quarter of the users, at least so many, and so many reactions per item; the last ones see
+all."""
 LARGEST_START = 3.0
 """Largest slope of a logit at the start of the iteration."""
 
@@ -146,23 +149,44 @@ def fit_logistic(
         executor: Workers that share users and items; None: this process.
         kept: Where the state is kept after every iteration, and found again.
     """
-    users = sampled_users(*exposures.shape, seed=config.seed)
-    tables = [sp.csr_array(table[users]) for table in gradings]
-    fit = _Fit(sp.csr_array(exposures[users]), tables, start, config.logistic_dim, executor)
-    done = 0
-    if kept is not None and (state := kept.load()) is not None:
-        done, fit.vectors, fit.means, fit.variances = (
-            int(state["done"]), state["vectors"], state["means"], state["variances"],
-        )  # fmt: skip
-    for iteration in range(done, config.iterations):
-        fit.whiten(*fit.user_step())
-        fit.item_step(config.penalty)
-        if kept is not None:
-            done_now = np.array(iteration + 1)
-            kept.save({"done": done_now, "vectors": fit.vectors, "means": fit.means, "variances": fit.variances})
-        if progress is not None:
-            progress(iteration + 1, config.iterations)
-    return LogisticExpert(fit.vectors)
+    state = None if kept is None else kept.load()
+    done, expert = 0, start
+    for users, until in _phases(exposures, config, is_new=isinstance(start, LinearExpert)):
+        if state is not None and int(state["done"]) >= until:
+            done, expert = until, LogisticExpert(state["vectors"])
+            continue
+        tables = [sp.csr_array(table[users]) for table in gradings]
+        fit = _Fit(sp.csr_array(exposures[users]), tables, expert, config.logistic_dim, executor)
+        if state is not None and int(state["done"]) > done:
+            done, fit.vectors, fit.means, fit.variances = (
+                int(state["done"]), state["vectors"], state["means"], state["variances"],
+            )  # fmt: skip
+        for iteration in range(done, until):
+            fit.whiten(*fit.user_step())
+            fit.item_step(config.penalty)
+            if kept is not None:
+                done_now = np.array(iteration + 1)
+                kept.save({"done": done_now, "vectors": fit.vectors, "means": fit.means, "variances": fit.variances})
+            if progress is not None:
+                progress(iteration + 1, config.iterations)
+        done, expert = until, LogisticExpert(fit.vectors)
+    assert isinstance(expert, LogisticExpert)  # noqa: S101
+    return expert
+
+
+def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> list[tuple[IntArray, int]]:
+    """Return the users of the first iterations and of the last ones, each with the iteration that ends them.
+
+    Far from the solution a part of the users tells the direction as well as all of them.
+    """
+    n_users, n_items = exposures.shape
+    users = sampled_users(n_users, n_items, seed=config.seed)
+    few = max(FEW_USERS, len(users) // 4, n_users * n_items * FEW_REACTIONS // max(exposures.nnz, 1))
+    first = config.iterations - LAST_ITERATIONS
+    if not is_new or first <= 0 or few >= len(users):
+        return [(users, config.iterations)]
+    drawn = np.sort(np.random.default_rng([config.seed, 1]).choice(users, few, replace=False))
+    return [(drawn, first), (users, config.iterations)]
 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:
