@@ -16,10 +16,9 @@ from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recom
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
 from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief, learn_record, logged_evidence, logged_record, neighbours_share
+from igcf.online.evidence import LoggedBelief, learn_record, logged_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
-from igcf.online.own_bounds import Bound, OwnBounds
 from igcf.online.policies import Policy
 from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
 from igcf.online.shared_items import SharedItemsOfSession
@@ -81,7 +80,6 @@ class Session:
         self._steps: list[int | None] = []
         """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
         self._n_skips = 0
-        self._bounds: OwnBounds | None = None
         self._learn_past(past.belief)
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
@@ -111,7 +109,7 @@ class Session:
         recommender = self._recommender
         if recommender.model is not self.model:
             belief, offset, n_before = self._engine.belief(), self._engine.offset_of(), self.model.n_items
-            self._engine, self._bounds = recommender.fresh_engine(), None
+            self._engine = recommender.fresh_engine()
             self.model, self._chance_scale = self._engine.model, recommender.chance_scale
             n_new = self.model.n_items - n_before
             if self._rows or self._record is not None:
@@ -170,31 +168,13 @@ class Session:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
         self._follow()
         means = self._engine.means[0].astype(np.float64)
-        for row, (least, most) in self._own_bounds().items():
-            means[row] = min(max(means[row], least[0]), most[0])
         stds = np.sqrt(self._engine.variances[0].astype(np.float64))
         return means, np.array(self._stds_at(np.arange(len(means)), means, stds))
 
     def chances(self) -> Chances:
         """Chance and interval of every item, in the order of `model.item_ids`."""
         means, stds = self.moments()
-        chance, low, high = self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
-        for row, (least, most) in self._own_bounds().items():
-            chance[row] = min(max(chance[row], least[1]), most[1])
-        return Chances(chance, np.minimum(low, chance), np.maximum(high, chance))
-
-    def _own_bounds(self) -> dict[int, Bound]:
-        """Bounds of what is told of items that this user reacted to, where learning is not monotone in full."""
-        if not self._rows or self.model.usage.is_sound:
-            return {}
-        if self._bounds is None:
-            start = None if self._record is None else logged_evidence(self.model).belief(self._record)
-            self._bounds = OwnBounds(self._chance_scale, self._forgetting, start)
-        bounds, offset = self._bounds.of(self._rows, self._values), self.offset
-        if offset is None:
-            return bounds
-        shifts = {row: np.array([offset[row], 0.0]) for row in bounds}
-        return {row: (least + shifts[row], most + shifts[row]) for row, (least, most) in bounds.items()}
+        return self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
 
     def _stds_at(self, rows: Any, means: Any, stds: Any) -> list[float]:
         """Add what is unknown of the items themselves to the standard deviations of some items."""
@@ -340,7 +320,6 @@ class Session:
                 self._shared.retract(len(self._rows))
             self._engine.set_belief(prior_belief(self.model))
             self._learn_past(None)
-            self._bounds = None
         self._refresh(row)
         self._refresh(self._step_before(self._skip_rounds - 1))
         return self.model.item_ids[row]
@@ -372,12 +351,6 @@ class Session:
         mean, amounts = parts.total, parts.shown
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
         chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
-        if row in self._rows and row in (bounds := self._own_bounds()):
-            least, most = bounds[row]
-            told = min(max(mean, float(least[0])), float(most[0]))
-            amounts[len(self._rows) - 1 - self._rows[::-1].index(row)] += told - mean
-            mean, chance = told, min(max(chance, float(least[1])), float(most[1]))
-            low, high = min(low, chance), max(high, chance)
         return Explanation(
             item_id,
             parts.prior,
