@@ -80,6 +80,7 @@ class Database:
         """Whether the write-ahead log of SQLite may still hold what was deleted; at first, by a server that crashed."""
         self._last_write = float("-inf")
         self._file = None if self.is_postgres else Path(str(url.database))
+        self._log = "" if self._file is None else f"{self._file.resolve()}-wal"  # beside the file, not beside a link
         self._identity: list[tuple[int, int]] | None = None
         self._quick: sqlite3.Connection | None = None
         self._quick_lock = threading.Lock()
@@ -157,7 +158,7 @@ class Database:
             return False
         is_long = False
         with suppress(OSError):
-            is_long = os.stat(f"{self._file.resolve()}-wal").st_size > LONG_LOG
+            is_long = os.stat(self._log).st_size > LONG_LOG
             self.is_erasing = self.is_erasing or is_long
         if self.is_erasing:
             self.is_erasing = False
@@ -234,7 +235,7 @@ class Database:
 
     def _found_identity(self) -> list[tuple[int, int]] | None:
         """Identify the file and its write-ahead log, which stays in place while a connection is open."""
-        return None if self._file is None else [_identity(self._file), _identity(f"{self._file.resolve()}-wal")]
+        return None if self._file is None else [_identity(self._file), _identity(self._log)]
 
     def _retried(self, attempt: Callable[[], T]) -> T:
         try:

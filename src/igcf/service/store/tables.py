@@ -23,6 +23,7 @@ users = Table(
     Column("revision", Integer, nullable=False),  # number of rows in the user's log
     Column("drift", Double, nullable=False),
     Column("updated", Double, nullable=False),  # arrival of the last row; never goes back
+    sqlite_with_rowid=False,
 )
 feedback = Table(  # the truth: append-only, one row per event; a retraction is a row too
     "feedback",
@@ -42,6 +43,7 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Index("feedback_events", "user_id", "event_id", unique=True),
     Index("feedback_by_item", "item_id", "user_id"),
     Index("feedback_by_arrival", "arrived"),
+    sqlite_with_rowid=False,  # one page less for every reaction
 )
 Index(
     "feedback_retractions",
