@@ -43,7 +43,7 @@ class GroupedCommand(click.Command):
         of = {name: group for group, names in GROUPS.items() for name in names.split()}
         for parameter in self.get_params(ctx):
             record, name = parameter.get_help_record(ctx), parameter.name or ""
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 is_setting = name in ServiceSettings.model_fields
                 groups[of.get(name, "Other settings") if is_setting else "Options"].append(record)
         for group, records in groups.items():
