@@ -85,6 +85,7 @@ def interval_table(dataset: str, rows: list[dict[str, Any]]) -> Table:
     )
     numbers = ("satisfied", "chance", "within", "width_of_share", "width")
     lines = [
-        (row["reactions"], row["items"], row["held_out"], *(f"{row[name]:.3f}" for name in numbers)) for row in rows
+        (row["reactions"], str(row["items"]), str(row["held_out"]), *(f"{row[name]:.3f}" for name in numbers))
+        for row in rows
     ]
     return Table(f"{dataset}, intervals of new users by reactions to the item in training", header, tuple(lines))
