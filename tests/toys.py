@@ -23,7 +23,7 @@ def random_model(
         prior_cov=root @ root.T,
         noise_var=noise_var,
         item_ids=[f"item-{i}" for i in range(n_items)],
-        reward=Reward("raw", threshold=0.5, low=-3.0, high=3.0),
+        reward=Reward("raw", threshold=0.5, low=-5.0, high=5.0),
     )
 
 

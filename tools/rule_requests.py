@@ -22,7 +22,6 @@ from igcf.attributes import Attributes
 from igcf.errors import NoItemsLeftError
 from igcf.item import Item
 from igcf.model import Model
-from igcf.model.catalogue import Catalogue
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, Thompson, Ucb
 from tools.torture.calls import call
 from tools.torture.servers import Served, wait_until_ready
@@ -60,9 +59,7 @@ def described(model: Model, *, seed: int = 0) -> Recommender:
     """A recommender of such items."""
     items = described_items(model.item_ids, seed)
     recommender = Recommender(model, clock=lambda: NOW)
-    recommender.catalogue = Catalogue(
-        model.item_ids, None, [item.categories for item in items], Attributes.from_items(items)
-    )
+    recommender.update_items(items)
     return recommender
 
 

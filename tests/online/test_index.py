@@ -16,8 +16,8 @@ from igcf.attributes import Attributes
 from igcf.errors import ConfigError, ModelError, NoItemsLeftError
 from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.model import Model
-from igcf.online import InfoUcb, Policy
-from igcf.online.index import IndexedEngine, ItemLists, build_lists, choice, lists, load_lists, save_lists
+from igcf.online import InfoUcb, Policy, ScoringEngine
+from igcf.online.index import IndexedEngine, build_lists, choice, lists, load_lists, save_lists
 from igcf.online.selection import is_searchable
 from tests.model.test_adding import genre_model
 
@@ -149,12 +149,16 @@ def test_the_belief_is_that_of_the_exact_engine() -> None:
     assert one.explain("4").mean == pytest.approx(other.explain("4").mean, abs=1e-12)
 
 
+def index_of(recommender: igcf.Recommender) -> ScoringEngine:
+    return recommender._live.current().engine
+
+
 def test_a_session_keeps_nothing_per_item() -> None:
     session = opened("experts", igcf.Ucb(0.5), [("3", 5.0)])
     for _ in range(3):
         session.observe(session.recommend(3)[0].item_id, 5.0)
     session.moments()
-    engine, shared = session._engine, vars(session._recommender.fresh_engine())
+    engine, shared = session._engine, vars(index_of(session._recommender))
     assert isinstance(engine, IndexedEngine)
     parts = {**vars(engine), **vars(engine._state), **vars(session), **vars(session._unseen)}
     own = {name: value for name, value in parts.items() if value is not shared.get(name)}
@@ -273,11 +277,11 @@ class TestFiles:
 
 class TestChoice:
     def test_small_catalogues_are_scored_exactly(self) -> None:
-        assert igcf.Recommender(MODELS["linear"], index="auto").lists is None
+        assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
     def test_large_ones_get_an_index(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(choice, "INDEX_FROM", N_ITEMS)
-        assert isinstance(igcf.Recommender(MODELS["linear"], index="auto").lists, ItemLists)
+        assert isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
     def test_without_faiss_auto_says_so_and_is_exact(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -285,7 +289,7 @@ class TestChoice:
         monkeypatch.setattr(choice, "INDEX_FROM", N_ITEMS)
         monkeypatch.setitem(sys.modules, "faiss", None)
         with caplog.at_level(logging.WARNING, "igcf.index"):
-            assert igcf.Recommender(MODELS["linear"], index="auto").lists is None
+            assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
         assert len(caplog.messages) == 1
         assert "all 600 items are scored for every answer" in caplog.text
         assert "pip install 'igcf[index]'" in caplog.text
@@ -294,9 +298,9 @@ class TestChoice:
 
     def test_an_unknown_one_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="index must be one of auto, exact, faiss"):
-            igcf.Recommender(MODELS["linear"], index="annoy")
+            igcf.Recommender(MODELS["linear"], index="annoy")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=r"got None; `igcf index` stores one in the folder of a model"):
-            igcf.Recommender(MODELS["linear"], index=None)
+            igcf.Recommender(MODELS["linear"], index=None)  # type: ignore[arg-type]
 
     def test_policies_that_it_can_answer(self) -> None:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]

@@ -312,7 +312,7 @@ def test_more_passes_come_nearer_to_the_mode(weight: float, later: tuple[int, ..
         record = logged_evidence(model).record(rows, values, later)._replace(weight=weight)
         mode = exact_mode(model, record)
         for passes, found in errors.items():
-            found.append(float(np.abs(block.posterior(record, passes)[0] - mode).max()))
+            found.append(float(np.abs(block.posterior(record, passes=passes)[0] - mode).max()))
     assert np.mean(errors[25]) < 1e-3 < np.mean(errors[0])
     assert np.mean(errors[3]) < np.mean(errors[0])
 

@@ -1,5 +1,6 @@
 """Items that come and go while users are met."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,16 +91,17 @@ def test_what_is_known_of_new_items_stays_when_more_are_added() -> None:
     assert recommender.new_items.n_reactions.tolist() == [1, 0]
 
 
-def test_a_user_belief_stays_when_the_item_it_came_from_moves() -> None:
+def test_a_belief_follows_the_item_that_it_came_from() -> None:
     recommender = igcf.Recommender(genre_model(), exposure=NEVER)
     recommender.add_items([COMEDY])
-    session = recommender.session()
+    session, other = recommender.session(), recommender.session([("i0", 5.0)])
     session.observe("funny", 5.0)
-    before = session.belief
+    before, of_other = session.belief, other.belief
     for _ in range(5):
         recommender.session().observe("funny", 1.0)
-    session.recommend()
-    np.testing.assert_array_equal(session.belief.mean, before.mean)
+    assert (session.belief.mean != before.mean).any()
+    np.testing.assert_allclose(session.belief.mean, recommender.session([("funny", 5.0)]).belief.mean, atol=1e-9)
+    np.testing.assert_array_equal(other.belief.mean, of_other.mean)
 
 
 def test_new_items_are_tried_within_their_budget() -> None:
@@ -115,7 +117,7 @@ def test_new_items_are_tried_within_their_budget() -> None:
     n_tried = sum(each in ("funny", "scary") for each in shown)
     assert 0 < n_tried <= 0.5 * len(shown)
     assert recommender.new_items is not None
-    assert recommender.new_items.trials.max() <= EAGER.most
+    assert recommender._live.trials.counts.max() <= EAGER.most
 
 
 def test_without_a_share_nothing_is_tried() -> None:
@@ -123,7 +125,7 @@ def test_without_a_share_nothing_is_tried() -> None:
     recommender.add_items([COMEDY])
     recommender.session().recommend(5)
     assert recommender.new_items is not None
-    assert not recommender.new_items.trials.any()
+    assert not recommender._live.trials.counts.any()
 
 
 def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
@@ -136,7 +138,7 @@ def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
         pick = session.recommend(1)[0]
         session.observe(pick.item_id, 1.0 if pick.item_id in ("funny", "scary") else 5.0)
     assert recommender.new_items is not None
-    assert recommender.new_items.trials.sum() < 0.05 * n_shown
+    assert recommender._live.trials.counts.sum() < 0.05 * n_shown
 
 
 def test_what_is_given_up_counts_for_more_in_a_cautious_account() -> None:
@@ -245,11 +247,189 @@ def test_a_trial_comes_before_the_items_that_are_kept_in_reserve() -> None:
 def test_a_session_apart_neither_teaches_nor_tries() -> None:
     recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
     recommender.add_items([COMEDY])
-    session = recommender.session().apart()
+    session = recommender.session()
+    session.teaches = False
     assert session.recommend(1)[0].item_id != "funny"
     session.observe("funny", 5.0)
     session.undo()
     session.observe("funny", 5.0)
     assert recommender.new_items is not None
-    assert recommender.new_items.n_reactions.tolist() == recommender.new_items.trials.tolist() == [0]
+    assert recommender.new_items.n_reactions.tolist() == [0]
+    assert not recommender._live.trials.counts.any()
     assert recommender.session().recommend(2)[1].item_id == "funny"
+
+
+def mean_of(recommender: igcf.Recommender, item_id: str) -> float:
+    return recommender.session().recommend(1, candidates=[item_id])[0].mean
+
+
+def test_learning_about_new_items_leaves_users_with_a_logged_record_alone() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY, HORROR])
+    logged = [(f"i{row}", 5.0) for row in range(0, 40, 2)]
+    before = recommender.session(logged=logged).belief
+    for number in range(60):
+        recommender.session(user=number).observe("funny", 5.0)
+    after = recommender.session(logged=logged).belief
+    np.testing.assert_array_equal(before.mean, after.mean)
+    np.testing.assert_array_equal(before.cov, after.cov)
+
+
+def test_what_was_learned_about_new_items_is_saved_with_the_model(tmp_path: Path) -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY, HORROR])
+    for number in range(30):
+        recommender.session(user=number).observe("funny", 5.0)
+    recommender.model.save(tmp_path / "m")
+    again = igcf.Recommender(igcf.Model.load(tmp_path / "m"), igcf.Greedy(), exposure=NEVER)
+    for one in (recommender, again):
+        one.session(user="one more").observe("funny", 5.0)
+    assert mean_of(again, "funny") == pytest.approx(mean_of(recommender, "funny"), abs=1e-6)
+    assert again.new_items is not None
+    assert again.new_items.n_reactions.tolist() == [31, 0]
+
+
+def test_item_vectors_follow_new_items() -> None:
+    recommender = igcf.Recommender(genre_model(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    before = recommender.model.item_vectors.copy()
+    recommender.session().observe("funny", 5.0)
+    after = recommender.model.item_vectors
+    np.testing.assert_array_equal(before[:-1], after[:-1])
+    assert (before[-1] != after[-1]).any()
+
+
+def test_a_snapshot_has_as_many_rows_as_its_catalogue() -> None:
+    """Every state that a session could see while items are added is consistent: there is only one assignment."""
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    seen = []
+    live = recommender._live
+    original = type(live)._with_items
+
+    def watched(self: Any, items: Any) -> Any:
+        seen.append(recommender.session().recommend(1))  # a session in the middle of a change
+        return original(self, items)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(live), "_with_items", watched)
+        recommender.add_items([COMEDY])
+    assert len(seen) == 1
+    assert len(recommender.model.catalogue) == recommender.model.n_items == 121
+
+
+def test_failures_never_raise_a_new_item() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    means = [mean_of(recommender, "funny")]
+    for number in range(30):
+        recommender.session([("i0", 5.0), ("i1", 1.0)], user=number).observe("funny", 1.0)
+        means.append(mean_of(recommender, "funny"))
+    assert (np.diff(means) <= 1e-7).all()
+
+
+def test_one_user_is_one_voice_and_those_who_count_are_drawn_fairly() -> None:
+    past = [(f"i{row}", 5.0) for row in range(10)]
+
+    def reached(order: list[int]) -> float:
+        exposure = igcf.Exposure(share=0.0, settled=20)
+        recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
+        recommender.add_items([COMEDY])
+        for number in order:
+            recommender.session(past, user=number).observe("funny", 5.0 if number < 25 else 1.0)
+        return mean_of(recommender, "funny")
+
+    first, last = reached([*range(60)]), reached([*reversed(range(60))])
+    assert first == pytest.approx(last, abs=1e-6)
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    recommender.add_items([COMEDY])
+    loud = recommender.session(past, user="loud")
+    loud.observe("funny", 5.0)
+    once = mean_of(recommender, "funny")
+    for _ in range(20):
+        loud.observe("funny", 5.0)
+    assert mean_of(recommender, "funny") == pytest.approx(once, abs=0.02)
+
+
+def test_a_user_without_a_history_weighs_less() -> None:
+    def after(past: list[tuple[str, float]]) -> float:
+        recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+        recommender.add_items([COMEDY])
+        evidence = recommender._live.contribution(120, recommender.session(past).belief, 5.0, len(past))
+        return evidence.weight
+
+    assert after([]) == pytest.approx(0.25)
+    assert after([(f"i{row}", 5.0) for row in range(10)]) == 1.0
+
+
+def test_a_settled_item_keeps_no_single_reactions() -> None:
+    exposure = igcf.Exposure(share=0.0, settled=3)
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=exposure)
+    recommender.add_items([COMEDY])
+    for number in range(200):
+        recommender.session(user=number).observe("funny", 5.0)
+    assert recommender.new_items is not None
+    [evidence] = recommender.new_items.evidence
+    assert evidence.settled is not None
+    assert not evidence.contributions
+    before = mean_of(recommender, "funny")
+    recommender.session(user="late").observe("funny", 1.0)
+    assert mean_of(recommender, "funny") == before
+
+
+def test_several_sessions_at_once_and_similar_items() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    sessions = [recommender.session([("i0", 5.0)]), recommender.session()]
+    answers = recommender.recommend(sessions, 3)
+    assert [[pick.item_id for pick in one] for one in answers] == [
+        [pick.item_id for pick in session.recommend(3)] for session in sessions
+    ]
+    found = recommender.similar_items("i0", 5)
+    assert len(found) == 5
+    assert "i0" not in [each.item_id for each in found]
+    assert [each.similarity for each in found] == sorted((each.similarity for each in found), reverse=True)
+    with pytest.raises(ConfigError, match="expected sessions"):
+        recommender.recommend(["alice"], 1)  # type: ignore[list-item]
+
+
+def test_retired_items_come_back() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=NEVER)
+    best = recommender.session().recommend()[0].item_id
+    recommender.retire_items([best])
+    assert recommender.session().recommend()[0].item_id != best
+    recommender.restore_items([best])
+    assert recommender.session().recommend()[0].item_id == best
+
+
+def test_a_session_is_saved_as_evidence(tmp_path: Path) -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy())
+    session = recommender.session([("i0", 5.0)], logged=[("i3", 4.0), ("i4", 1.0)], user="alice")
+    session.observe("i5", None)
+    session.observe("i3", 1.0)
+    session.save(tmp_path / "alice.json")
+    again = recommender.load_session(tmp_path / "alice.json")
+    assert again.history == session.history == [("i0", 5.0), ("i5", None), ("i3", 1.0)]
+    assert again.logged == session.logged == [("i4", 1.0)]
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(DataError, match="not a saved session"):
+        recommender.load_session(tmp_path / "other.json")
+
+
+def test_a_new_reaction_replaces_the_one_before_and_undo_brings_it_back() -> None:
+    recommender = igcf.Recommender(genre_model(), igcf.Greedy())
+    session = recommender.session(logged=[("i3", 4.0), ("i4", 1.0)])
+    for item_id, value in (("i0", 5.0), ("i1", 2.0), ("i0", 1.0)):
+        session.observe(item_id, value)
+    same = recommender.session([("i1", 2.0), ("i0", 1.0)], logged=[("i3", 4.0), ("i4", 1.0)])
+    np.testing.assert_allclose(session.belief.mean, same.belief.mean, atol=1e-9)
+    assert session.undo() == "i0"
+    assert session.history == [("i0", 5.0), ("i1", 2.0)]
+    assert len(session.explain("i0").contributions) == 2
+
+
+def test_a_negative_reserve_is_refused_and_the_mask_is_a_copy() -> None:
+    session = igcf.Recommender(genre_model(), igcf.Greedy()).session()
+    with pytest.raises(ConfigError, match="spare must be"):
+        session.recommend(3, spare=-2)
+    best = session.recommend()[0].item_id
+    session.available()[:] = False
+    assert session.recommend()[0].item_id == best

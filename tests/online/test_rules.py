@@ -121,7 +121,7 @@ def test_caps_hold_in_the_order_of_the_scores_however_little_is_known_of_varianc
 def test_boosts_of_many_amounts_are_added_like_those_of_few(policy: Policy) -> None:
     model = random_model(120, 4)
     items = [Item(model.item_ids[row], tags=(f"t{row % 60}",)) for row in range(120)]
-    model.catalogue = model.catalogue.changed(dict(enumerate(items)))
+    model = model.with_catalogue(model.catalogue.changed(dict(enumerate(items))))
     boosts = {f"t{n}": 0.02 * n for n in range(60)}
     plain = {each.item_id: each.score for each in Recommender(model, policy).session().recommend(120)}
     wanted = {name: score + boosts[items[model.item_row(name)].tags[0]] for name, score in plain.items()}
@@ -165,7 +165,7 @@ def test_items_come_and_go_with_the_time_also_in_a_session_that_is_open() -> Non
     recommender = Recommender(model, clock=lambda: now[0])
     session = recommender.session()
     items = [Item("item-0", available_from=10.0), Item("item-1", available_until=20.0), Item("item-2", hidden=True)]
-    recommender.catalogue = recommender.catalogue.changed(dict(enumerate(items)))
+    recommender.update_items(items)
     shown = {}
     for now[0] in (5.0, 15.0, 25.0):
         left = int(session.available().sum())

@@ -92,10 +92,10 @@ def test_sessions_of_one_seed_repeat_and_differ_among_each_other() -> None:
     ("item_id", "value", "error", "message"),
     [
         ("nothing", 1.0, UnknownItemError, "item 'nothing' is not in this model"),
-        ("item-1", float("nan"), FeedbackError, "value nan cannot be a reaction"),
-        ("item-1", float("inf"), FeedbackError, "value inf cannot be a reaction"),
-        ("item-1", 1e9, FeedbackError, "expected a number like those of the log, -3 to 3"),
-        ("item-1", 10**400, FeedbackError, "value inf cannot be a reaction"),
+        ("item-1", float("nan"), FeedbackError, "value nan is outside the scale of the log, -5 to 5"),
+        ("item-1", float("inf"), FeedbackError, "value inf is outside the scale of the log, -5 to 5"),
+        ("item-1", 1e9, FeedbackError, "pass a value from -5 to 5"),
+        ("item-1", 10**400, FeedbackError, "value inf is outside the scale of the log, -5 to 5"),
         ("item-1", "five", FeedbackError, "value 'five' is a str"),
         ("item-1", True, FeedbackError, "value True is a bool"),
     ],
@@ -138,12 +138,13 @@ def test_a_bad_forgetting_factor_is_refused(forgetting: float) -> None:
 
 
 def test_forgetting_lets_a_changed_taste_win_sooner() -> None:
-    model = Model(item_vectors=np.eye(2), item_ids=["a", "b"], prior_mean=[0, 0], prior_cov=np.eye(2), noise_var=0.5)
+    ids, vectors = [f"a{number}" for number in range(40)], np.tile([1.0, 0.0], (40, 1))
+    model = Model(item_vectors=vectors, item_ids=ids, prior_mean=[0, 0], prior_cov=np.eye(2), noise_var=0.5)
     beliefs = {}
     for forgetting in (1.0, 0.9):
         session = Recommender(model, forgetting=forgetting).session()
-        for value in [1.0] * 30 + [0.0] * 10:
-            session.observe("a", value)
+        for number, value in enumerate([1.0] * 30 + [0.0] * 10):
+            session.observe(f"a{number}", value)
         beliefs[forgetting] = session.belief.mean[0]
     assert beliefs[0.9] < 0.5 < beliefs[1.0]
 

@@ -12,12 +12,10 @@ from igcf.item import Item
 from igcf.item_parsing import parse_items
 from igcf.model.channel import Channel
 from igcf.model.content import ContentPrior, ItemPriors
+from igcf.model.item_evidence import ItemEvidence
 
 if TYPE_CHECKING:
     from igcf.model.model import Model
-
-LAST_TIME = np.iinfo(np.int64).max
-"""When an added item appeared, in the units of the log: after everything in it."""
 
 
 def with_items(model: "Model", items: Iterable[Item | Mapping[str, Any]]) -> "Model":
@@ -45,18 +43,8 @@ def joined(model: "Model", new: list[Item], priors: ItemPriors) -> "Model":
         vectors = np.vstack([channel.vectors, priors.vectors(number).astype(np.float32)])
         channels.append(replace(channel, vectors=vectors, noise_var=np.concatenate([channel.noise_var, noise])))
     catalogue, n_new = model.catalogue.appended(new), len(new)
-    neighbours = model.neighbours
-    if neighbours is not None:
-        k = neighbours.sources.shape[1]
-        expected = np.clip(_expected(channels, model, n_new), 0.0, 1.0).astype(np.float32)
-        neighbours = replace(
-            neighbours,
-            sources=np.vstack([neighbours.sources, np.zeros((n_new, k), dtype=neighbours.sources.dtype)]),
-            weights=np.vstack([neighbours.weights, np.zeros((n_new, k), dtype=np.float32)]),
-            means=np.concatenate([neighbours.means, expected]),
-        )
     flat = np.zeros((n_new, model.dim), dtype=np.float32)
-    return Model(
+    longer = Model(
         channels=channels,
         terms=model.terms,
         item_variances=np.vstack([model.item_variances, flat]),
@@ -68,14 +56,17 @@ def joined(model: "Model", new: list[Item], priors: ItemPriors) -> "Model":
         titles=catalogue.titles,
         categories=catalogue.categories,
         metadata=model.metadata,
-        neighbours=neighbours,
-        appeared=None if model.appeared is None else np.concatenate([model.appeared, np.full(n_new, LAST_TIME)]),
+        neighbours=model.neighbours,
+        appeared=model.appeared,
         reactions=None if model.reactions is None else np.pad(model.reactions, ((0, n_new), (0, 0))),
         usage=model.usage,
         attributes=catalogue.attributes,
         content=content,
         added=np.concatenate([model.added, np.arange(model.n_items, model.n_items + n_new)]),
+        evidence=(*model.evidence, *(ItemEvidence(),) * n_new),
     )
+    longer.__dict__["trained"] = model.trained
+    return longer
 
 
 def expected_noise(
@@ -93,10 +84,3 @@ def expected_noise(
     between = (priors.shares * ((centred @ second) * centred).sum(axis=2)).sum(axis=1)
     spread = within + between
     return np.asarray(own + spread if channel.link == "identity" else own * (1.0 + np.pi / 8.0 * spread))
-
-
-def _expected(channels: list[Channel], model: "Model", n_new: int) -> FloatArray:
-    from igcf.model.channel import activations, expectation
-
-    z = {n: channels[n].vectors[-n_new:] @ model.prior_mean[channels[n].span] for n in model.scored}
-    return expectation(model.terms, activations(channels, z))

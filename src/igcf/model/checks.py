@@ -24,13 +24,15 @@ def check_shapes(model: "Model") -> None:
     """Refuse parts whose sizes contradict each other, naming the part, its shape and the one expected."""
     first = model.channels[0].vectors
     n, d = len(first), model.prior_mean.size
+    trained = n - len(model.added)
     expected: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         "item_ids": ((len(model.item_ids),), (n,)),
         "prior_mean": (model.prior_mean.shape, (d,)),
         "prior_cov": (model.prior_cov.shape, (d, d)),
         "titles": ((n if model.titles is None else len(model.titles),), (n,)),
-        "neighbours": ((n if model.neighbours is None else len(model.neighbours.means),), (n,)),
-        "appeared": ((n,) if model.appeared is None else model.appeared.shape, (n,)),
+        "neighbours": ((trained if model.neighbours is None else len(model.neighbours.means),), (trained,)),
+        "appeared": ((trained,) if model.appeared is None else model.appeared.shape, (trained,)),
+        "evidence": ((len(model.evidence),), (len(model.added),)),
         "reactions": ((n, 2) if model.reactions is None else model.reactions.shape, (n, 2)),
         "categories": ((n if model.categories is None else len(model.categories),), (n,)),
         "attributes": ((n if model.attributes is None else model.attributes.n_items,), (n,)),
@@ -53,18 +55,25 @@ def check_shapes(model: "Model") -> None:
     if len(set(model.item_ids)) != n:
         raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
     check_additions(model, n)
-    for term in model.terms:
-        if not all(0 <= number < len(model.channels) for number in term.channels):
-            raise ModelError(f"a term names channels {term.channels}, there are {len(model.channels)}")
+    _check_terms(model)
 
 
 def check_additions(model: "Model", n_items: int) -> None:
-    """Refuse rows of added items that no item has, and a content prior of another model."""
+    """Refuse added items that are not the last ones, and a content prior of another model."""
     rows = model.added
-    if len(rows) and not (rows[0] >= 0 and rows[-1] < n_items and (np.diff(rows) > 0).all()):
-        raise ModelError(f"added names rows {rows.tolist()[:5]}; expected rows 0 to {n_items - 1} in ascending order")
+    if len(rows) and not np.array_equal(rows, np.arange(n_items - len(rows), n_items)):
+        raise ModelError(f"added has rows {rows.tolist()[:5]}; expected the last rows of {n_items} in ascending order")
     if model.content is not None:
         model.content.check([channel.vectors.shape[1] for channel in model.channels])
+
+
+def _check_terms(model: "Model") -> None:
+    """Refuse terms whose weights are not numbers, and channels that do not exist."""
+    for term in model.terms:
+        if isinstance(term.weight, bool) or not isinstance(term.weight, int | float) or not isfinite(term.weight):
+            raise ModelError(f"a term has the weight {term.weight!r}; expected a finite number")
+        if not all(0 <= number < len(model.channels) for number in term.channels):
+            raise ModelError(f"a term names channels {term.channels}, there are {len(model.channels)}")
 
 
 def check_blocks(model: "Model") -> None:
@@ -83,8 +92,10 @@ def check_blocks(model: "Model") -> None:
 
 def check_numbers(model: "Model") -> None:
     """Refuse what is not finite, no variance, or no covariance."""
-    if model.item_variances.shape != model.item_vectors.shape:
-        raise ModelError(f"item_variances has shape {model.item_variances.shape}, expected {model.item_vectors.shape}")
+    if model.item_variances.shape != (model.n_items, model.dim):
+        raise ModelError(
+            f"item_variances has shape {model.item_variances.shape}, expected {(model.n_items, model.dim)}"
+        )
     scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
     scored += [channel.vectors for channel in model.channels]
     numbers = scored + [channel.noise_var for channel in model.channels]

@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
+from igcf.model.item_evidence import evidence_arrays, evidence_from_arrays
 from igcf.model.item_files import ITEM_BYTES, OVERHEAD, item_table, read_attributes, read_item_table
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
@@ -98,6 +99,7 @@ def load_model(folder: Path) -> Model:
             usage=Usage.from_dict(meta.get("usage", {})),
             content=_content(tensors, meta),
             added=tensors.get("added", ()),
+            evidence=evidence_from_arrays(tensors, len(meta["channels"])),
         )
     except ModelError:
         raise
@@ -128,13 +130,19 @@ def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     try:
         n, d, channels = meta["items"], meta["dim"], len(meta["channels"])
         is_possible = type(n) is int and type(d) is int and 0 < n <= MOST_ITEMS and 0 < d <= LARGEST_DIM
+        is_possible = (
+            is_possible and type(meta.get("evidence", 0)) is int and 0 <= meta.get("evidence", 0) <= MOST_ITEMS
+        )
         if not (is_possible and 0 < channels <= MOST_CHANNELS and isinstance(meta["sha256"], dict)):
             raise ValueError(f"{n!r} items, dim {d!r}, {channels} channels")
     except DAMAGES as error:
         raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
     neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
     content = 8 * MOST_CLASSES * (d + 1) * (d + MOST_FEATURES) * (channels + 1) if "content" in meta else 0
+    reactions = meta.get("evidence", 0)
+    evidence = 8 * (reactions + n) * (d + 2 + channels * (MOST_CLASSES + 1)) + 8 * n * MOST_CLASSES * channels * d
     tensors = 8 * (n * (channels + 1) * (d + 1) + 2 * n + d * (d + 1)) + neighbours + content
+    tensors += evidence if "evidence" in meta else 0
     return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
 
 
@@ -167,7 +175,7 @@ def _write_parts(model: Model, part: Path) -> None:
     if model.content is not None:
         tensors |= model.content.arrays()
     if len(model.added):
-        tensors["added"] = model.added
+        tensors |= {"added": model.added} | evidence_arrays(model.evidence)
     _write(part / TENSORS, save(tensors))
     with (part / ITEMS).open("wb") as file:
         item_table(model.catalogue).write_parquet(file)
@@ -192,6 +200,7 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         "metadata": model.metadata,
         **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
         **({} if model.content is None else {"content": model.content.description()}),
+        **({"evidence": sum(len(each.contributions) for each in model.evidence)} if len(model.added) else {}),
         "usage": asdict(model.usage),
         "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }

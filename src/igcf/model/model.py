@@ -1,12 +1,12 @@
 """The artifact: what pretraining learned and everything that the online phase needs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,24 @@ from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, linearised
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.content import ContentPrior
+from igcf.model.item_evidence import ItemEvidence
 from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward, reaction_value
 from igcf.model.usage import Calibration, PolicyChoice, Usage
 from igcf.notebooks import html_card
 
+T = TypeVar("T")
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 PARTS = (
     "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
     "categories", "metadata", "neighbours", "appeared", "reactions", "usage", "attributes", "content", "added",
+    "evidence",
 )  # fmt: skip
 """What a model is made of, by the names of the constructor's arguments."""
 
 
 class Model:
-    """Item vectors, the population of users, and how values become rewards; immutable by convention.
+    """Item vectors, the population of users, and how values become rewards; immutable.
 
     Most models are linear: one vector per item, the expected reward is its product with the user's vector. A model may
     instead be built from several `channels`, numbers that every reaction reveals, and `terms` that say how the expected
@@ -78,6 +81,7 @@ class Model:
         attributes: Attributes | None = None,
         content: ContentPrior | None = None,
         added: npt.ArrayLike = (),
+        evidence: Sequence[ItemEvidence] = (),
     ) -> None:
         """Check that all parts fit together.
 
@@ -95,13 +99,14 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
-            neighbours: how items predict each other, for users whose record is known.
-            appeared: time of each item's first reaction in the log, (items,), in the units of the log.
+            neighbours: how the items of the log predict each other, for users whose record is known.
+            appeared: time of the first reaction to each item of the log, (items of the log,), in the units of the log.
             reactions: number of reactions to each item in the log, and of those that satisfied, (items, 2).
             usage: objective, policy and calibration; without it those of the paper.
             attributes: what else is known of the items: tags, numbers, texts, when they may be shown.
             content: what the vectors of further items are likely to be; `with_items` needs it.
-            added: rows of the items that were not in the log but came later, in ascending order.
+            added: rows of the items that joined after training; they follow those of the log.
+            evidence: what users' reactions say about each added item; empty: nothing yet.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -120,6 +125,7 @@ class Model:
         self.attributes = attributes
         self.content = content
         self.added: IntArray = np.array(added, dtype=np.int64)
+        self.evidence = tuple(evidence) or (ItemEvidence(),) * len(self.added)
         if item_vectors is not None:
             vectors = np.ascontiguousarray(item_vectors, dtype=np.float32)
             noise = np.array(noise_var, dtype=np.float64)
@@ -128,15 +134,27 @@ class Model:
         self.terms = tuple(terms) or (Term(1.0, (0,)),)
         check_shapes(self)
         check_blocks(self)
-        self.item_vectors: Float32Array = (
-            self.channels[0].vectors if self.is_linear else linearised(self.channels, self.terms, self.prior_mean)
-        )
         self.item_variances: Float32Array = (
-            np.zeros_like(self.item_vectors)
+            np.zeros((self.n_items, self.dim), dtype=np.float32)
             if item_variances is None
             else np.ascontiguousarray(item_variances, dtype=np.float32)
         )
         check_numbers(self)
+        self._computed: dict[Hashable, Any] = {}
+
+    @cached_property
+    def item_vectors(self) -> Float32Array:
+        """One vector per item, (items, d): of a model with several channels, its linearisation at the prior mean."""
+        if self.is_linear:
+            return self.channels[0].vectors
+        return linearised(self.channels, self.terms, self.prior_mean)
+
+    def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` makes of this model, which is kept under `key` as long as the model."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        result: T = self._computed[key]
+        return result
 
     @property
     def objective(self) -> Objective:
@@ -162,6 +180,29 @@ class Model:
     def dim(self) -> int:
         """Size d of the user's vector."""
         return len(self.prior_mean)
+
+    @property
+    def n_trained(self) -> int:
+        """Number of items of the training log; the others were added later."""
+        return self.n_items - len(self.added)
+
+    @cached_property
+    def trained(self) -> "Model":
+        """This model without the added items; arrays are shared."""
+        if not len(self.added):
+            return self
+        n = self.n_trained
+        return self._changed(
+            channels=[replace(each, vectors=each.vectors[:n], noise_var=each.noise_var[:n]) for each in self.channels],
+            item_variances=self.item_variances[:n],
+            reactions=None if self.reactions is None else self.reactions[:n],
+            item_ids=self.item_ids[:n],
+            titles=None if self.titles is None else self.titles[:n],
+            categories=None if self.categories is None else self.categories[:n],
+            attributes=None if self.attributes is None else self.attributes.taken(range(n)),
+            added=(),
+            evidence=(),
+        )
 
     @property
     def item_noise(self) -> FloatArray:
@@ -269,9 +310,36 @@ class Model:
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
         """Return the same model with another map between items, or without one."""
-        other = copy(self)
-        other.neighbours = neighbours
+        other = self._copied(neighbours=neighbours)
         check_shapes(other)
+        return other
+
+    def with_content(self, content: ContentPrior | None) -> "Model":
+        """Return the same model with another content prior, or without one."""
+        other = self._copied(content=content)
+        check_shapes(other)
+        return other
+
+    def with_catalogue(self, catalogue: Catalogue) -> "Model":
+        """Return the same model with its items described as in `catalogue`."""
+        own = {"titles": catalogue.titles, "categories": catalogue.categories, "attributes": catalogue.attributes}
+        other = self._copied(**own)
+        other.__dict__["catalogue"], other._computed = catalogue, self._computed
+        return other
+
+    def with_rows(self, rows: IntArray, channels: Sequence[Channel], evidence: Sequence[ItemEvidence]) -> "Model":
+        """Return the model with other vectors and noise at the rows of some added items, and their evidence.
+
+        `channels` hold these rows only.
+        """
+        moved = []
+        for channel, own in zip(self.channels, channels, strict=True):
+            vectors, noise = channel.vectors.copy(), channel.noise_var.copy()
+            vectors[rows], noise[rows] = own.vectors, own.noise_var
+            moved.append(replace(channel, vectors=vectors, noise_var=noise))
+        other = self._copied(channels=tuple(moved), evidence=tuple(evidence))
+        if len(self.added):
+            other.__dict__["trained"] = self.trained
         return other
 
     def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
@@ -284,8 +352,14 @@ class Model:
 
     def used_as(self, usage: Usage) -> "Model":
         """Return the same model with another usage; arrays are shared."""
+        return self._copied(usage=usage)
+
+    def _copied(self, **parts: Any) -> "Model":
+        """Return a copy with some other parts, which are not checked; nothing computed from the old ones stays."""
         other = copy(self)
-        other.usage = usage
+        for name in ("item_vectors", "noise_var", "trained"):
+            other.__dict__.pop(name, None)
+        other.__dict__ |= {"_computed": {}} | parts
         return other
 
     def with_items(self, items: Iterable[Item | Mapping[str, Any]]) -> "Model":

@@ -16,8 +16,6 @@ from igcf.errors import ConfigError, FeedbackError, quoted
 KINDS: tuple[RewardKind, ...] = get_args(RewardKind)
 NO_NUMBERS = (bool, np.bool_)  # although a bool is an int
 NUMBERS = (float, int, np.integer, np.floating)
-FAR_OUTSIDE = 10.0
-"""A value this many times larger than anything in the log is a mistake, not a reaction."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Reward:
         """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""
         if value is None:
             return float("nan")
-        if type(value) is float and abs(value) <= self.largest:
+        if type(value) is float and self.least <= value <= self.high:
             return value
         if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
             raise FeedbackError(f"value {quoted(value)} is a {type(value).__name__}; {self._expected}")
@@ -105,27 +103,28 @@ class Reward:
             number = float(value)
         except OverflowError:  # an int beyond the range of floats
             number = float("inf")
-        if not abs(number) <= self.largest:  # also refuses NaN
-            raise FeedbackError(f"value {number:g} cannot be a reaction; {self._expected}")
+        if not self.least <= number <= self.high:  # also refuses NaN
+            scale = f"{self.least:g} to {self.high:g}"
+            raise FeedbackError(f"value {number:g} is outside the scale of the log, {scale}; pass a value from {scale}")
         return number
 
     def checked_all(self, values: Sequence[object]) -> list[float]:
         """`checked` of each; plain floats, as in any stored history, are checked at once."""
         if values and set(map(type, values)) == {float}:
             numbers = cast("list[float]", list(values))
-            total, largest = sum(numbers), self.largest
-            if total == total and -largest <= min(numbers) and max(numbers) <= largest:  # a sum with NaN is none
+            total = sum(numbers)
+            if total == total and self.least <= min(numbers) and max(numbers) <= self.high:  # NaN makes the sum NaN
                 return numbers
         return [self.checked(value) for value in values]
 
     @cached_property
-    def largest(self) -> float:
-        """Largest absolute value that can be a reaction."""
-        return FAR_OUTSIDE * max(abs(self.low), abs(self.high), 1.0)
+    def least(self) -> float:
+        """Smallest value of a reaction: that of the log, or 0 where every reaction of the log is a success."""
+        return min(self.low, 0.0) if self.is_implicit else self.low
 
     @property
     def _expected(self) -> str:
-        return f"expected a number like those of the log, {self.low:g} to {self.high:g}"
+        return f"expected a number like those of the log, {self.least:g} to {self.high:g}"
 
 
 def reaction_value(

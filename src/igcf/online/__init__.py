@@ -7,9 +7,9 @@ from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, belief_from_logged
 from igcf.online.exposure import Exposure
 from igcf.online.learning import learned, prior_belief
-from igcf.online.new_items.evidence import NewItems
-from igcf.online.new_items.recommender import Recommender
+from igcf.online.new_items.update import NewItems
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, parameter
+from igcf.online.recommender import Recommender
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
 from igcf.online.rules import Rules, read_rules
 from igcf.online.selection import top_k

@@ -1,6 +1,7 @@
 """Belief about one block of a user's vector from a whole record: the reactions in it, and all items that are not.
 
-Sums over all items are computed once per model; docs/maths.md, section Logged evidence, has the derivation.
+Sums over the items of the training log are computed once per model; items added later count where a record has them
+(docs/maths.md, section Logged evidence).
 """
 
 from collections.abc import Sequence
@@ -34,14 +35,14 @@ class Record(NamedTuple):
     weight: float
     """Weight of every absent item as a reward of zero."""
     later: IntArray
-    """Rows of the items whose absence says nothing, because they appeared after the record's end; none is in `rows`."""
+    """Rows of items of the log whose absence says nothing, for instance because they appeared later; not in `rows`."""
 
 
 class LinearAbsence:
     """Exact posterior of a block whose channels are linear."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
-        self.span, self.channels = span, channels
+        self.span, self.channels, self.n_items = span, channels, model.n_items
         self.prior_mean = model.prior_mean[span]
         self._frame, _ = uncertain_directions(model.prior_cov[span, span])
         self.total = sum(
@@ -51,25 +52,33 @@ class LinearAbsence:
         """Sum over channels and items of x x' / noise, shape (d, d)."""
         self._cov_of_all = self._cov(self.total)
 
-    def posterior(self, record: Record) -> tuple[FloatArray, FloatArray]:
-        """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one."""
+    def posterior(self, record: Record, channels: Sequence[Channel] | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one.
+
+        `channels` are those of this block with the rows of added items too; None: without them.
+        """
+        channels = channels or self.channels
         precision, cov = self.total, self._cov_of_all
-        if record.weight != 1.0 or len(record.later):
-            precision = self._precision(record)
+        if record.weight != 1.0 or len(record.later) or self._has_added(record):
+            precision = self._precision(record, channels)
             cov = self._cov(precision)
         information = np.zeros(len(self.prior_mean))
-        for channel in self.channels:
+        for channel in channels:
             rewards = channel.reward.of(record.values)
             backend.loops.add_information(channel.vectors, channel.noise_var, record.rows, rewards, information)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
 
-    def _precision(self, record: Record) -> FloatArray:
+    def _has_added(self, record: Record) -> bool:
+        return bool(len(record.rows)) and int(record.rows.max()) >= self.n_items
+
+    def _precision(self, record: Record, channels: Sequence[Channel]) -> FloatArray:
         """What all evidence adds to the precision: absent items at their weight, reactions at one."""
         result: FloatArray = record.weight * self.total
-        for channel in self.channels:
-            for rows, weight in ((record.rows, 1.0 - record.weight), (record.later, -record.weight)):
+        own = 1.0 - record.weight * (record.rows < self.n_items)
+        for channel in channels:
+            for rows, weights in ((record.rows, own), (record.later, np.full(len(record.later), -record.weight))):
                 if len(rows):
-                    result += _weighted_square(channel.vectors[rows], weight / channel.noise_var[rows])
+                    result += _weighted_square(channel.vectors[rows], weights / channel.noise_var[rows])
         return result
 
     def _cov(self, precision: FloatArray) -> FloatArray:
@@ -79,20 +88,20 @@ class LinearAbsence:
         cov = frame @ inner @ frame.T
         return np.asarray((cov + cov.T) / 2)
 
-    def surprises(self, record: Record) -> FloatArray:
+    def surprises(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
         """Return what each reaction adds to (mean - prior mean), before the covariance, shape (reactions, d)."""
         result = np.zeros((len(record.rows), len(self.prior_mean)))
-        for channel in self.channels:
+        for channel in channels or self.channels:
             x = channel.vectors[record.rows].astype(np.float64)
             surprise = channel.reward.of(record.values) - x @ self.prior_mean
             result += (surprise / channel.noise_var[record.rows])[:, None] * x
         return result
 
-    def surprise_of_absence(self, record: Record) -> FloatArray:
+    def surprise_of_absence(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
         """Return what all absent items together add to (mean - prior mean), before the covariance, shape (d,)."""
         precision: FloatArray = record.weight * self.total
-        present = np.concatenate([record.rows, record.later])
-        for channel in self.channels:
+        present = np.concatenate([record.rows[record.rows < self.n_items], record.later])
+        for channel in channels or self.channels:
             precision -= _weighted_square(channel.vectors[present], record.weight / channel.noise_var[present])
         return -precision @ self.prior_mean
 
@@ -101,10 +110,10 @@ class LogisticAbsence:
     """Mode and curvature of the posterior of a block whose channels are logistic."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
-        self.span, self.channels = span, channels
+        self.span, self.channels, self.n_items = span, channels, model.n_items
         self.prior_mean = model.prior_mean[span]
         self._frame, self._inverse = map(np.ascontiguousarray, uncertain_directions(model.prior_cov[span, span]))
-        self.absent = [channel for channel in channels if channel.reward.of_one(np.nan) == 0.0]
+        self.absent = [channel for channel in channels if _counts_absence(channel)]
         """Channels in which an absent item is a failure; in the others it says nothing."""
         self._absent_vectors = tuple(channel.vectors for channel in self.absent)
         self._absent_noise = tuple(channel.noise_var for channel in self.absent)
@@ -138,27 +147,29 @@ class LogisticAbsence:
             curvature += _weighted_square(channel.vectors, p * (1.0 - p) / channel.noise_var)
         return count, slope, curvature
 
-    def posterior(self, record: Record, passes: int = PASSES) -> tuple[FloatArray, FloatArray]:
+    def posterior(
+        self, record: Record, channels: Sequence[Channel] | None = None, passes: int = PASSES
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mode (d,) and covariance (d, d): Newton from the level that fits the number of reactions, then BFGS.
 
-        Every step of BFGS passes over all items once.
+        Every step of BFGS passes over all items once; `channels` as of `LinearAbsence.posterior`.
         """
         at = self._nearest_level(record)
         slope, curvature = self._sums[at]
-        terms = self._terms(record, slope)
+        terms = self._terms(record, channels or self.channels, slope)
         mean, cov = np.empty_like(self.prior_mean), record.weight * curvature
         is_curved = record.weight > 0.0 or len(terms.own_weights) > 0
         backend.loops.find_mode(terms, self._starts[at].copy(), mean, cov, LONGEST_STEP, passes if is_curved else 0)
         return mean, cov
 
-    def _terms(self, record: Record, slope: FloatArray) -> RecordTerms:
-        """What a record says: its own reactions, less the absences that are none, and all items as absent ones."""
+    def _terms(self, record: Record, channels: Sequence[Channel], slope: FloatArray) -> RecordTerms:
+        """Terms of a record: its own reactions, minus absences that say nothing, and all items of the log as absent."""
         parts, weights, information = [], [], np.zeros(len(self.prior_mean))
-        for channel in self.channels:
+        for channel in channels:
             rewards = channel.reward.of(record.values)
             backend.loops.add_information(channel.vectors, channel.noise_var, record.rows, rewards, information)
-            own = 1.0 - record.weight if channel in self.absent else 1.0
-            if own:
+            own = 1.0 - record.weight * (record.rows < self.n_items) if _counts_absence(channel) else np.ones(1)
+            if own.any():
                 parts.append(channel.vectors.take(record.rows, axis=0))
                 weights.append(own / channel.noise_var[record.rows])
         for channel in self.absent if len(record.later) else ():
@@ -186,14 +197,19 @@ class LogisticAbsence:
         stands_for = max(n, 0.5) / max(record.weight, 1e-3)
         return int(np.argmin(np.abs(self._log_counts - np.log(stands_for))))
 
-    def surprises(self, record: Record) -> FloatArray:
+    def surprises(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
         """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
         result = np.zeros((len(record.rows), len(self.prior_mean)))
-        for channel in self.channels:
+        for channel in channels or self.channels:
             x = channel.vectors[record.rows].astype(np.float64)
             surprise = channel.reward.of(record.values) - sigmoid(x @ self.prior_mean)
             result += (np.nan_to_num(surprise) / channel.noise_var[record.rows])[:, None] * x
         return result
+
+
+def _counts_absence(channel: Channel) -> bool:
+    """Whether an absent item is a failure in a channel."""
+    return channel.reward.of_one(np.nan) == 0.0
 
 
 def _weighted_square(vectors: AnyFloatArray, weights: FloatArray) -> FloatArray:

@@ -92,14 +92,13 @@ class ScoringEngine(TrackedUsers):
         """Return what the variance of a score gains from what is unknown of the items themselves, (users, items).
 
         For independent e_i ~ N(x_i, diag s_i) and user ~ N(m, S) it is m' diag(s_i) m + trace(diag(s_i) S); items that
-        are learned while users are met say it themselves. `draws`, (users, d), stand for users without doubt.
+        were added to the model have an uncertainty of their own. `draws`, (users, d), stand for users without doubt.
         """
         users = self.belief_means if draws is None else draws
         second_moment = users**2
         if draws is None:
             second_moment = second_moment + np.einsum("bdd->bd", self.belief_covs)
         result = np.asarray(second_moment @ self.model.item_variances.T)
-        if self.unsettled is not None:
-            rows, stds = self.unsettled(users)
-            result[:, rows] += stds**2
+        if self.new_items is not None:
+            result[:, self.new_items.rows] += self.new_items.uncertainty(users) ** 2
         return result

@@ -8,9 +8,7 @@ these, so that every absent item is a weak "no" (docs/maths.md, section Logged e
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +48,7 @@ def belief_from_logged(
     """
     evidence = logged_evidence(model)
     record = evidence.record(rows, values, later)
-    belief = evidence.belief(record)
+    belief = evidence.belief(record, model)
     return LoggedBelief(belief, evidence.offset(model, record, expected_rewards(model, belief.mean)))
 
 
@@ -65,12 +63,28 @@ def logged_record(model: Model, reactions: list[tuple[str, float | None]], until
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
-    plain = backend.loops.read_pairs(reactions, model.row_of, model.reward.largest)
-    rows, values = plain or _checked(model, reactions)
-    later = model.added  # the absence of an item that was not there says nothing
+    reward = model.reward
+    plain = backend.loops.read_pairs(reactions, model.row_of, max(abs(reward.least), abs(reward.high)))
+    if plain is None or plain[1].min() < reward.least or plain[1].max() > reward.high:
+        plain = _checked(model, reactions)
+    later: IntArray = NO_ROWS
     if until is not None and model.appeared is not None:
-        later = np.union1d(later, np.flatnonzero(model.appeared > until))
-    return logged_evidence(model).record(rows, values, later)
+        later = np.flatnonzero(model.appeared > until)
+    return logged_evidence(model).record(*plain, later)
+
+
+def without_items(model: Model, record: Record, rows: Sequence[int]) -> Record:
+    """Return the record without its reactions to some items, which say nothing by their absence either.
+
+    The weight of absence stays that of the whole record.
+    """
+    is_gone = np.isin(record.rows, rows)
+    if not is_gone.any():
+        return record
+    gone = record.rows[is_gone & (record.rows < model.n_trained)]
+    return record._replace(
+        rows=record.rows[~is_gone], values=record.values[~is_gone], later=np.union1d(record.later, gone)
+    )
 
 
 def check_pairs(argument: str, reactions: list[Any]) -> None:
@@ -101,7 +115,7 @@ def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Be
     """
     model = engine.model
     evidence = logged_evidence(model)
-    belief = evidence.belief(record)
+    belief = evidence.belief(record, model)
     engine.set_belief(belief)
     if neighbours_share(model, record):
         offset = evidence.offset(model, record, engine.means[0])
@@ -109,29 +123,27 @@ def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Be
     return belief
 
 
-_lock = Lock()
-_of_models: "WeakKeyDictionary[Model, LoggedEvidence]" = WeakKeyDictionary()
-
-
 def logged_evidence(model: Model) -> "LoggedEvidence":
-    """Return the sums over all items of a model, which are computed when they are first needed."""
-    with _lock:
-        if model not in _of_models:
-            _of_models[model] = LoggedEvidence(model)
-        return _of_models[model]
+    """Return the sums over the items that a model was trained on, which are computed when they are first needed."""
+    trained = model.trained
+    return trained.computed("logged evidence", lambda: LoggedEvidence(trained))
 
 
 class LoggedEvidence:
-    """Sums over all items of one model, from which the belief about any user with a logged record follows."""
+    """Sums over the items of the training log, from which the belief about any user with a logged record follows."""
 
     def __init__(self, model: Model) -> None:
         self._prior = Belief(model.prior_mean, model.prior_cov)
         self._largest_weight = _weight_in_training(model)
         self._counted = _counted_channel(model)
         z = self._counted.vectors @ model.prior_mean[self._counted.span]
-        self.expected = max(float(np.delete(self._counted.activation(z), model.added).sum()), FEWEST_EXPECTED)
+        self.expected = max(float(self._counted.activation(z).sum()), FEWEST_EXPECTED)
         """Sum of the rewards of a user of the population over the log's items: what a whole record should hold."""
-        self.blocks = tuple(_block(model, span, numbers) for span, numbers in model.blocks)
+        self._model, self._n_items = model, model.n_items
+        self.blocks = tuple(
+            _block(model, span, channels)
+            for (span, _), channels in zip(model.blocks, record_channels(model), strict=True)
+        )
 
     def weight(self, values: FloatArray) -> float:
         """Return the weight of an absent item: the share of a whole record that these reactions are taken for."""
@@ -146,15 +158,18 @@ class LoggedEvidence:
             of_item = dict(zip(items.tolist(), numbers.tolist(), strict=True))
             items, numbers = np.array(list(of_item)), np.array(list(of_item.values()))
         own_later = np.setdiff1d(np.asarray(later, dtype=np.int64), items) if len(later) else NO_ROWS
-        return Record(items, numbers, self.weight(numbers), own_later)
+        return Record(items, numbers, self.weight(numbers), own_later[own_later < self._n_items])
 
-    def belief(self, record: Record) -> Belief:
-        """Return the belief after a record; without a reaction it is the prior."""
-        if not len(record.rows):
+    def belief(self, record: Record, model: Model | None = None) -> Belief:
+        """Return the belief after a record; without a reaction it is the prior.
+
+        `model` is this one with further items added to it, where a record may name them.
+        """
+        if not len(record.rows) and not record.weight:
             return self._prior
         mean, cov = np.array(self._prior.mean), np.array(self._prior.cov)
-        for block in self.blocks:
-            mean[block.span], cov[block.span, block.span] = block.posterior(record)
+        for block, channels in zip(self.blocks, record_channels(model or self._model), strict=True):
+            mean[block.span], cov[block.span, block.span] = block.posterior(record, channels)
         return Belief(mean, cov)
 
     def offset(self, model: Model, record: Record, expected: AnyFloatArray) -> Float32Array | None:
@@ -166,9 +181,9 @@ class LoggedEvidence:
         if model.neighbours is None or not share:
             return None
         liked = record.rows[model.reward.is_satisfied(record.values)]
-        result = model.neighbours.predictions(liked, record.later, backend.loops.scattered)
-        result -= expected
-        result *= share
+        predicted = model.neighbours.predictions(liked[liked < self._n_items], record.later, backend.loops.scattered)
+        result = np.zeros(len(expected), dtype=np.float32)  # neighbours say nothing of items added later
+        result[: self._n_items] = (predicted - expected[: self._n_items]) * np.float32(share)
         return result
 
 
@@ -190,14 +205,25 @@ def _counted_channel(model: Model) -> Channel:
     return (logistic or exposed or list(model.channels))[0]
 
 
-def _block(model: Model, span: slice, numbers: Sequence[int]) -> LinearAbsence | LogisticAbsence:
-    channels = [model.channels[number] for number in numbers]
+def record_channels(model: Model) -> tuple[tuple[Channel, ...], ...]:
+    """Return the channels of each block of a model, with the noise that reactions of a logged record have."""
+
+    def compute() -> tuple[tuple[Channel, ...], ...]:
+        temperature = model.usage.record_temperature
+        factors = {"identity": temperature.linear, "logit": temperature.logistic}
+        own = [
+            channel
+            if factors[channel.link] == 1.0
+            else replace(channel, noise_var=channel.noise_var * factors[channel.link])
+            for channel in model.channels
+        ]
+        return tuple(tuple(own[number] for number in numbers) for _, numbers in model.blocks)
+
+    return model.computed("record channels", compute)
+
+
+def _block(model: Model, span: slice, channels: Sequence[Channel]) -> LinearAbsence | LogisticAbsence:
     links = {channel.link for channel in channels}
     if len(links) > 1:
-        raise ModelError(
-            f"channels {tuple(numbers)} share dimensions and have different links; logged evidence needs one"
-        )
-    is_logistic, temperature = "logit" in links, model.usage.record_temperature
-    factor = temperature.logistic if is_logistic else temperature.linear
-    channels = [replace(channel, noise_var=channel.noise_var * factor) for channel in channels]
-    return (LogisticAbsence if is_logistic else LinearAbsence)(model, span, channels)
+        raise ModelError(f"channels of dimensions {span} have different links; logged evidence needs one")
+    return (LogisticAbsence if "logit" in links else LinearAbsence)(model, span, channels)

@@ -9,7 +9,7 @@ from igcf.model import Model
 from igcf.model.channel import activations, gradients
 from igcf.online.absence import LinearAbsence, Record
 from igcf.online.belief import Belief
-from igcf.online.evidence import logged_evidence, neighbours_share
+from igcf.online.evidence import logged_evidence, neighbours_share, record_channels
 from igcf.online.learning import belief_from_history, beliefs_along, contributions, evidence, prior_belief
 from igcf.online.monotone import monotone_learning
 
@@ -43,7 +43,7 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
     if record is None:
         prior, amounts = contributions(model, *shown, row)
         return Parts(prior, np.zeros(0), 0.0, amounts)
-    start = logged_evidence(model).belief(record)
+    start = logged_evidence(model).belief(record, model)
     is_linear = model.is_linear and monotone_learning(model) is None
     parts = (_linear_parts if is_linear else _path_parts)(model, record, start, shown, row)
     return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
@@ -58,10 +58,13 @@ def _linear_parts(model: Model, record: Record, start: Belief, shown: Shown, row
     if shown.rows:
         X, rewards, noise = evidence(model, *shown)
         amounts = ((X @ direction) * (rewards - X @ prior.mean) / noise).reshape(len(shown.rows), -1).sum(axis=1)
-    [block] = logged_evidence(model).blocks
+    [block], [channels] = logged_evidence(model).blocks, record_channels(model)
     assert isinstance(block, LinearAbsence)  # noqa: S101
     kept = shown.forgetting ** len(shown.rows)
-    logged, absence = block.surprises(record) @ direction, block.surprise_of_absence(record) @ direction
+    logged, absence = (
+        block.surprises(record, channels) @ direction,
+        block.surprise_of_absence(record, channels) @ direction,
+    )
     return Parts(float(x @ prior.mean), kept * logged, kept * float(absence), amounts)
 
 
@@ -79,8 +82,8 @@ def _path_parts(model: Model, record: Record, start: Belief, shown: Shown, row: 
     z = {n: np.asarray(channel.vectors[row] @ half_way[channel.span]) for n, channel in channels.items()}
     slopes = gradients(model.channels, model.terms, activations(model.channels, z))
     logged = np.zeros(len(record.rows))
-    for block in logged_evidence(model).blocks:
-        moves = block.surprises(record) @ start.cov[block.span, block.span]
+    for block, own in zip(logged_evidence(model).blocks, record_channels(model), strict=True):
+        moves = block.surprises(record, own) @ start.cov[block.span, block.span]
         for number, channel in channels.items():
             if channel.span == block.span:
                 logged += float(slopes[number]) * (moves @ channel.vectors[row])
@@ -90,7 +93,7 @@ def _path_parts(model: Model, record: Record, start: Belief, shown: Shown, row: 
 def _with_neighbours(model: Model, record: Record, start: Belief, parts: Parts, row: int, kept: float) -> Parts:
     """Add the offset of the items' neighbours: each liked item its own weight, the rest to absence."""
     share = kept * neighbours_share(model, record)
-    if model.neighbours is None or not share:
+    if model.neighbours is None or not share or row >= model.n_trained:
         return parts
     is_liked = model.reward.is_satisfied(record.values)
     weights = np.where(is_liked, model.neighbours.weights_to(row, record.rows), 0.0)

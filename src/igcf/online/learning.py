@@ -1,7 +1,6 @@
 """From reactions to a belief: one by one, from a whole history, and which reaction did what."""
 
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -83,19 +82,17 @@ def rewards_of(model: Model, values: list[float]) -> FloatArray:
     return rewards
 
 
-_CHANNELS: "WeakKeyDictionary[Model, Channels]" = WeakKeyDictionary()
-
-
 def channels_of(model: Model) -> Channels:
     """Return the channels of a model as a backend takes them."""
-    if model not in _CHANNELS:
-        _CHANNELS[model] = Channels(
+    return model.computed(
+        "channels",
+        lambda: Channels(
             np.array([channel.start for channel in model.channels]),
             tuple(channel.vectors for channel in model.channels),
             tuple(channel.noise_var for channel in model.channels),
             np.array([channel.link == "logit" for channel in model.channels]),
-        )
-    return _CHANNELS[model]
+        ),
+    )
 
 
 def contributions(

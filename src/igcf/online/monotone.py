@@ -5,7 +5,6 @@ raise it. The reaction then counts as the best class up to its own that keeps th
 """
 
 from bisect import bisect_right
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -67,18 +66,13 @@ class MonotoneLearning:
         return np.asarray(self.rules.rewards[counted])
 
 
-_OF_MODELS: "WeakKeyDictionary[Model, MonotoneLearning | None]" = WeakKeyDictionary()
-
-
 def monotone_learning(model: Model) -> MonotoneLearning | None:
     """Return how reactions are counted under a model; None where nothing needs to be decided.
 
     That is so where the model is used as in the paper, where a reward is a value, not a step, and where one channel
     learns and only the order is bound.
     """
-    if model not in _OF_MODELS:
-        _OF_MODELS[model] = _made(model)
-    return _OF_MODELS[model]
+    return model.computed("monotone learning", lambda: _made(model))
 
 
 def worst_value(model: Model) -> float:

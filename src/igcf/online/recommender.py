@@ -1,55 +1,69 @@
-"""A model and a policy, ready to meet users."""
+"""A model and a policy, ready for users."""
 
+import json
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from igcf.errors import ConfigError
+from igcf.errors import ConfigError, DataError
+from igcf.item import Item
 from igcf.model import Model
-from igcf.online.answers import Past, Reaction
+from igcf.model.catalogue import Catalogue
+from igcf.online.answers import Past, Reaction, Recommendation
 from igcf.online.belief import Belief
-from igcf.online.chance import ChanceScale
-from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, check_pairs
+from igcf.online.exposure import Exposure
 from igcf.online.index.choice import IndexChoice, find_index, logger
-from igcf.online.index.engine import IndexedEngine
 from igcf.online.index.lists import ItemLists
+from igcf.online.new_items.update import NewItems
 from igcf.online.policies import Policy, checked_policy, own_policy
 from igcf.online.selection import is_searchable
-from igcf.online.session import Session
-from igcf.online.shared_items import SharedItems
+from igcf.online.serving import LiveServing
+from igcf.online.session import SESSION_FORMAT, Session, check_k
 
 SKIP_ROUNDS = 20
 """Reactions and skips for which a skipped item is put aside."""
 
 
+class SimilarItem(NamedTuple):
+    """An item and how similar it is to another one."""
+
+    item_id: str
+    similarity: float
+    """Cosine of the two item vectors, from -1 to 1."""
+
+
 class Recommender:
-    """A model and a policy, ready to meet users; holds nothing about any of them.
+    """A model and a policy, ready for users; all sessions share what is learned about new items.
 
     Args:
-        model: what pretraining learned.
+        model: what pretraining learned; items that were added to it are learned from users' reactions.
         policy: how items are chosen; by default as the model says.
         forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is put aside.
-        clock: tells the time in seconds since 1970, by which items become available and cease to be.
-        index: `exact` scores all items for every answer; `faiss` asks an index for candidates, which is built now, and
+        clock: returns the time in seconds since 1970, by which items become available and cease to be.
+        index: `exact` scores all items for every answer; `faiss` builds an index now and asks it for candidates, and
             `auto` does so for large catalogues. Or an index: `igcf.online.index.load_lists` reads a stored one.
+        exposure: how much new items are tried; by default as `igcf.Exposure` says.
 
     Example:
         With the model of the example of `igcf.Model`:
 
         >>> import igcf
-        >>> stranger = igcf.Recommender(model).session()
-        >>> known = igcf.Recommender(model).session(history=[("tea", 0.0)])
-        >>> stranger.recommend()[0].item_id, known.recommend()[0].item_id
-        ('tea', 'coffee')
+        >>> recommender = igcf.Recommender(model)
+        >>> stranger, known = recommender.session(), recommender.session(history=[("tea", 0.0)])
+        >>> [answer[0].item_id for answer in recommender.recommend([stranger, known], k=1)]
+        ['tea', 'coffee']
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (each has a default)
         self,
         model: Model,
         policy: Policy | None = None,
@@ -59,36 +73,44 @@ class Recommender:
         skip_rounds: int = SKIP_ROUNDS,
         clock: Callable[[], float] = time.time,
         index: IndexChoice | ItemLists = "exact",
+        exposure: Exposure | None = None,
     ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
         if skip_rounds < 1:
             raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
-        self.model = model
-        self.catalogue = model.catalogue
-        """The items as they are described now; assigning another one changes what all sessions may show."""
         self.clock = clock
         self.policy: Policy = own_policy(model.policy) if policy is None else checked_policy(policy)
         self.forgetting = forgetting
         self.skip_rounds = skip_rounds
-        self.chance_scale = ChanceScale(model)
-        self.shared: SharedItems | None = None
-        """Items that all sessions learn together; None: there are none."""
-        self.lists = find_index(model, index)
-        """The index that candidates come from; None: all items are scored."""
-        if self.lists is not None and not is_searchable(self.policy):
+        lists = find_index(model, index)
+        if lists is not None and not is_searchable(self.policy):
             logger.warning("%s scores all %d items: an index cannot be asked for it", self.policy, model.n_items)
-        self._engine = self._new_engine(model)
+        self._live = LiveServing(model, exposure, lists)
         self._seed = seed
         self._opened = count()
+        self._anonymous = _salt(model)
         self._numbers = count()
 
-    def _new_engine(self, model: Model) -> ScoringEngine:
-        return ScoringEngine(model) if self.lists is None else IndexedEngine(model, self.lists)
+    def __repr__(self) -> str:
+        new = self.new_items
+        added = "" if new is None else f", {len(new.rows)} of them new"
+        return f"Recommender({self.model.n_items} items{added}, policy {self.policy})"
 
-    def fresh_engine(self) -> ScoringEngine:
-        """Return the state of a user who is met for the first time."""
-        return self._engine.fresh()
+    @property
+    def model(self) -> Model:
+        """The model as it is now: with the items that were added and all that users' reactions say about them."""
+        return self._live.current().model
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The items as they are described now."""
+        return self.model.catalogue
+
+    @property
+    def new_items(self) -> NewItems | None:
+        """The items that were added to the model, as they are known now; None: there are none."""
+        return self._live.current().new_items
 
     def session(
         self,
@@ -99,22 +121,81 @@ class Recommender:
         belief: Belief | LoggedBelief | None = None,
         rng: np.random.Generator | None = None,
         user: Hashable = None,
-    ) -> "Session":
-        """Meet a user, new or with a past; nothing that the user reacted to is recommended.
+    ) -> Session:
+        """Start a session of a user, new or with a past; nothing that the user reacted to is recommended.
 
         Args:
             history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
-            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. A log has one
-                reaction per item: of several the last counts. They come before the history.
+                Of several reactions to one item the last counts.
+            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. They come
+                before the history, which replaces them where it has the same item.
             until: time at which the logged record ends, in the units of the training log; items that appeared later
-                are not absent. It says nothing where the model does not know when its items appeared.
-            belief: what these reactions led to where it is known already; it is then not computed again. A plain
+                are not absent. It is ignored where the model does not know when its items appeared.
+            belief: the belief after these reactions where it is known already; it is then not computed again. A plain
                 `Belief` leaves the offset of logged reactions to be computed.
             rng: makes draws and ties repeatable for this session.
-            user: names the user in what is learned of new items, so that nothing counts twice when the same user is
-                met again with the same history; a number of its own for every session where it is left out.
+            user: identifies the user: one user has one voice about a new item, in however many sessions. A session
+                without it counts as a user of its own.
         """
         past = Past(list(history), list(logged), until, belief)
         check_pairs("history", past.history)
         rng_or_seed = rng or (self._seed, next(self._opened))
-        return Session(self, self.fresh_engine(), past, rng_or_seed, next(self._numbers) if user is None else user)
+        name = (self._anonymous, next(self._numbers)) if user is None else user
+        return Session(self, past, rng_or_seed, name)
+
+    def load_session(self, path: str | Path) -> Session:
+        """Return the session whose evidence `Session.save` wrote; the belief is computed from it."""
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(saved, dict) or saved.get("format") != SESSION_FORMAT:
+                raise DataError(f"{path} is not a saved session; expected what Session.save wrote")
+            parts = {name: [(str(item), value) for item, value in saved[name]] for name in ("history", "logged")}
+            return self.session(parts["history"], logged=parts["logged"], until=saved["until"], user=saved["user"])
+        except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"cannot read a session from {path}: {error}; save it again with Session.save") from error
+
+    def recommend(self, users: Sequence[Session], k: int = 1) -> list[list[Recommendation]]:
+        """Return the `k` best items of each of several sessions, in the order of `users`."""
+        for user in users:
+            if not isinstance(user, Session):
+                raise ConfigError(f"users has a {type(user).__name__}; expected sessions, as `session()` returns them")
+        return [user.recommend(k) for user in users]
+
+    def similar_items(self, item_id: str, k: int = 10) -> list[SimilarItem]:
+        """Return the `k` available items whose vectors are most similar to that of an item, most similar first."""
+        check_k(k)
+        model = self.model
+        row, vectors = model.item_row(item_id), model.item_vectors
+        lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+        cosine = (vectors @ vectors[row]) / np.maximum(lengths * lengths[row], 1e-30)
+        mask = model.catalogue.available(self.clock())
+        is_open = np.ones(model.n_items, dtype=np.bool_) if mask is None else mask.copy()
+        is_open[row] = False
+        rows = np.flatnonzero(is_open)
+        best = rows[np.argsort(-cosine[rows], kind="stable")[:k]]
+        return [SimilarItem(model.item_ids[each], float(cosine[each])) for each in best.tolist()]
+
+    def add_items(self, items: Iterable[Item | Mapping[str, Any]]) -> None:
+        """Add items to the catalogue: open sessions may show them from their next answer on; all are added or none.
+
+        They are known by their descriptions (`Model.with_items`) and learned from users' reactions.
+        """
+        self._live.add_items(items)
+
+    def update_items(self, items: Iterable[Item | Mapping[str, Any]]) -> None:
+        """Describe some items anew, in full; all are changed or none. Vectors of trained items do not change."""
+        self._live.update_items(items)
+
+    def retire_items(self, item_ids: Iterable[str]) -> None:
+        """Take items out of every answer from now on; reactions to them still count. `restore_items` undoes it."""
+        self._live.set_hidden(item_ids, is_hidden=True)
+
+    def restore_items(self, item_ids: Iterable[str]) -> None:
+        """Let retired items be recommended again."""
+        self._live.set_hidden(item_ids, is_hidden=False)
+
+
+def _salt(model: Model) -> str:
+    """Return a text that differs from that of earlier recommenders, whose anonymous users left evidence in a model."""
+    numbers = sorted(number for each in model.evidence for number in each.contributions)
+    return blake2b(repr(numbers).encode(), digest_size=8).hexdigest() if numbers else "anonymous"

@@ -1,38 +1,79 @@
-"""One user being met: recommend, observe, explain."""
+"""One user's session: recommend, observe, explain."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
+import json
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial, wraps
+from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
-from igcf.model.catalogue import Catalogue
+from igcf.model import Model
+from igcf.model.item_evidence import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
+from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
+from igcf.online.backend import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
-from igcf.online.engine import ScoringEngine
-from igcf.online.evidence import LoggedBelief, learn_record, logged_record, neighbours_share
+from igcf.online.evidence import (
+    LoggedBelief,
+    learn_record,
+    logged_record,
+    neighbours_share,
+    without_items,
+)
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
+from igcf.online.new_items.trials import Answers
 from igcf.online.policies import Policy
 from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
-from igcf.online.shared_items import SharedItemsOfSession
+from igcf.online.serving import Serving
 from igcf.online.unseen import FewSeen, Unseen
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
 
+SESSION_FORMAT = "igcf-session-1"
 WHOLE = (int, np.integer)
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """Something that happened in a session, and what `undo` needs to take it back."""
+
+    row: int
+    is_skip: bool = False
+    replaced: tuple[int, float] | None = None
+    """Place and value of the reaction to the same item that this one replaced."""
+    is_ignored: bool = False
+    """Whether nothing was learned: no reaction to an item that has one."""
+    before: UserEvidence | None = None
+    """The user's earlier evidence about the item, where it is new."""
+
+
+def _with_items(method: "Callable[Concatenate[Session, P], T]") -> "Callable[Concatenate[Session, P], T]":
+    """Let a method of a session work on the current snapshot of the items, and hold it no longer than that."""
+
+    @wraps(method)
+    def on_current_items(self: "Session", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self._follow()
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._release()
+
+    return on_current_items
 
 
 class Session:
-    """The belief about one user and what was shown to sharpen it.
+    """The belief about one user and the reactions that sharpened it.
 
     Only one thread at a time may use a session; sessions of different users may be used side by side.
 
@@ -53,76 +94,90 @@ class Session:
         'tea'
     """
 
+    _serving: Serving
+
     def __init__(
-        self,
-        recommender: "Recommender",
-        engine: ScoringEngine,
-        past: Past,
-        seed: np.random.Generator | tuple[int, int],
-        user: Hashable = None,
+        self, recommender: "Recommender", past: Past, seed: np.random.Generator | tuple[int, int], user: Hashable
     ) -> None:
         self._recommender = recommender
-        self.model = engine.model
         self.policy = recommender.policy
-        self._forgetting = recommender.forgetting
-        self._skip_rounds = recommender.skip_rounds
-        self._chance_scale = recommender.chance_scale
-        self._engine = engine
-        self._shared = None if recommender.shared is None else SharedItemsOfSession(recommender.shared, user)
         self._user = user
         self._seed = seed
-        self._rows = self.model.item_rows([item_id for item_id, _ in past.history])
-        self._values = self.model.reward.checked_all([value for _, value in past.history])
-        self._record = logged_record(self.model, past.logged, past.until)
-        shown = np.array(self._rows, dtype=np.int64)
-        seen = shown if self._record is None else np.concatenate([self._record.rows, shown])
-        self._unseen = (Unseen if engine.keeps_items else FewSeen)(self.model.n_items, seen)
-        self._steps: list[int | None] = []
-        """What happened since the session was opened: the row of a skipped item, or None for a reaction."""
-        self._n_skips = 0
+        self._until = past.until
+        self._serving = serving = recommender._live.current()
+        model, self._engine = serving.model, serving.engine.fresh()
+        self._record = logged_record(model, past.logged, past.until)
+        logged = () if self._record is None else self._record.rows.tolist()
+        shown = _latest(model, past.history, frozenset(logged))
+        self._rows, self._values = list(shown), list(shown.values())
+        rows = np.array(self._rows, dtype=np.int64)
+        seen = rows if self._record is None else np.concatenate([self._record.rows, rows])
+        self._unseen = (Unseen if self._engine.keeps_items else FewSeen)(model.n_items, seen)
+        self._n_items, self._version = model.n_items, serving.version
+        self._steps: list[Step] = []
+        """What happened since the session was opened."""
+        self._n_skips = self._n_shown = self._n_tried = 0
+        self.teaches = True
+        """Whether reactions to new items count for all users, and new items are tried here."""
         self._learn_past(past.belief)
+        self._release()
+
+    def __repr__(self) -> str:
+        n_logged = 0 if self._record is None else len(self._record.rows)
+        return f"Session({len(self._rows)} reactions, {n_logged} logged, policy {self.policy})"
+
+    @property
+    def model(self) -> Model:
+        """The model of the recommender, with the items as they are now."""
+        return self._recommender.model
+
+    def _in_force(self) -> Record | None:
+        """The logged record without the items that the user reacted to since."""
+        return None if self._record is None else without_items(self._serving.model, self._record, self._rows)
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
-        """Bring the engine to what is believed after the logged reactions and the history."""
-        engine, model, rows, record = self._engine, self.model, self._rows, self._record
+        """Bring the engine to the belief after the logged reactions and the history."""
+        engine, model, rows, record = self._engine, self._serving.model, self._rows, self._in_force()
+        forgetting = self._recommender.forgetting
         if isinstance(known, LoggedBelief):
             if rows or record is not None:
                 engine.set_belief(known.belief, offset=known.offset)
             return
         start = None
         if record is not None and (known is None or neighbours_share(model, record)):
-            start = learn_record(engine, record, self._forgetting ** len(rows))
+            start = learn_record(engine, record, forgetting ** len(rows))
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
-            learned = belief_from_history(model, rows, self._values, self._forgetting, start)
+            learned = belief_from_history(model, rows, self._values, forgetting, start)
             engine.set_belief(learned, offset=engine.offset_of())
 
-    def apart(self) -> "Session":
-        """Return this session, from now on without a part in what all learn of new items and try of them."""
-        if self._shared is not None:
-            self._shared.is_apart = True
-        return self
+    def _learn_again(self) -> None:
+        """Compute the belief from the evidence: nothing can be taken out of a belief."""
+        self._engine.set_belief(prior_belief(self._serving.model))
+        self._learn_past(None)
 
     def _follow(self) -> None:
-        """Take over what other sessions learned of new items, and items that were added since."""
-        recommender = self._recommender
-        if recommender.model is not self.model:
-            belief, offset, n_before = self._engine.belief(), self._engine.offset_of(), self.model.n_items
-            self._engine = recommender.fresh_engine()
-            self.model, self._chance_scale = self._engine.model, recommender.chance_scale
-            n_new = self.model.n_items - n_before
-            if self._rows or self._record is not None:
-                self._engine.set_belief(belief, offset=None if offset is None else np.pad(offset, (0, n_new)))
-            self._unseen.extend(n_new)
-            if self._record is not None:
-                self._record = self._record._replace(later=np.union1d(self._record.later, self.model.added))
-            if recommender.shared is not None:
-                is_apart = self._shared is not None and self._shared.is_apart
-                self._shared = SharedItemsOfSession(recommender.shared, self._user)
-                self._shared.is_apart = is_apart
-        if self._shared is not None:
-            self._shared.follow(self._engine)
+        """Take over the current items, with all that was learned about new ones and those that were added."""
+        self._serving = serving = self._recommender._live.current()
+        self._engine.take_items(serving.engine)
+        if serving.version == self._version:
+            return
+        items = serving.new_items
+        assert items is not None  # noqa: S101
+        moved = items.moved_since(self._version - 1)
+        if serving.model.n_items > self._n_items:
+            self._unseen.extend(serving.model.n_items - self._n_items)
+        self._n_items, self._version = serving.model.n_items, serving.version
+        self._engine.items_moved(moved)
+        own = self._rows if self._record is None else [*self._rows, *self._record.rows.tolist()]
+        if np.isin(own, moved).any():
+            self._learn_again()
+
+    def _release(self) -> None:
+        """Hold no snapshot of the items between calls: an idle session must not keep an old one in memory."""
+        self._engine.release_items()
+        del self._serving
 
     def _make_rng(self) -> np.random.Generator:
         """Return the source of draws and ties, made when it is first needed."""
@@ -133,57 +188,69 @@ class Session:
 
     def _repr_html_(self) -> str:
         """Show what this user has reacted to in a notebook, the newest first."""
-        history = self.history
-        rows = [(self.model.title(item_id), value) for item_id, value in reversed(history[-MOST_ROWS:])]
+        history, model = self.history, self.model
+        rows = [(model.title(item_id), value) for item_id, value in reversed(history[-MOST_ROWS:])]
         title = f"Session: {len(history)} reactions, {len(self.logged)} logged before"
         return html_card(title, ("item", "reaction"), rows, len(history) - MOST_ROWS)
 
     @property
     def history(self) -> list[Reaction]:
-        """The shown reactions so far, oldest first."""
+        """The shown reactions so far, oldest first, one per item."""
+        ids = self.model.item_ids
         return [
-            (self.model.item_ids[row], None if np.isnan(value) else value)
-            for row, value in zip(self._rows, self._values, strict=True)
+            (ids[row], None if np.isnan(value) else value) for row, value in zip(self._rows, self._values, strict=True)
         ]
 
     @property
     def logged(self) -> list[Reaction]:
-        """The logged reactions, one per item."""
+        """The logged reactions, one per item, without those that the history replaced."""
         if self._record is None:
             return []
-        ids = map(self.model.item_ids.__getitem__, self._record.rows.tolist())
-        return list(zip(ids, self._record.values.tolist(), strict=True))
+        ids, shown = self.model.item_ids, set(self._rows)
+        pairs = zip(self._record.rows.tolist(), self._record.values.tolist(), strict=True)
+        return [(ids[row], value) for row, value in pairs if row not in shown]
+
+    def save(self, path: str | Path) -> None:
+        """Write the evidence, no numbers of the model, as JSON; `Recommender.load_session` reads it."""
+        user = self._user if isinstance(self._user, str | int) else None
+        saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
+        text = json.dumps(saved | {"logged": self.logged, "history": self.history}, allow_nan=False)
+        Path(path).write_text(text, encoding="utf-8")
 
     @property
+    @_with_items
     def belief(self) -> Belief:
         """A copy of the current belief."""
         return self._engine.belief()
 
     @property
+    @_with_items
     def offset(self) -> Float32Array | None:
-        """What logged reactions add to every item's expected reward beside the belief, (items,); None: nothing."""
+        """Offset per item from logged reactions, added to the expected rewards, (items,); None: nothing is added."""
         return self._engine.offset_of()
 
+    @_with_items
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Expected reward and standard deviation of every item, in the order of `model.item_ids`."""
-        self._follow()
+        return self._moments()
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
         means = self._engine.means[0].astype(np.float64)
         stds = np.sqrt(self._engine.variances[0].astype(np.float64))
         return means, np.array(self._stds_at(np.arange(len(means)), means, stds))
 
-    def chances(self) -> Chances:
-        """Chance and interval of every item, in the order of `model.item_ids`."""
-        means, stds = self.moments()
-        return self._chance_scale.of_engine(self._engine, np.arange(self.model.n_items), means, stds)
-
     def _stds_at(self, rows: Any, means: Any, stds: Any) -> list[float]:
         """Add what is unknown of the items themselves to the standard deviations of some items."""
-        of_items = self._chance_scale.item_deviations(rows, np.asarray(means))
+        of_items = self._serving.chances.item_deviations(rows, np.asarray(means))
         return list(stds) if of_items is None else np.hypot(stds, of_items).tolist()
 
-    def _chances_at(self, rows: Sequence[int], means: Sequence[float], stds: Sequence[float]) -> Chances:
-        return self._chance_scale.of_engine(self._engine, np.array(rows), np.array(means), np.array(stds))
+    @_with_items
+    def chances(self) -> Chances:
+        """Chance and interval of every item, in the order of `model.item_ids`."""
+        means, stds = self._moments()
+        return self._serving.chances.of_engine(self._engine, np.arange(self._n_items), means, stds)
 
+    @_with_items
     def recommend(
         self,
         k: int = 1,
@@ -203,26 +270,51 @@ class Session:
             rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
             spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
         """
-        self._follow()
-        catalogue = self._recommender.catalogue  # once: the whole answer comes from one state of the items
-        compiled = None if rules is None else _checked(rules).compiled(catalogue)
-        available = self._may_show(catalogue, compiled, k, exclude, candidates)
+        if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
+            raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
+        serving = self._serving
+        compiled = None if rules is None else _checked(rules).compiled(serving.model.catalogue)
+        available = self._may_show(compiled, k, exclude, candidates)
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
-        if self._shared is not None:
-            spare = min(spare, k - 1)
-            last = k - spare - 1
-            others = [*found.rows[:last], *found.rows[last + 1 :], found.rows[last]]
-            tryable = available if compiled is None else compiled.may_end(others, available)
-            n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
-            found = self._shared.answer(found, self._engine, (available, tryable), n_known=n_known, spare=spare)
+        if serving.new_items is not None:
+            found = self._with_trial(found, available, compiled, min(spare, k - 1))
         rows, scores, means, stds, ranks = found
         stds = self._stds_at(rows, means, stds)
-        shown = map(self.model.item_ids.__getitem__, rows)
-        chances = self._chance_scale.of_shown(self._engine, rows, means, stds)
+        shown = map(serving.model.item_ids.__getitem__, rows)
+        chances = serving.chances.of_shown(self._engine, rows, means, stds)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
+    def _with_trial(
+        self, found: Selection, available: BoolArray, compiled: CompiledAnswerRules | None, spare: int
+    ) -> Selection:
+        """Return what is shown: the selection, whose last item but `spare` may give way to a trial of a new item."""
+        engine, items, trials = self._engine, self._serving.new_items, self._recommender._live.trials
+        assert items is not None  # noqa: S101
+        columns: list[list[Any]] = [list(column) for column in found]
+        rows: list[int] = columns[0]
+        last = len(rows) - spare - 1
+        self._n_shown += last + 1
+        n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
+        if self.teaches:
+            others = [*rows[:last], *rows[last + 1 :], rows[last]]
+            tryable = available if compiled is None else compiled.may_end(others, available)
+            may_try = np.array([trials.may_try(self._n_tried, self._n_shown, n_known)])
+            answers = Answers(engine, available, np.array([rows[: last + 1]]), may_try, tryable)
+            tried = trials.choose(answers, items)[0, -1:]
+            if tried[0] != rows[last]:
+                self._n_tried += 1
+                own = engine.describe(tried, engine.means_at(tried)[0], available[0])
+                place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
+                described: list[list[Any]] = [list(column) for column in own]
+                for column, new in zip(columns, described, strict=True):
+                    column[place], column[last] = column[last], new[0]
+        added = items.uncertainty_at(engine.belief_means[0], np.array(rows))
+        columns[3] = [float(np.hypot(std, more)) for std, more in zip(columns[3], added, strict=True)]
+        return Selection(*columns)
+
+    @_with_items
     def available(
         self,
         k: int = 1,
@@ -230,37 +322,33 @@ class Session:
         candidates: Iterable[str] | None = None,
         rules: AnswerRules | None = None,
     ) -> BoolArray:
-        """Return which items `recommend` would choose from, (1, items), not to be written to; refuse fewer than `k`."""
-        self._follow()
-        catalogue = self._recommender.catalogue
-        compiled = None if rules is None else _checked(rules).compiled(catalogue)
-        available = self._may_show(catalogue, compiled, k, exclude, candidates)
-        return available if self._engine.keeps_items else available.copy()
+        """Return a copy of which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
+        compiled = None if rules is None else _checked(rules).compiled(self._serving.model.catalogue)
+        return self._may_show(compiled, k, exclude, candidates).copy()
 
     def _may_show(
         self,
-        catalogue: Catalogue,
         compiled: CompiledAnswerRules | None,
         k: int,
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
-        if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
-            raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
+        check_k(k)
+        model = self._serving.model
         available = unseen = self._unseen.mask()
         left = self._unseen.n_left  # or more: counted only where that may not be enough
-        mask = catalogue.available(self._recommender.clock())
+        mask = model.catalogue.available(self._recommender.clock())
         if mask is not None:
             available, left = available & mask, 0
         if compiled is not None and compiled.allowed is not None:
             available, left = available & compiled.allowed, left - compiled.n_forbidden
         if candidates is not None:
-            rows: npt.NDArray[np.intp] = np.array(self.model.item_rows(candidates), dtype=np.intp)
+            rows: npt.NDArray[np.intp] = np.array(model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
             chosen[0, rows] = True
             available, left = available & chosen, 0
         if not isinstance(exclude, tuple) or exclude:
-            excluded = [row for row in map(self.model.known_row, exclude) if row is not None]
+            excluded = [row for row in map(model.known_row, exclude) if row is not None]
             available = available.copy()
             available[0, excluded] = False
             left -= len(excluded)
@@ -268,89 +356,121 @@ class Session:
             left = int(np.count_nonzero(available))
         if left < k:
             raise NoItemsLeftError(
-                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {self.model.n_items} are left for this user "
-                f"after {self.model.n_items - self._unseen.n_left} seen, those not available, exclusions and rules; "
+                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
+                f"after {model.n_items - self._unseen.n_left} seen, those not available, exclusions and rules; "
                 "ask for fewer, or widen candidates or rules"
             )
         return available
 
+    @_with_items
     def observe(self, item_id: str, value: "float | EllipsisType | None" = ..., *, kind: str | None = None) -> None:
-        """Learn from one reaction, in closed form; a bad item, value or kind raises and changes nothing.
+        """Learn from one reaction, in closed form; it replaces an earlier one to the same item, unless it is None.
 
         A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
-        model knows; where every reaction of the log counts alike, it needs neither.
+        model knows; where every reaction of the log counts alike, it needs neither. A bad item, value or kind raises
+        and changes nothing.
         """
-        self._follow()
-        row, number = self.model.item_row(item_id), self.model.reaction_value(value, kind)
-        if self._shared is not None:
-            self._shared.observe(len(self._rows), row, self._engine, number)
-        self._engine.forget(self._forgetting)
-        self._engine.observe_one(row, number)
+        model, engine = self._serving.model, self._engine
+        row, number = model.item_row(item_id), model.reaction_value(value, kind)
+        is_logged = self._record is not None and row in self._record.rows
+        place = self._rows.index(row) if row in self._rows else None
+        if number != number and (is_logged or (place is not None and self._values[place] == self._values[place])):
+            self._steps.append(Step(row, is_ignored=True))
+            return
+        replaced = None if place is None else (place, self._values[place])
+        self._steps.append(Step(row, replaced=replaced, before=self._share(row, item_id, number)))
+        if place is not None:
+            del self._rows[place], self._values[place]
         self._rows.append(row)
         self._values.append(number)
-        self._steps.append(None)
+        if place is not None or is_logged:
+            self._learn_again()
+        else:
+            engine.forget(self._recommender.forgetting)
+            engine.observe_one(row, number)
         self._unseen.set(row, False)
         if self._n_skips:
-            self._refresh(self._step_before(self._skip_rounds))
+            self._refresh(self._skipped_before(self._recommender.skip_rounds))
 
+    def _share(self, row: int, item_id: str, value: float) -> UserEvidence | None:
+        """Let a reaction count for new items, before the belief learns from it; returns the user's earlier evidence."""
+        items, live = self._serving.new_items, self._recommender._live
+        if items is None or not self.teaches:
+            return None
+        if row not in items:
+            expected = float(self._engine.means_at(np.array([row]))[0, 0])
+            live.trials.note_known(expected, self._serving.model.reward.of_one(value))
+            return None
+        if not live.from_sessions:
+            return None
+        n_known = sum(each != row for each in self._rows) + (0 if self._record is None else len(self._record.rows))
+        return live.learn(self._user, item_id, live.contribution(row, self._engine.belief(), value, n_known))
+
+    @_with_items
     def skip(self, item_id: str) -> None:
-        """Put an item aside for `skip_rounds` reactions and skips: "not now" says nothing about the user's taste."""
-        self._follow()
-        row = self.model.item_row(item_id)
-        self._steps.append(row)
+        """Put an item aside for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
+        row = self._serving.model.item_row(item_id)
+        self._steps.append(Step(row, is_skip=True))
         self._n_skips += 1
         self._refresh(row)
-        self._refresh(self._step_before(self._skip_rounds))
+        self._refresh(self._skipped_before(self._recommender.skip_rounds))
 
+    @_with_items
     def undo(self) -> str:
-        """Take back the last reaction or skip, as if it had never been; return the item's id.
-
-        The belief is then computed from the reactions that are left, since none can be taken out of it.
-        """
-        self._follow()
+        """Take back the last reaction or skip, as if it had never been; return the item's id."""
         if not (self._steps or self._rows):
             raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
-        row = self._steps.pop() if self._steps else None
-        if row is not None:
+        model, step = self._serving.model, self._steps.pop() if self._steps else Step(self._rows[-1])
+        if step.is_skip:
             self._n_skips -= 1
-        else:
-            row = self._rows.pop()
-            self._values.pop()
-            if self._shared is not None:
-                self._shared.retract(len(self._rows))
-            self._engine.set_belief(prior_belief(self.model))
-            self._learn_past(None)
-        self._refresh(row)
-        self._refresh(self._step_before(self._skip_rounds - 1))
-        return self.model.item_ids[row]
+        elif not step.is_ignored:
+            del self._rows[-1], self._values[-1]
+            if step.replaced is not None:
+                place, value = step.replaced
+                self._rows.insert(place, step.row)
+                self._values.insert(place, value)
+            items, live = self._serving.new_items, self._recommender._live
+            if items is not None and step.row in items and self.teaches and live.from_sessions:
+                live.learn(self._user, model.item_ids[step.row], step.before)
+            self._learn_again()
+        self._refresh(step.row)
+        self._refresh(self._skipped_before(self._recommender.skip_rounds - 1))
+        return model.item_ids[step.row]
 
-    def _step_before(self, n_steps: int) -> int | None:
-        """The item of the skip that came so many steps before the last step; None where that was none."""
-        return self._steps[-1 - n_steps] if n_steps < len(self._steps) else None
+    def _skipped_before(self, n_steps: int) -> int | None:
+        """The item of the skip so many steps before the last step; None where that step was a reaction."""
+        if n_steps >= len(self._steps):
+            return None
+        step = self._steps[-1 - n_steps]
+        return step.row if step.is_skip else None
 
     def _refresh(self, row: int | None) -> None:
         """Show or hide an item according to the reactions and the latest skips."""
         if row is not None:
             is_logged = self._record is not None and row in self._record.rows
-            is_shown = not is_logged and row not in self._rows and row not in self._steps[-self._skip_rounds :]
-            self._unseen.set(row, is_shown)
+            latest = self._steps[-self._recommender.skip_rounds :]
+            is_aside = any(step.row == row and step.is_skip for step in latest)
+            self._unseen.set(row, not (is_logged or row in self._rows or is_aside))
 
+    @_with_items
     def best_under(self, draws: FloatArray, item_ids: Sequence[str], available: BoolArray) -> BoolArray:
         """Return under which draws of the user's vector (n, d) each item is among as many best ones, (n, items).
 
         `available` (1, items) is what they compete with, as `available` returns it.
         """
-        return self._engine.best_under(draws, np.array(self.model.item_rows(item_ids)), available[0])
+        return self._engine.best_under(draws, np.array(self._serving.model.item_rows(item_ids)), available[0])
 
+    @_with_items
     def explain(self, item_id: str) -> Explanation:
-        """Split an item's expected reward into what the population says and what each reaction, or absence, added."""
-        self._follow()
-        row = self.model.item_row(item_id)
-        shown = Shown(self._rows, self._values, self._forgetting)
-        parts = parts_of_mean(self.model, self._record, shown, row)
+        """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
+        model = self._serving.model
+        row = model.item_row(item_id)
+        shown = Shown(self._rows, self._values, self._recommender.forgetting)
+        parts = parts_of_mean(model, self._in_force(), shown, row)
         mean, amounts = parts.total, parts.shown
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
-        chance, low, high = (float(each[0]) for each in self._chances_at([row], [mean], [std]))
+        found = self._serving.chances.of_engine(self._engine, np.array([row]), np.array([mean]), np.array([std]))
+        chance, low, high = (float(each[0]) for each in found)
         return Explanation(
             item_id,
             parts.prior,
@@ -365,8 +485,29 @@ class Session:
         )
 
 
+def check_k(k: int) -> None:
+    """Refuse a number of items that is not a whole number of at least 1."""
+    if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
+        raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
+
+
+def _latest(model: Model, history: Sequence[Reaction], logged: frozenset[int]) -> dict[int, float]:
+    """Check a history and return its values by row: the last reaction to each item, in the order of these."""
+    rows = model.item_rows([item_id for item_id, _ in history])
+    values = model.reward.checked_all([value for _, value in history])
+    if not logged and len(set(rows)) == len(rows):
+        return dict(zip(rows, values, strict=True))
+    found: dict[int, float] = {}
+    for row, value in zip(rows, values, strict=True):
+        known = found.get(row, 0.0 if row in logged else np.nan)
+        if value == value or known != known:  # no reaction replaces none
+            found.pop(row, None)
+            found[row] = value
+    return found
+
+
 def _checked(rules: AnswerRules) -> AnswerRules:
-    """Refuse what are no rules."""
+    """Refuse anything but rules."""
     if not hasattr(rules, "compiled"):
         raise ConfigError(
             f"rules is {type(rules).__name__}; expected igcf.Rules, for instance igcf.Rules.parse({{...}})"

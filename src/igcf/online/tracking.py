@@ -1,7 +1,6 @@
 """Beliefs about users, and means and variances of all items, kept up to date in O(items x d) per reaction."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,9 @@ from igcf.online.belief import Belief, decay
 from igcf.online.blocks import ScoredBlock, scored_blocks
 from igcf.online.monotone import monotone_learning
 from igcf.online.state import AtPrior, Stale, State, Tracked
+
+if TYPE_CHECKING:
+    from igcf.online.new_items.update import NewItems
 
 RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
@@ -45,6 +47,10 @@ class TrackedUsers:
 
     keeps_items: ClassVar[bool] = True
     """Whether means and variances of all items are kept between answers."""
+    of_items: ClassVar[tuple[str, ...]] = (
+        "model", "new_items", "_items", "_mixture", "_blocks", "_block_arrays", "_monotone", "_prior_moments",
+    )  # fmt: skip
+    """Attributes that hold items, not users: engines of the same items share them."""
 
     def __init__(
         self,
@@ -55,27 +61,52 @@ class TrackedUsers:
         tracks_variances: bool = True,
         is_monotone: bool = True,
     ) -> None:
-        self.model = model
-        self.tracks_variances = tracks_variances
-        self.unsettled: Callable[[FloatArray], tuple[IntArray, AnyFloatArray]] | None = None
-        """Gives the rows of items that are still learned and, for users' means (users, d), what is unknown of them."""
+        self.tracks_variances, self._dtype, self._is_monotone = tracks_variances, np.dtype(dtype), is_monotone
         self.prior = Belief(model.prior_mean, model.prior_cov)
-        channels = [model.channels[number] for number in model.scored]
-        self._items: Arrays = tuple(np.ascontiguousarray(channel.vectors, dtype=dtype) for channel in channels)
-        self._spans = tuple(channel.span for channel in channels)
-        self._mixture = Mixture.from_model(model)
-        self._blocks = scored_blocks(model, self._items)
-        self._block_arrays = tuple(block.arrays for block in self._blocks)
-        self._monotone = monotone_learning(model) if is_monotone else None
+        self._spans = tuple(model.channels[number].span for number in model.scored)
+        self._set_items(model, None)
         self._prior_moments = self._moments_of_prior()
         self._begin(n_users)
 
-    def _moments_of_prior(self) -> Moments:
-        z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
-        moments = Moments(z, self._z_variances_of(self.prior.cov))
+    def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
+        self.model = model
+        self.new_items = new_items
+        """The items of the model that were added to it, which are still learned; None: there are none."""
+        self._items: Arrays = tuple(
+            np.ascontiguousarray(model.channels[number].vectors, dtype=self._dtype) for number in model.scored
+        )
+        self._mixture = Mixture.from_model(model)
+        self._blocks = scored_blocks(model, self._items)
+        self._block_arrays = tuple(block.arrays for block in self._blocks)
+        self._monotone = monotone_learning(model) if self._is_monotone else None
+
+    def _moments_of_prior(self, known: Moments | None = None) -> Moments:
+        """Moments of all items at the prior; `known` are those of the items that the model was trained on."""
+        rows = None if known is None else self.model.added
+        z: Arrays
+        if rows is None:
+            z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
+            moments = Moments(z, self._z_variances_of(self.prior.cov))
+        else:
+            pairs = zip(self._items, self._spans, strict=True)
+            z = tuple(items[rows] @ self.prior.mean[span].astype(items.dtype) for items, span in pairs)
+            own, n = (z, self._z_variances_of(self.prior.cov, rows)), self.model.n_trained
+            parts = zip(known or (), own, strict=True)
+            moments = Moments(
+                *(tuple(np.concatenate([a[:n], b]) for a, b in zip(*part, strict=True)) for part in parts)
+            )
         for shared in (*moments.z, *moments.variances):
             shared.setflags(write=False)
         return moments
+
+    def with_new_items(self, new_items: "NewItems") -> Self:
+        """Return an engine at the prior of the same model with other rows of the added items."""
+        other = self.fresh()
+        known = self._prior_moments
+        other._set_items(new_items.model, new_items)
+        other._prior_moments = other._moments_of_prior(known if self.keeps_items else None)
+        other._begin(1)
+        return other
 
     def _begin(self, n_users: int) -> None:
         self.n_users = n_users
@@ -94,13 +125,21 @@ class TrackedUsers:
     def fresh(self, n_users: int = 1) -> Self:
         """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(type(self))
-        other.model, other.prior, other.tracks_variances = self.model, self.prior, self.tracks_variances
-        other._items, other._spans, other._mixture = self._items, self._spans, self._mixture
-        other._blocks, other._block_arrays = self._blocks, self._block_arrays
-        other._prior_moments = self._prior_moments
-        other._monotone, other.unsettled = self._monotone, self.unsettled
+        other.prior, other.tracks_variances, other._spans = self.prior, self.tracks_variances, self._spans
+        other._dtype, other._is_monotone = self._dtype, self._is_monotone
+        other.take_items(self)
         other._begin(n_users)
         return other
+
+    def take_items(self, template: "TrackedUsers") -> None:
+        """Take the items over from another engine; `items_moved` says which of them are others than before."""
+        for name in self.of_items:
+            setattr(self, name, getattr(template, name))
+
+    def release_items(self) -> None:
+        """Hold no items until `take_items`, so that an idle user does not keep an old snapshot of them in memory."""
+        for name in self.of_items:
+            delattr(self, name)
 
     def belief(self, user: int = 0) -> Belief:
         """Return a copy of the belief about one user."""
@@ -243,29 +282,23 @@ class TrackedUsers:
         self._state = Tracked(Moments(self._z_of(self.belief_means), variances))
 
     def items_moved(self, rows: IntArray) -> None:
-        """Compute anew what is kept of the items at `rows`, after their vectors have changed in the model's arrays."""
+        """Compute again what is kept of the items at `rows`, which have moved or are new."""
         self._drop_sums()
+        self._scratch = None
+        if self._offsets is not None:  # the neighbours of items say nothing of those added later
+            self._offsets = np.pad(self._offsets, ((0, 0), (0, self.model.n_items - self._offsets.shape[1])))
         state = self._state
-        if isinstance(state, Stale):
-            state.z = None
-        elif isinstance(state, Tracked):
+        if isinstance(state, AtPrior):
+            z, variances = (tuple(_for_all(each, self.n_users) for each in part) for part in self._prior_moments)
+            self._state = AtPrior(Moments(z, variances))
+        elif isinstance(state, Stale) or (self.keeps_items and state.moments.z[0].shape[1] != self.model.n_items):
+            self._state = Stale(n_updates=state.n_updates)
+        else:
             for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
                 state.moments.z[place][:, rows] = self.belief_means[:, span].astype(items.dtype) @ items[rows].T
                 for user, cov in enumerate(self.belief_covs):
                     found = backend.loops.variances_of(items, cov[span, span], rows)
                     state.moments.variances[place][user, rows] = found
-
-    def prior_items_moved(self, rows: IntArray) -> None:
-        """Do the same for the prior's moments, which all engines made by `fresh` share."""
-        moved = self._z_variances_of(self.prior.cov, rows)
-        for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
-            shared = self._prior_moments.z[place], self._prior_moments.variances[place]
-            found = items[rows] @ self.prior.mean[span].astype(items.dtype), moved[place]
-            for array, own in zip(shared, found, strict=True):
-                array.setflags(write=True)
-                array[rows] = own
-                array.setflags(write=False)
-        self._drop_sums()
 
     def _up_to_date(self) -> AtPrior | Tracked:
         """The state with the moments of all items, which are computed where they are stale."""

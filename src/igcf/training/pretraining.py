@@ -106,6 +106,6 @@ def _told(model: Model, data: Interactions, success: Success) -> Model:
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
-    model.content = fit_content(model)
+    model = model.with_content(fit_content(model))
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model

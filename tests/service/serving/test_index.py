@@ -34,8 +34,8 @@ def test_an_index_is_built_at_load_and_stored_for_the_other_processes(folder: Pa
     first, second = (ServedModel.from_folder(folder, ServiceSettings(index="faiss")) for _ in range(2))
     assert (folder / "index" / "meta.json").is_file()
     for served in (first, second):
-        assert served.recommender.lists is not None
-        assert isinstance(served.recommender.lists.channels[0].vectors.base, np.memmap)
+        assert served.lists is not None
+        assert isinstance(served.lists.channels[0].vectors.base, np.memmap)
 
 
 def test_a_folder_that_cannot_be_written_to_is_served_from_memory(
@@ -47,17 +47,17 @@ def test_a_folder_that_cannot_be_written_to_is_served_from_memory(
     monkeypatch.setattr("igcf.online.index.files.tempfile.mkdtemp", refuse)
     with caplog.at_level(logging.WARNING, "igcf.index"):
         served = ServedModel.from_folder(folder, ServiceSettings(index="faiss"))
-    assert served.recommender.lists is not None
+    assert served.lists is not None
     assert "Permission denied" in caplog.text
 
 
 def test_a_small_catalogue_is_scored_exactly_unless_told_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ServedModel.from_folder(folder, ServiceSettings()).recommender.lists is None
+    assert ServedModel.from_folder(folder, ServiceSettings()).lists is None
     monkeypatch.setattr(choice, "INDEX_FROM", 200)
-    assert ServedModel.from_folder(folder, ServiceSettings(index="exact")).recommender.lists is None
-    assert ServedModel.from_folder(folder, ServiceSettings()).recommender.lists is not None
+    assert ServedModel.from_folder(folder, ServiceSettings(index="exact")).lists is None
+    assert ServedModel.from_folder(folder, ServiceSettings()).lists is not None
 
 
 def test_a_user_in_memory_counts_as_the_belief_alone(folder: Path) -> None:
@@ -76,14 +76,14 @@ def test_answers_come_from_the_index(open_service: OpenService, folder: Path, po
     assert len({item.item for item in answer.items}) == 5
     assert not {item.item for item in answer.items} & set(exclude)
     assert all(item.propensity is not None and 0 < item.propensity <= 1 for item in answer.items)
-    assert isinstance(context.current_model.served.recommender.fresh_engine(), IndexedEngine)
+    assert isinstance(context.current_model.served.recommender._live.current().engine, IndexedEngine)
 
 
 def test_an_item_that_joins_the_model_can_be_answered_at_once(tmp_path: Path) -> None:
     genre_model().save(tmp_path / "genres")
     trained = ServedModel.from_folder(tmp_path / "genres", ServiceSettings(index="faiss"))
     served = trained.with_items([Item("funny", categories=("comedy",))])
-    assert served.recommender.lists is trained.recommender.lists
+    assert served.lists is trained.lists
     categories = served.catalogue.categories
     assert categories is not None
     others = [item_id for item_id in served.model.item_ids if categories[served.model.item_row(item_id)] == ("horror",)]

@@ -64,7 +64,10 @@ def _grown(name: str, make: Callable[[int], Model], sizes: Sizes) -> tuple[list[
 def user_bytes(session: Session) -> int:
     """Return the memory of a session beyond what all sessions of its recommender share."""
     recommender, seen = session._recommender, set()
-    shared = {id(part) for part in (recommender, *vars(recommender).values(), *vars(recommender._engine).values())}
+    shared = {
+        id(part)
+        for part in (recommender, *vars(recommender).values(), *vars(recommender._live.current().engine).values())
+    }
 
     def size(part: Any) -> int:
         if id(part) in shared or id(part) in seen or isinstance(part, type) or callable(part):

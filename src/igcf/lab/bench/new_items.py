@@ -49,8 +49,7 @@ def described(model: Model) -> Model:
         reward=model.reward,
         categories=categories,
     )
-    other.content = fit_content(other)
-    return other
+    return other.with_content(fit_content(other))
 
 
 def new_descriptions(n_items: int, name: str) -> list[dict[str, object]]:

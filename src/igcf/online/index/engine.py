@@ -1,6 +1,6 @@
 """A scoring engine that keeps the belief about a user and nothing per item: scores are computed for candidates."""
 
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from igcf.online.index.lists import CandidateSearch, ItemLists
 from igcf.online.state import AtPrior
 from igcf.online.tracking import NO_MOMENTS
 
+if TYPE_CHECKING:
+    from igcf.online.new_items.update import NewItems
+
 
 class IndexedEngine(ScoringEngine):
     """The state of one user: the belief alone.
@@ -26,18 +29,19 @@ class IndexedEngine(ScoringEngine):
 
     keeps_items = False
 
+    of_items = (*ScoringEngine.of_items, "_search")
+
     def __init__(self, model: Model, lists: ItemLists) -> None:
         self._search = CandidateSearch(model, lists)
         super().__init__(model, tracks_variances=False)
 
-    def _moments_of_prior(self) -> Moments:
-        return NO_MOMENTS
+    def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
+        super()._set_items(model, new_items)
+        if model.n_items != len(self._search.lists.rows) + len(self._search.side):
+            self._search = CandidateSearch(model, self._search.lists)
 
-    def fresh(self, n_users: int = 1) -> Self:
-        """Return a new engine at the prior that shares everything but the belief with this one."""
-        other = super().fresh(n_users)
-        other._search = self._search
-        return other
+    def _moments_of_prior(self, known: Moments | None = None) -> Moments:
+        return NO_MOMENTS
 
     @property
     def means(self) -> AnyFloatArray:
@@ -105,9 +109,6 @@ class IndexedEngine(ScoringEngine):
 
     def tracked_z(self, number: int) -> None:
         """Return None: nothing is kept up to date."""
-
-    def prior_items_moved(self, rows: IntArray) -> None:
-        """Do nothing: moments of the prior are not kept."""
 
     def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
         if self._offsets is not None:

@@ -1,7 +1,7 @@
-"""What reactions tell of a new item, in closed form (docs/maths.md, section New items).
+"""The posterior of a new item from users' reactions, in closed form (docs/maths.md, section New items).
 
-Everything here is a pure function of the content prior and of a set of reactions: the order in which they came does not
-matter, one that is taken back leaves no trace, and whoever has the same reactions has the same posterior.
+Everything here is a pure function of the content prior and of a set of reactions: their order does not matter, one that
+is taken back leaves no trace, and the same reactions give the same posterior everywhere.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ import numpy as np
 from igcf.arrays import FloatArray, covariance_root
 from igcf.errors import ModelError
 from igcf.model import Model
-from igcf.model.channel import sigmoid
+from igcf.model.channel import activations, expectation, sigmoid
 from igcf.model.content import ItemPriors
+from igcf.model.item_evidence import UserEvidence
 from igcf.online.belief import Belief
 
 LEAST_SLOPE = 1e-4
@@ -23,24 +24,8 @@ LEAST_SLOPE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What one reaction of one user tells of an item: all that the item's posterior needs of it."""
-
-    user: FloatArray
-    """Mean of the user's vector when the reaction came, (d,)."""
-    spreads: FloatArray
-    """Variance of z that is due to what was unknown of the user, (channels, classes)."""
-    rewards: FloatArray
-    """Reward of the reaction in each channel, (channels,); NaN where it says nothing."""
-
-    def to_bytes(self) -> bytes:
-        """Return all numbers as bytes, to be stored beside the reaction."""
-        return np.concatenate([self.user, self.spreads.ravel(), self.rewards]).astype("<f8").tobytes()
-
-
-@dataclass(frozen=True, eq=False)
 class ItemPosterior:
-    """What is believed of one item: a mixture of Gaussians over the classes of items."""
+    """The belief about one item: a mixture of Gaussians over the classes of items."""
 
     shares: FloatArray
     """Probability of each class, (classes,)."""
@@ -86,39 +71,58 @@ class ItemLearning:
     def _logits(self) -> list[bool]:
         return [channel.link == "logit" for channel in self.model.channels]
 
-    def contribution(self, priors: ItemPriors, place: int, belief: Belief, value: float) -> Told:
-        """Return what a reaction tells of the item at `place` of `priors`; `belief` is that before the reaction."""
+    def contribution(
+        self, priors: ItemPriors, place: int, belief: Belief, value: float, weight: float = 1.0
+    ) -> UserEvidence:
+        """Return what a reaction says about the item at `place` of `priors`; `belief` is that before the reaction.
+
+        That an item was seen is no reason to recommend it where it failed: a failure says nothing of exposure.
+        """
         spreads = np.empty((len(self.model.channels), self.n_classes))
         for number, channel in enumerate(self.model.channels):
             y, cov = priors.means[number][place].astype(np.float64), belief.cov[channel.span, channel.span]
             spreads[number] = np.einsum("kv,kv->k", y @ cov, y)
         rewards = np.array([channel.reward.of_one(value) for channel in self.model.channels])
-        return Told(belief.mean, np.maximum(spreads, 0.0), rewards)
-
-    def told_from(self, stored: bytes) -> Told:
-        """Return what `Told.to_bytes` stored; bytes of another model are refused."""
-        d, c, k = self.model.dim, len(self.model.channels), self.n_classes
-        if len(stored) != 8 * (d + c * k + c):
-            raise ModelError(
-                f"what was stored of a reaction has {len(stored)} bytes, this model needs {8 * (d + c * k + c)}: it is "
-                "of another model; learn the items anew from the log"
-            )
-        numbers = np.frombuffer(stored, dtype="<f8").astype(np.float64)
-        return Told(numbers[:d], numbers[d : d + c * k].reshape(c, k), numbers[d + c * k :])
+        is_success = bool(self.model.reward.is_satisfied(value))
+        if not is_success:
+            is_seen = [channel.reward.kind == "exposed" and value == value for channel in self.model.channels]
+            rewards[is_seen] = np.nan
+        return UserEvidence(belief.mean, np.maximum(spreads, 0.0), rewards, weight, is_success)
 
     def posterior(
-        self, priors: ItemPriors, place: int, told: Sequence[Told], *, with_cov: bool = False
+        self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence], *, with_cov: bool = False
     ) -> ItemPosterior:
-        """Return what is believed of the item at `place` of `priors` after some reactions, in any order.
+        """Return the belief about the item at `place` of `priors` after some reactions, in any order.
+
+        Failures never raise what the population is expected to have of the item: where they would, they do not count.
+        """
+        found = self._posterior(priors, place, evidence, with_cov)
+        successes = [each for each in evidence if each.is_success]
+        if len(successes) == len(evidence):
+            return found
+        alone = self._posterior(priors, place, successes, with_cov)
+        return found if self._success(found) <= self._success(alone) else alone
+
+    def _success(self, posterior: ItemPosterior) -> float:
+        """Expected reward of an item for the mean user of the population."""
+        model = self.model
+        z = {n: posterior.vector(n) @ model.prior_mean[model.channels[n].span] for n in model.scored}
+        return float(expectation(model.terms, activations(model.channels, z)))
+
+    def _posterior(
+        self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence], with_cov: bool
+    ) -> ItemPosterior:
+        """Return the posterior of all reactions alike.
 
         In every channel and class the vector is y = y0 + L a with a ~ N(0, 1) and L L' = Q0. A reward r of a user with
         mean m is N(m'y, noise + y0'S y0); of a logit channel the likelihood is taken to second order at y0, which makes
         it the same with target (r - p) / slope and noise 1 / slope. The classes are judged by how likely the rewards
         were, on average over the experts.
         """
-        users = np.stack([each.user for each in told]) if told else np.zeros((0, self.model.dim))
-        rewards = np.stack([each.rewards for each in told]) if told else np.zeros((0, len(self.model.channels)))
-        spreads = np.stack([each.spreads for each in told], axis=2) if told else None
+        users = np.array([each.user for each in evidence]).reshape(-1, self.model.dim)
+        rewards = np.array([each.rewards for each in evidence]).reshape(-1, len(self.model.channels))
+        spreads = np.stack([each.spreads for each in evidence], axis=2) if evidence else None
+        weights = np.array([each.weight for each in evidence])
         means, covs, likelihood = [], [], {}
         for number, channel in enumerate(self.model.channels):
             y, root = priors.means[number][place].astype(np.float64), self._roots[number]
@@ -130,16 +134,17 @@ class ItemLearning:
                 continue
             x, r = users[known, channel.span], rewards[known, number]
             surprise, noise, x = self._linearised(number, y, x, r, spreads[number][:, known])
+            noise = noise / weights[known]
             solved = _solved(x @ root, surprise, noise)
             means.append(y + (root @ solved.moved[..., None])[..., 0])
             if with_cov:
                 covs.append(_covariance(root, x @ root, noise))
             if number in self._judges:
-                likelihood[number] = self._likelihood(number, solved, noise, (y, x, root, r))
+                likelihood[number] = self._likelihood(number, solved, noise, (y, x, root, r, weights[known]))
         if not with_cov:
             covs = list(self.content.covs)
-        weights = np.log(priors.shares[place]) + np.mean([likelihood[number] for number in self._judges], axis=0)
-        shares = np.exp(weights - weights.max())
+        logs = np.log(priors.shares[place]) + np.mean([likelihood[number] for number in self._judges], axis=0)
+        shares = np.exp(logs - logs.max())
         return ItemPosterior(shares / shares.sum(), tuple(means), tuple(covs))
 
     def _linearised(
@@ -160,15 +165,15 @@ class ItemLearning:
         number: int,
         solved: "_Solved",
         noise: FloatArray,
-        evidence: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+        evidence: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
     ) -> FloatArray:
         """Logarithm of the likelihood of all rewards in each class, the vector integrated out, (classes,)."""
         if not self._logits[number]:
             return np.asarray(-0.5 * (solved.fit + solved.log_size + np.log(noise).sum(axis=1)))
-        y, x, root, r = evidence
+        y, x, root, r, weights = evidence
         vectors = y + (root @ solved.moved[..., None])[..., 0]
         p = np.clip(sigmoid((x @ vectors[..., None])[..., 0]), 1e-9, 1.0 - 1e-9)
-        logs = np.where(r > 0.5, np.log(p), np.log1p(-p)) / self.content.noise[number][:, None]
+        logs = weights * np.where(r > 0.5, np.log(p), np.log1p(-p)) / self.content.noise[number][:, None]
         return np.asarray(logs.sum(axis=1) - 0.5 * (solved.moved**2).sum(axis=1) - 0.5 * solved.log_size)
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
+from igcf.online.engine import ScoringEngine
 from igcf.online.exposure import Account, Exposure
-from igcf.online.shared_items import Answers
+from igcf.online.new_items.update import NewItems, class_expectations
 
 SAMPLE = 4_096
 """Items out of which it is estimated what a user's next items are expected to bring."""
@@ -18,94 +20,107 @@ LEAST_GAIN = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of the new items when a choice is made."""
+class Answers:
+    """Answers to some users as they would be without trials."""
 
-    rows: IntArray
-    is_unsettled: BoolArray
-    """Which of all items are new and not settled, (items,)."""
-    shares: FloatArray
-    """Probability of each class, (new items, classes)."""
-    class_vectors: Sequence[AnyFloatArray]
-    """Mean vector in each class, (new items, classes, width) per scored channel."""
-    n_reactions: IntArray
-
-
-def class_expectations(model: Model, class_vectors: Sequence[AnyFloatArray], users: FloatArray) -> AnyFloatArray:
-    """Return what users can expect of items if these belong to each class, (users, items, classes)."""
-    z = {}
-    for own, number in zip(class_vectors, model.scored, strict=True):
-        mean = users[:, model.channels[number].span].astype(np.float32)
-        z[number] = (mean @ own.reshape(-1, own.shape[2]).T).reshape(len(users), *own.shape[:2])
-    return expectation(model.terms, activations(model.channels, z))
+    engine: ScoringEngine
+    """The users' state."""
+    available: BoolArray
+    """What may be shown, (users, items)."""
+    shown: IntArray
+    """Rows of the items that would be shown, best first, (users, k)."""
+    may_try: BoolArray
+    """Who may be asked to try something, (users,)."""
+    tryable: BoolArray
+    """What may be tried in the last place, (users, items)."""
 
 
 class Trials:
-    """Trials of new items: so far, and which come next.
+    """Trials of new items by all users: how many there were, what they may cost, and which come next.
 
     A user is asked about an item that they would like, more than others, if it is as good as it may still be: of the
     classes that are not ruled out yet the best one counts. Such users' reactions tell most of the item, and cost least.
     """
 
-    def __init__(self, model: Model, class_vectors: Sequence[AnyFloatArray], exposure: Exposure) -> None:
+    def __init__(self, exposure: Exposure) -> None:
         self.exposure = exposure
         self.account = Account(exposure.price, exposure.caution)
-        n_items = len(class_vectors[0])
-        self.counts: IntArray = np.zeros(n_items, dtype=np.int64)
-        self._model = model
-        self._bars = _population_level(model, class_vectors, exposure.fit)
+        self.counts: IntArray = np.zeros(0, dtype=np.int64)
+        """Number of trials of each item, (new items,)."""
+        self._bars: FloatArray = np.zeros((0, 0))
+        self._lock = Lock()
 
-    def go_on_from(self, other: "Trials") -> None:
-        """Take over what was tried and paid before more items were added."""
-        self.counts[: len(other.counts)] = other.counts
-        self.account = other.account.copy()
+    def may_try(self, n_tried: int, n_shown: int, n_known: int) -> bool:
+        """Whether a user may be asked to try something, after so many trials, items shown, and reactions."""
+        return n_tried + 1 <= self.exposure.share * n_shown and n_known >= self.exposure.known
 
-    def choose(self, answers: Answers, known: Known) -> IntArray:
+    def note_new(self, reward: float) -> None:
+        """Note what a new item brought."""
+        with self._lock:
+            if not np.isnan(reward):
+                self.account.note_new(reward)
+
+    def note_known(self, expected: float, reward: float) -> None:
+        """Note what was expected of a known item, and what it brought: the price of trials is counted in rewards."""
+        with self._lock:
+            if not np.isnan(reward):
+                self.account.note_known(expected, reward)
+
+    def choose(self, answers: Answers, items: NewItems) -> IntArray:
         """Return what is shown: the answers, whose last items may give way to trials, (users, k)."""
+        with self._lock:
+            n_more = len(items.rows) - len(self.counts)
+            if n_more > 0:
+                self.counts = np.pad(self.counts, (0, n_more))
+                vectors = [items.priors.means[number] for number in items.model.scored]
+                self._bars = _population_level(items.model, vectors, self.exposure.fit)
+            return self._choose(answers, items)
+
+    def _choose(self, answers: Answers, items: NewItems) -> IntArray:
         result = np.array(answers.shown)
-        is_new = known.is_unsettled[result]
+        is_new = items.unsettled[result]
         is_asked = answers.may_try & ~is_new[:, -1]
-        has_open = bool((self.counts < self.exposure.most).any())
+        has_open = bool((self.counts[: len(items.rows)] < self.exposure.most).any())
         looked = np.flatnonzero((is_asked & has_open) | is_new.any(axis=1))
         last = np.zeros(len(result))
-        last[looked] = self._last_of_horizon(answers, known, looked)
+        last[looked] = self._last_of_horizon(answers, items, looked)
         expected = answers.engine.means_at(result)
         given_up = float((is_new * last[:, None]).sum())
         self.account.begin(result.size, float((expected * ~is_new).sum()), given_up)
         asked = np.flatnonzero(is_asked)
         if len(asked) and has_open and (self.account.balance > 0 or self.exposure.price >= 1):
-            self._try(answers, known, asked, last, result)
+            self._try(answers, items, asked, last, result)
         return result
 
-    def _try(self, answers: Answers, known: Known, asked: IntArray, last: FloatArray, result: IntArray) -> None:
+    def _try(self, answers: Answers, items: NewItems, asked: IntArray, last: FloatArray, result: IntArray) -> None:
         """Write trials into the last places of `result`, the users first who promise most."""
-        worth = self._worth(answers, known, asked)
+        worth = self._worth(answers, items, asked)
         for number in np.argsort(-worth.max(axis=1), kind="stable").tolist():
             user, own = asked[number], worth[number]
-            item = int(np.where(self.counts < self.exposure.most, own, -np.inf).argmax())
+            item = int(np.where(self.counts[: len(own)] < self.exposure.most, own, -np.inf).argmax())
             is_open = self.counts[item] < self.exposure.most and own[item] > -np.inf
-            if is_open and known.rows[item] not in result[user] and self.account.pay(float(last[user])):
-                result[user, -1] = known.rows[item]
+            if is_open and items.rows[item] not in result[user] and self.account.pay(float(last[user])):
+                result[user, -1] = items.rows[item]
                 self.counts[item] += 1
 
-    def _worth(self, answers: Answers, known: Known, asked: IntArray) -> FloatArray:
+    def _worth(self, answers: Answers, items: NewItems, asked: IntArray) -> FloatArray:
         """How much it is worth that a user tries an item, (asked, new items); minus infinity: not at all."""
-        expected = class_expectations(self._model, known.class_vectors, answers.engine.belief_means[asked])
-        possible = np.where(known.shares >= self.exposure.doubt, expected, -np.inf)
+        expected = class_expectations(items.model, items.class_vectors, answers.engine.belief_means[asked])
+        possible = np.where(items.shares >= self.exposure.doubt, expected, -np.inf)
         best = possible.argmax(axis=2)
         hope = np.take_along_axis(possible, best[..., None], axis=2)[..., 0]
-        bar = np.take_along_axis(self._bars, best.T, axis=1).T
-        may_show = answers.tryable[np.ix_(asked, known.rows)]
-        is_worth = may_show & (hope >= bar) & (hope >= answers.engine.means_at(known.rows)[asked] + LEAST_GAIN)
-        is_worth &= known.is_unsettled[known.rows]
-        return np.where(is_worth, hope - self.exposure.turn * known.n_reactions, -np.inf)
+        bar = np.take_along_axis(self._bars[: len(items.rows)], best.T, axis=1).T
+        may_show = answers.tryable[np.ix_(asked, items.rows)]
+        is_worth = may_show & (hope >= bar) & (hope >= answers.engine.means_at(items.rows)[asked] + LEAST_GAIN)
+        is_worth &= items.unsettled[items.rows]
+        return np.where(is_worth, hope - self.exposure.turn * items.n_reactions, -np.inf)
 
-    def _last_of_horizon(self, answers: Answers, known: Known, users: IntArray) -> FloatArray:
+    def _last_of_horizon(self, answers: Answers, items: NewItems, users: IntArray) -> FloatArray:
         """What the last item of each user's horizon is expected to bring, of the known ones, (users,)."""
         n_items = answers.available.shape[1]
         step = -(-n_items // SAMPLE)
         some = np.arange(0, n_items, step)
-        is_known = answers.available[np.ix_(users, some)] & ~known.is_unsettled[some]
+        is_known = answers.available[np.ix_(users, some)] & ~items.unsettled[some]
         means = np.where(is_known, answers.engine.means_at(some)[users], 0.0)
         place = min(max(1, round(self.exposure.horizon / step)), len(some))
         return np.asarray(np.maximum(np.partition(means, -place, axis=1)[:, -place], 0.0), dtype=np.float64)

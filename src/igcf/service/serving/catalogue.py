@@ -229,10 +229,10 @@ def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
     items = served.recommender.new_items
     if items is None or row not in items:
         return None
-    mean, place = served.model.prior_mean, items.rows.tolist().index(row)
+    mean, place, trials = served.model.prior_mean, items.place(row), served.recommender._live.trials.counts
     return NewItemState(
         reactions=int(items.n_reactions[place]),
-        trials=int(items.trials[place]),
+        trials=int(trials[place]) if place < len(trials) else 0,
         settled=items.is_settled(row),
         expected=float(items.model.expected_of(mean, row)),
         std=float(items.uncertainty_at(mean, np.array([row]))[0]),

@@ -1,27 +1,33 @@
-"""What all users' reactions tell of new items, computed from the log alone, so that all servers believe the same.
+"""Evidence about new items, computed from the log alone, so that all servers believe the same.
 
-Of a user only reactions to items that the model was trained with say what they are like when they react to a new item;
-a posterior is therefore a function of the log, whoever computes it and in whatever order it was read.
+Only reactions to items that the model was trained on count for the belief about a user who reacts to a new item; a
+posterior is therefore a function of the log, whichever server computes it and in whatever order it was read.
 """
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
-from igcf.online import Belief, prior_belief
-from igcf.online.learning import learned
+from igcf.model import Model
+from igcf.model.item_evidence import ItemEvidence, UserEvidence
+from igcf.online import Belief
+from igcf.online.answers import Reaction
+from igcf.online.evidence import logged_evidence, logged_record, without_items
+from igcf.online.exposure import Exposure
+from igcf.online.learning import belief_from_history
+from igcf.online.new_items.evidence import user_number
 from igcf.service.serving.learning import end_of_record, logged_reactions, usable
-from igcf.service.serving.new_items import Evidence, ItemsOfLog
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback
 
+MOST_USERS = Exposure().settled
+"""Users that count, per item."""
 OVERLAP_S = 10.0
 """How far a look goes back behind the one before it: clocks differ, and a commit may take a while."""
 
@@ -30,17 +36,19 @@ OVERLAP_S = 10.0
 class _Read:
     """How far the store has been read."""
 
-    served: ServedModel | None = None
     since: float = -math.inf
     deleted: set[tuple[str, float]] = field(default_factory=set)
 
 
 class ItemsFromLog:
-    """Reactions to new items as far as they are known here."""
+    """Evidence about new items from the log: one voice per user and item, of as many users as count."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: dict[str, dict[Hashable, Evidence]] = {}
+        self._samples: dict[str, dict[int, tuple[str, UserEvidence]]] = {}
+        """By item, the users that count with their evidence, by the numbers drawn for them."""
+        self._overfull: set[str] = set()
+        """Items to which more users have reacted than count."""
         self._revisions: dict[str, int] = {}
         self._served: ServedModel | None = None
         self._read = _Read()
@@ -52,62 +60,72 @@ class ItemsFromLog:
         if not len(served.model.added):
             self.has_read = True
             return
-        if self._served is None or self._served.trained is not served.trained:
-            self._told, self._revisions = {}, {}
-            self._read = _Read()
-        is_new = self._served is not served
-        changed: set[str] = set()
-        self._look_at(self._store, served, changed)
-        self._teach(served, None if is_new else changed)
+        if self._served is not served:
+            self._start_again()
+        changed = self._look_at(served)
+        if changed is None:  # someone who counted is gone, and others were left out: the draw is made again
+            self._start_again()
+            changed = self._look_at(served) or set()
+        self._teach(served, changed if self._served is served else {*changed, *self._samples})
         self._served = served
         self.has_read = True
 
-    def _look_at(self, part: Store, served: ServedModel, changed: set[str]) -> None:
-        """Read what is new; `changed` receives the items that it tells something else of."""
-        started, read = time.time(), self._read
-        is_new = read.served is not served
-        changed |= self._forget_deleted(part, read)
-        news = _users_with_news(part, served, -math.inf if is_new else read.since)
+    def _start_again(self) -> None:
+        self._samples, self._overfull, self._revisions, self._read = {}, set(), {}, _Read()
+
+    def _look_at(self, served: ServedModel) -> set[str] | None:
+        """Read what is new; returns the items whose evidence changed, None where all must be read again."""
+        started, read, store = time.time(), self._read, self._store
+        changed = self._forget_deleted(store, read)
+        news = _users_with_news(store, served, read.since)
         for user_id, revision in news:
-            if self._revisions.get(user_id) != revision or is_new:
-                changed |= self._read_user(part, served, user_id)
+            if changed is not None and self._revisions.get(user_id) != revision:
+                found = evidence_of(served, store.events(user_id))
+                own = [self._put(item_id, user_id, found.get(item_id)) for item_id in {*found, *self._samples}]
+                changed = None if None in own else changed | {item_id for item_id in own if item_id}
                 self._revisions[user_id] = revision
-        read.served, read.since = served, started - OVERLAP_S
+        read.since = started - OVERLAP_S
+        return changed
 
-    def _read_user(self, part: Store, served: ServedModel, user_id: str) -> set[str]:
-        """Read the log of a user; returns the items that it tells something else of than before."""
-        before = self._told.get(user_id, {})
-        now = evidence_of(served, user_id, part.events(user_id))
-        self._told[user_id] = now
-        if not now:
-            del self._told[user_id]
-        return {each.item_id for each in (*before.values(), *now.values())}
+    def _put(self, item_id: str, user_id: str, evidence: UserEvidence | None) -> str | None:
+        """Replace the evidence of a user about an item; returns its id, "" where nothing changed, None: read again."""
+        sample, number = self._samples.setdefault(item_id, {}), user_number(user_id, item_id)
+        if evidence is None:
+            if number not in sample:
+                return ""
+            del sample[number]
+            return None if item_id in self._overfull else item_id
+        sample[number] = user_id, evidence
+        if len(sample) > MOST_USERS:
+            self._overfull.add(item_id)
+            del sample[max(sample)]
+        return item_id if number in sample else ""
 
-    def _forget_deleted(self, part: Store, read: _Read) -> set[str]:
-        deletions = set(part.deletions().items())
+    def _forget_deleted(self, store: Store, read: _Read) -> set[str] | None:
+        deletions = set(store.deletions().items())
         fresh, read.deleted = deletions - read.deleted, deletions
         if not fresh:
             return set()
         hashes = {hashed for hashed, _ in fresh}
-        gone = [user_id for user_id in self._told if user_hash(user_id) in hashes]
-        changed = {each.item_id for user_id in gone for each in self._told.pop(user_id).values()}
         self._revisions = {name: n for name, n in self._revisions.items() if user_hash(name) not in hashes}
-        return changed
+        users = {user_id for sample in self._samples.values() for user_id, _ in sample.values()}
+        gone = [user_id for user_id in users if user_hash(user_id) in hashes]
+        own = [self._put(item_id, user_id, None) for user_id in gone for item_id in self._samples]
+        return None if None in own else {item_id for item_id in own if item_id}
 
-    def _teach(self, served: ServedModel, changed: set[str] | None) -> None:
-        """Let items be known by the earliest reactions to them, as many as settle one; None: all items."""
-        items = served.recommender.shared
-        if not isinstance(items, ItemsOfLog):
-            return
-        of_item: defaultdict[str, dict[Hashable, Evidence]] = defaultdict(dict)
-        for told in self._told.values():
-            for key, each in told.items():
-                if changed is None or each.item_id in changed:
-                    of_item[each.item_id][key] = each
-        for item_id in of_item.keys() if changed is None else changed:
-            row, own = served.model.known_row(item_id), of_item[item_id]
-            if row is not None and row in items:
-                items.learn(row, dict(sorted(own.items(), key=_by_time)[: items.exposure.settled]))
+    def _teach(self, served: ServedModel, changed: set[str]) -> None:
+        """Give the evidence about some items to the recommender, beside what the model came with."""
+        model, evidence = served.model, {}
+        for item_id in changed:
+            row = model.known_row(item_id)
+            if row is not None and row >= model.n_trained:
+                start = served.started_with.get(item_id, ItemEvidence())
+                own = {number: each for number, (_, each) in self._samples[item_id].items()}
+                if start.settled is None:
+                    numbers = sorted({**start.contributions, **own})[:MOST_USERS]
+                    everything = {**start.contributions, **own}
+                    evidence[row - model.n_trained] = ItemEvidence({number: everything[number] for number in numbers})
+        served.recommender._live.set_evidence(evidence)
 
 
 def _users_with_news(part: Store, served: ServedModel, since: float) -> list[tuple[str, int]]:
@@ -130,48 +148,38 @@ def _rows(part: Store, query: sa.Select[Any]) -> Sequence[Any]:
     return part.database.read(lambda connection: connection.execute(query).all())
 
 
-def _by_time(pair: tuple[Hashable, Evidence]) -> tuple[float, str]:
-    return pair[1].time, repr(pair[0])
+def evidence_of(served: ServedModel, events: Sequence[Event]) -> dict[str, UserEvidence]:
+    """Return what one user's log says about new items, by item: the last reaction to each counts.
 
-
-def evidence_of(served: ServedModel, user_id: str, events: Sequence[Event]) -> dict[Hashable, Evidence]:
-    """Find what one user's log tells of items that the model was not trained with.
-
-    What was known of the user at a reaction comes from the rows before it, a logged record included, so that nothing
-    that is added to the log later changes what an earlier reaction told.
+    The belief about the user before a reaction comes from the rows before it, by the items that the model was trained
+    on, so that nothing that is added to the log later changes it.
     """
-    trained, model = served.trained.model, served.model
-    rows = in_force(events)
-    belief, is_known = prior_belief(trained), True
-    found: dict[Hashable, Evidence] = {}
+    model, rows = served.model, in_force(events)
+    trained, last = model.trained, {}
     for place, event in enumerate(rows):
-        is_known = is_known and event.evidence != "logged"
         for item_id, value in usable(model, [event]):
-            if trained.known_row(item_id) is None:
-                if not is_known:
-                    belief, is_known = _belief_after(served, rows[:place]), True
-                given = math.nan if value is None else value
-                found[user_id, event.event_id] = Evidence(item_id, event.time or event.arrived, given, belief)
-            elif is_known:
-                belief = _after(served, belief, [event])
+            if model.item_row(item_id) >= model.n_trained:
+                last[item_id] = place, math.nan if value is None else value
+    found = {}
+    for item_id, (place, value) in last.items():
+        before = rows[:place]
+        shown, logged = usable(trained, before), dict(logged_reactions(trained, before))
+        belief = _belief_after(served, trained, before, shown)
+        n_known = len(logged.keys() | {item for item, _ in shown})
+        live = served.recommender._live
+        found[item_id] = live.contribution(model.item_row(item_id), belief, value, n_known)
     return found
 
 
-def _belief_after(served: ServedModel, rows: Sequence[Event]) -> Belief:
-    """Return what is believed of a user after some rows, by the items that the model was trained with."""
-    trained = served.trained.model
-    logged = logged_reactions(trained, rows)
-    belief = prior_belief(trained)
+def _belief_after(served: ServedModel, trained: Model, rows: Sequence[Event], shown: Sequence[Reaction]) -> Belief:
+    """Return the belief about a user after some rows."""
+    start = None
+    items = trained.item_rows([item_id for item_id, _ in shown])
+    own = set(items)
+    logged = [(item_id, value) for item_id, value in logged_reactions(trained, rows)]
     if logged:
-        belief = served.trained.recommender.session(logged=logged, until=end_of_record(trained, rows)).belief
-    return _after(served, belief, rows)
-
-
-def _after(served: ServedModel, belief: Belief, rows: Sequence[Event]) -> Belief:
-    trained = served.trained.model
-    prior = prior_belief(trained)
-    for item_id, value in usable(trained, rows):
-        given = math.nan if value is None else value
-        belief = belief.decayed(prior, served.recommender.forgetting)
-        belief = learned(belief, trained, trained.item_row(item_id), given)
-    return belief
+        record = logged_record(trained, list(logged), end_of_record(trained, rows))
+        assert record is not None  # noqa: S101
+        start = logged_evidence(trained).belief(without_items(trained, record, list(own)), trained)
+    values = trained.reward.checked_all([value for _, value in shown])
+    return belief_from_history(trained, items, values, served.recommender.forgetting, start)

@@ -93,16 +93,17 @@ def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Lo
 
 
 def knows_items(served: ServedModel, events: Iterable[Event]) -> bool:
-    """Whether no reaction is to an item that is unknown here and may join the model.
+    """Whether all reactions are to items that the model was trained on, so that the belief may be saved.
 
-    Another server may know the item already, and learn the reaction that this one ignores, from the same model: a
-    belief without it must not be saved, or others would take it for the whole. No item ever joins a model without a
-    content prior: what it ignores, all servers ignore.
+    The vector of a new item moves with every reaction to it, and a belief with it. An item that is unknown here may be
+    known to another server already. No item joins a model without a content prior: all servers ignore the others.
     """
-    if served.trained.model.content is None:
+    model = served.model
+    if model.content is None:
         return True
     shown = (event.item_id for event in events if event.evidence == "shown" and event.item_id is not None)
-    return all(served.model.known_row(item_id) is not None for item_id in shown)
+    rows = [model.known_row(item_id) for item_id in shown]
+    return all(row is not None and row < model.n_trained for row in rows)
 
 
 def follow(

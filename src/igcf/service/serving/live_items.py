@@ -115,4 +115,4 @@ def _lay_over(served: ServedModel, changes: Iterable[StoredItem]) -> None:
     base = served.model.catalogue
     rows = {row: item for item in changes if (row := served.model.known_row(item.item_id)) is not None}
     described = {row: item.described(base.item(row)) for row, item in rows.items()}
-    served.recommender.catalogue = served.catalogue.changed(described)
+    served.recommender._live.describe(described)

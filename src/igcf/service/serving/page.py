@@ -60,7 +60,9 @@ def starting_items(context: ServiceContext, k: int) -> StartingItems:
 def _copied(served: ServedModel, session: Session) -> Session:
     """A session of its own that believes the same, for what has not happened."""
     known, rng = LoggedBelief(session.belief, session.offset), np.random.default_rng()
-    return served.recommender.session(session.history, logged=session.logged, belief=known, rng=rng).apart()
+    copied = served.recommender.session(session.history, logged=session.logged, belief=known, rng=rng)
+    copied.teaches = False
+    return copied
 
 
 def _chosen(served: ServedModel, session: Session, policy: Policy, k: int, aside: Sequence[str]) -> list[Choice]:

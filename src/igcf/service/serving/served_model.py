@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -15,11 +16,10 @@ from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
-from igcf.online import Belief
+from igcf.online import Belief, Recommender
 from igcf.online.index import ItemLists
 from igcf.online.index.files import index_of_folder
 from igcf.online.policies import own_policy
-from igcf.service.serving.new_items import ServedRecommender
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 
@@ -102,7 +102,7 @@ _numbers = count()
 
 
 class ServedModel:
-    """One model in service; immutable, so that an answer that took hold of it cannot mix two models."""
+    """One model in service, with its recommender; another model is another object."""
 
     def __init__(
         self,
@@ -113,9 +113,13 @@ class ServedModel:
         forgetting: float,
         lists: ItemLists | None = None,
     ) -> None:
-        self.recommender = ServedRecommender(model, own_policy(policy), forgetting=forgetting, lists=lists)
-        self.model = self.recommender.model
-        """The model, whose new items move with what is learned of them."""
+        index: Literal["exact"] | ItemLists = "exact" if lists is None else lists
+        self.recommender = Recommender(model, own_policy(policy), forgetting=forgetting, index=index)
+        self.recommender._live.from_sessions = False  # new items are learned from the log
+        self.lists = lists
+        """The index that candidates come from; None: all items are scored."""
+        self.started_with = dict(zip(model.item_ids[model.n_trained :], model.evidence, strict=True))
+        """Evidence about added items that the model came with."""
         self.model_id = model_id
         self.folder = folder
         self.trained: ServedModel = self
@@ -132,6 +136,11 @@ class ServedModel:
         """Rank of each row in the population's order, from 1."""
         self.popularity[self.popular_rows] = np.arange(1, model.n_items + 1)
 
+    @property
+    def model(self) -> Model:
+        """The model, with the rows of new items as they are known now."""
+        return self.recommender.model
+
     @classmethod
     def from_folder(cls, folder: Path, settings: ServiceSettings) -> "ServedModel":
         """Load a model folder; a bad one is refused with one sentence."""
@@ -145,7 +154,7 @@ class ServedModel:
         if not items:
             return self.trained
         model, own = self.trained.model.with_items(items), self.recommender
-        other = ServedModel(model, self.model_id, self.folder, self.policy, own.forgetting, own.lists)
+        other = ServedModel(model, self.model_id, self.folder, self.policy, own.forgetting, self.lists)
         other.trained = self.trained
         other.key = f"{self.model_id}+{next(_numbers)}"
         other.recommender.clock = self.recommender.clock
@@ -196,7 +205,7 @@ class ServedModel:
         With an index it is the belief alone.
         """
         belief = 8 * self.model.dim * (self.model.dim + 1) + 2_000
-        if self.recommender.lists is not None:
+        if self.lists is not None:
             return belief
         kept = len(self.model.scored) + (0 if self.model.is_linear else 1)
         return (8 * kept + 1) * self.model.n_items + belief

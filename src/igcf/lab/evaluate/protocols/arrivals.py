@@ -8,10 +8,12 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.lab.evaluate.protocols.base import Setup
 from igcf.model import Model
-from igcf.online import Greedy, ModelLearner, ScoringEngine, replay
-from igcf.online.new_items.evidence import NewItems
+from igcf.model.item_evidence import ItemEvidence
+from igcf.online import Exposure, Greedy, ModelLearner, ScoringEngine, replay
+from igcf.online.new_items.trials import Answers
+from igcf.online.new_items.update import NewItems
 from igcf.online.selection import select_items
-from igcf.online.shared_items import Answers
+from igcf.online.serving import LiveServing
 
 STRETCH = 100
 """Users who arrive at the same time."""
@@ -35,18 +37,40 @@ class Stretch:
         return 1.0 - self.learning / max(self.frozen, 1)
 
 
+class ArrivingItems(LiveServing):
+    """New items that all users of an experiment learn together."""
+
+    def __init__(self, model: Model, exposure: Exposure) -> None:
+        super().__init__(model, exposure)
+        self._start = model
+
+    @property
+    def items(self) -> NewItems:
+        """The new items as they are known now."""
+        found = self.current().new_items
+        assert found is not None  # noqa: S101
+        return found
+
+    def limited(self, most: int) -> "ArrivingItems":
+        """Return the same items after the first `most` reactions to each."""
+        other = ArrivingItems(self._start, self.exposure)
+        first = [dict(list(each.contributions.items())[:most]) for each in self.items.evidence]
+        other.set_evidence({place: ItemEvidence(each) for place, each in enumerate(first) if each})
+        return other
+
+
 class LiveLearner:
     """Learner that recommends new items among the others, learns both, and lets users try new items."""
 
-    def __init__(self, items: NewItems, *, is_learning: bool, watchers: Sequence[NewItems] = ()) -> None:
-        self.items, self.is_learning, self.watchers = items, is_learning, watchers
-        self._template = ScoringEngine(items.model, tracks_variances=False)
+    def __init__(self, live: ArrivingItems, *, is_learning: bool, watchers: Sequence[ArrivingItems] = ()) -> None:
+        self.live, self.is_learning, self.watchers = live, is_learning, watchers
+        self._template = ScoringEngine(live.items.model, tracks_variances=False)
         self._n_met = 0
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start `n_users` users from the population."""
-        self._template.prior_items_moved(self.items.rows)
-        self._seen = self.items.version
+        self._template = self._template.with_new_items(self.live.items)
+        self._seen = self.live.items.version
         self._engine, self._rng = self._template.fresh(n_users), rng
         self._tried, self._round = np.zeros(n_users, dtype=np.int64), 0
         self._first_user = self._n_met
@@ -54,15 +78,18 @@ class LiveLearner:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Return the best available items, the last of which may give way to a trial of a new one."""
-        engine, items = self._engine, self.items
-        engine.items_moved(items.changed_since(self._seen))
-        self._seen = items.version
+        engine, items = self._engine, self.live.items
+        if items.version != self._seen:
+            engine.take_items(self._template.with_new_items(items))
+            engine.items_moved(items.moved_since(self._seen))
+            self._seen = items.version
         self._round += k
         rows = np.array(select_items(Greedy(), engine, available, k, make_rng=lambda: self._rng)[0])
         if self.is_learning:
             n_known = self._round - k
-            may_try = np.array([items.may_try(int(n), self._round, n_known) for n in self._tried])
-            chosen = items.choose(Answers(engine, available, rows, may_try, available))
+            trials = self.live.trials
+            may_try = np.array([trials.may_try(int(n), self._round, n_known) for n in self._tried])
+            chosen = trials.choose(Answers(engine, available, rows, may_try, available), items)
             self._tried += chosen[:, -1] != rows[:, -1]
             rows = chosen
         return rows
@@ -72,12 +99,14 @@ class LiveLearner:
         expected = np.take_along_axis(self._engine.means, rows, axis=1)
         for user, slot in np.ndindex(rows.shape) if self.is_learning else ():
             row, value = int(rows[user, slot]), float(values[user, slot])
-            if row not in self.items:
-                self.items.account(float(expected[user, slot]), value)
+            model = self._engine.model
+            if row < model.n_trained:
+                self.live.trials.note_known(float(expected[user, slot]), model.reward.of_one(value))
                 continue
-            belief = self._engine.belief(user)
-            for items in (self.items, *self.watchers):
-                items.observe((self._first_user + user, row), row, belief, value)
+            belief, n_known = self._engine.belief(user), self._round - rows.shape[1]
+            for live in (self.live, *self.watchers):
+                evidence = live.contribution(row, belief, value, n_known)
+                live.learn(self._first_user + user, model.item_ids[row], evidence)
         self._engine.observe(rows, values)
 
 
@@ -88,9 +117,10 @@ def arrive(base: Model, learner: LiveLearner, stream: Float32Array, setup: Setup
     for start in range(0, len(stream), STRETCH):
         part = stream[start : start + STRETCH]
         frozen = replay(ModelLearner(base, Greedy()), part[:, :n_old], rounds=rounds, rng=np.random.default_rng(0))
-        before = int(learner.items.trials.sum())
+        before = int(learner.live.trials.counts.sum())
         shown = replay(learner, part, rounds=rounds, rng=np.random.default_rng(0))
-        trials, reactions = int(learner.items.trials.sum()) - before, float(learner.items.n_reactions.mean())
+        trials = int(learner.live.trials.counts.sum()) - before
+        reactions = float(learner.live.items.n_reactions.mean())
         is_success = shown.values >= setup.satisfied
         n_new = int((is_success & (shown.rows >= n_old)).sum())
         n_frozen = int((frozen.values >= setup.satisfied).sum())

@@ -18,7 +18,7 @@ from igcf.data.splits import ColdStart as ColdUsers
 from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, method_named
 from igcf.lab.baselines.simple import RankedItems
-from igcf.lab.evaluate.protocols.arrivals import STRETCH, LiveLearner, arrive
+from igcf.lab.evaluate.protocols.arrivals import STRETCH, ArrivingItems, LiveLearner, arrive
 from igcf.lab.evaluate.protocols.base import (
     Case,
     Choices,
@@ -38,7 +38,8 @@ from igcf.lab.evaluate.protocols.cold import ColdStart, cold_users, tested
 from igcf.model import Model
 from igcf.model.content import ContentPrior
 from igcf.model.features import Features
-from igcf.online import Exposure, Greedy, Learner, ModelLearner, NewItems, Shown, replay
+from igcf.model.item_evidence import ItemEvidence
+from igcf.online import Exposure, Greedy, Learner, ModelLearner, Shown, replay
 from igcf.tables import Table
 
 REACTIONS = (0, 5, 20, 50)
@@ -145,10 +146,10 @@ class NewItemsProtocol(ColdStart):
         seconds = {"pretrain": round(time.perf_counter() - started, 3), "online": 0.0}
         items = [data_item(case.everything, int(row)) for row in np.flatnonzero(is_new)]
         exposure = self.exposure(setup)
-        paid = NewItems(base.with_items(items), exposure)
-        blind = NewItems(_without_content(base).with_items(items), exposure)
+        paid = ArrivingItems(base.with_items(items), exposure)
+        blind = ArrivingItems(_without_content(base).with_items(items), exposure)
         paid_stretches = arrive(base, LiveLearner(paid, is_learning=True, watchers=[blind]), stream, setup, n_old)
-        in_turn = NewItems(
+        in_turn = ArrivingItems(
             base.with_items(items), replace(exposure, price=1.0, doubt=0.0, turn=1.0, most=REACTIONS[-1])
         )
         turn_stretches = arrive(base, LiveLearner(in_turn, is_learning=True), stream, setup, n_old)
@@ -163,7 +164,7 @@ class NewItemsProtocol(ColdStart):
             elif name == "ceiling":
                 learner, table, places = ModelLearner(ceiling, Greedy()), case.truth[0], np.arange(len(order))
             elif name == "pop":
-                learner = _popularity(train, paid, is_new, setup.satisfied)
+                learner = _popularity(train, paid.items.evidence, is_new, setup.satisfied)
             else:
                 learner = LiveLearner(sources[name].limited(n), is_learning=False)
             shown = replay(learner, table, rounds=rounds, rng=np.random.default_rng(0))
@@ -172,7 +173,7 @@ class NewItemsProtocol(ColdStart):
             details: dict[str, Any] = {"successes_on_new": on_new.tolist(), "n_new": int(is_new.sum())}
             if name in arrivals and n == REACTIONS[-1]:
                 learned, stretches = arrivals[name]
-                details["reactions"] = learned.n_reactions.tolist()
+                details["reactions"] = learned.items.n_reactions.tolist()
                 details["stretches"] = [{**asdict(each), "price": each.price} for each in stretches]
             yield Played(shown, details, seconds)
 
@@ -226,14 +227,16 @@ class NewItemsProtocol(ColdStart):
         return f"{session}, {self.share:.0%} of the items new ({which})"
 
 
-def _popularity(train: Interactions, items: NewItems, is_new: BoolArray, satisfied: float) -> RankedItems:
+def _popularity(
+    train: Interactions, evidence: Sequence[ItemEvidence], is_new: BoolArray, satisfied: float
+) -> RankedItems:
     """Rank by success rate so far: of the training users and, for a new item, of the reactions to it and the mean."""
     n_users = max(len(np.unique(train.user_idx)), 1)
     happy = train.item_idx[train.values >= satisfied]
     rates = np.bincount(happy, minlength=train.n_items)[~is_new] / n_users
     own = []
-    for row in items.rows.tolist():
-        rewards = [float(told.rewards[0]) for told in items.told(row).values()][: REACTIONS[-1]]
+    for each in evidence:
+        rewards = [float(one.rewards[0]) for one in each.contributions.values()][: REACTIONS[-1]]
         own.append((rates.mean() * PSEUDO_USERS + np.nansum(rewards)) / (PSEUDO_USERS + len(rewards)))
     return RankedItems(np.concatenate([rates, own]))
 
@@ -244,8 +247,7 @@ def _without_content(model: Model) -> Model:
     assert content is not None  # noqa: S101
     items = [model.catalogue.item(row) for row in range(model.n_items)]
     mean = np.concatenate([[1.0], content.features.of(items).mean(axis=0)])
-    other = model.used_as(model.usage)
-    other.content = ContentPrior(
+    flat = ContentPrior(
         Features(),
         mean[None] @ content.shares,
         content.least_share,
@@ -254,7 +256,7 @@ def _without_content(model: Model) -> Model:
         content.noise,
         content.temperature,
     )
-    return other
+    return model.with_content(flat)
 
 
 def hidden_items(data: Interactions, share: float, new: New, seed: int, *, is_validation: bool = False) -> BoolArray:

@@ -1,0 +1,205 @@
+"""Any sequence of what users and operators do, with several users interleaved, against brute force after every step.
+
+`IGCF_CASES=2000 pytest tests/online/test_stateful.py` tries longer and more sequences.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import igcf
+from igcf.arrays import FloatArray
+from igcf.model import Model
+from igcf.model.channel import sigmoid
+from igcf.online import Belief, ScoringEngine, Session
+from igcf.online.learning import learned, prior_belief
+from igcf.training.content import fit_content
+from tests.toys import ensemble_model, two_channel_model
+
+CASES = int(os.environ.get("IGCF_CASES", "12"))
+USERS = ("ann", "ben", "eve")
+VALUES = st.sampled_from([1.0, 3.0, 4.0, 5.0, None])
+NEVER = igcf.Exposure(share=0.0, settled=4)
+
+
+def described(model: Model) -> Model:
+    """Give every other item a category, and the model a content prior."""
+    categories = [("comedy",) if row % 2 else ("horror",) for row in range(model.n_items)]
+    model = model._changed(categories=categories)
+    return model.with_content(fit_content(model))
+
+
+MODELS = [described(two_channel_model(16, 3)), described(ensemble_model(16, 3))]
+
+
+def brute_force_record(model: Model, logged: dict[int, float], shown: set[int]) -> Belief:
+    """The belief after a record of a linear model, with a sum over every single item of the training log."""
+    prior = prior_belief(model)
+    counted = model.channels[1].vectors[: model.n_trained] @ model.prior_mean
+    weight = min(1.0, len(logged) / max(float(counted.sum()), 1.0))
+    precision, information = np.linalg.inv(prior.cov), np.linalg.inv(prior.cov) @ prior.mean
+    for channel in model.channels:
+        for row in range(model.n_items):
+            x, noise = channel.vectors[row].astype(np.float64), channel.noise_var[row]
+            if row in logged and row not in shown:
+                precision = precision + np.outer(x, x) / noise
+                information = information + x * channel.reward.of_one(logged[row]) / noise
+            elif row < model.n_trained and row not in logged:
+                precision = precision + weight * np.outer(x, x) / noise
+    cov = np.linalg.inv(precision)
+    return Belief(cov @ information, cov)
+
+
+def brute_force(model: Model, logged: dict[int, float], shown: list[tuple[int, float]]) -> Belief:
+    """The belief from the evidence, one reaction after the other."""
+    belief = brute_force_record(model, logged, {row for row, _ in shown}) if logged else prior_belief(model)
+    for row, value in shown:
+        belief = learned(belief, model, row, value)
+    return belief
+
+
+def scores(model: Model, belief: Belief) -> tuple[FloatArray, FloatArray]:
+    """Expected reward and standard deviation of every item, written out for each of them."""
+    z, variance = [], []
+    for channel in model.channels:
+        x = channel.vectors.astype(np.float64)
+        z.append(x @ belief.mean[channel.span])
+        variance.append(np.einsum("nd,de,ne->n", x, belief.cov[channel.span, channel.span], x))
+    active = [sigmoid(each) if model.channels[n].link == "logit" else each for n, each in enumerate(z)]
+    mean = sum(term.weight * np.prod([active[n] for n in term.channels], axis=0) for term in model.terms)
+    engine = ScoringEngine(model, dtype=np.float64)
+    engine.set_belief(belief)
+    return np.asarray(mean), np.sqrt(engine.variances[0])
+
+
+class Library(RuleBasedStateMachine):
+    """A recommender, the sessions of three users, and their evidence in plain lists."""
+
+    @initialize(number=st.sampled_from([0, 1]))
+    def start(self, number: int) -> None:
+        self.recommender = igcf.Recommender(MODELS[number], igcf.Ucb(0.5), exposure=NEVER, skip_rounds=3)
+        self.sessions: dict[str, Session] = {user: self.recommender.session(user=user) for user in USERS}
+        self.shown: dict[str, list[tuple[int, float]]] = {user: [] for user in USERS}
+        self.before: dict[str, list[list[tuple[int, float]]]] = {user: [] for user in USERS}
+        self.logged: dict[str, dict[int, float]] = {user: {} for user in USERS}
+        self.hidden: set[str] = set()
+        self.is_linear = number == 0
+
+    def row(self, number: int) -> int:
+        return number % self.recommender.model.n_items
+
+    @rule(user=st.sampled_from(USERS), number=st.integers(0, 40), value=VALUES)
+    def observe(self, user: str, number: int, value: float | None) -> None:
+        row, own = self.row(number), dict(self.shown[user])
+        others = {name: session.belief for name, session in self.sessions.items() if name != user}
+        self.sessions[user].observe(self.recommender.model.item_ids[row], value)
+        self.before[user].append(list(self.shown[user]))
+        has_one = row in self.logged[user] or own.get(row, np.nan) == own.get(row, np.nan)
+        if value is not None or not has_one:
+            kept = [pair for pair in self.shown[user] if pair[0] != row]
+            self.shown[user] = [*kept, (row, np.nan if value is None else value)]
+        for name, belief in others.items():
+            if row not in dict(self.shown[name]) and row not in self.logged[name]:
+                np.testing.assert_array_equal(self.sessions[name].belief.mean, belief.mean)
+
+    @rule(user=st.sampled_from(USERS), number=st.integers(0, 40))
+    def skip(self, user: str, number: int) -> None:
+        self.sessions[user].skip(self.recommender.model.item_ids[self.row(number)])
+        self.before[user].append(list(self.shown[user]))
+
+    @precondition(lambda self: any(self.before[user] for user in USERS))
+    @rule(number=st.integers(0, 2))
+    def undo(self, number: int) -> None:
+        user = next(USERS[(number + n) % 3] for n in range(3) if self.before[USERS[(number + n) % 3]])
+        self.sessions[user].undo()
+        self.shown[user] = self.before[user].pop()
+
+    @precondition(lambda self: self.is_linear)
+    @rule(user=st.sampled_from(USERS), numbers=st.lists(st.integers(0, 40), min_size=1, max_size=5), value=VALUES)
+    def open_with_a_record(self, user: str, numbers: list[int], value: float | None) -> None:
+        ids = self.recommender.model.item_ids
+        self.logged[user] = {self.row(number): value or 5.0 for number in numbers}
+        self.shown[user], self.before[user] = [], []
+        record = [(ids[row], given) for row, given in self.logged[user].items()]
+        self.sessions[user] = self.recommender.session(logged=record, user=user)
+
+    @precondition(lambda self: self.recommender.model.n_items < 22)
+    @rule(category=st.sampled_from(["comedy", "horror"]))
+    def add(self, category: str) -> None:
+        self.recommender.add_items([{"id": f"new-{self.recommender.model.n_items}", "categories": [category]}])
+
+    @rule(number=st.integers(0, 40), category=st.sampled_from(["comedy", "horror"]))
+    def update(self, number: int, category: str) -> None:
+        item_id = self.recommender.model.item_ids[self.row(number)]
+        self.recommender.update_items([{"id": item_id, "categories": [category], "hidden": item_id in self.hidden}])
+
+    @rule(number=st.integers(0, 40))
+    def retire_or_restore(self, number: int) -> None:
+        item_id = self.recommender.model.item_ids[self.row(number)]
+        if item_id in self.hidden:
+            self.recommender.restore_items([item_id])
+        else:
+            self.recommender.retire_items([item_id])
+        self.hidden ^= {item_id}
+
+    @rule()
+    def save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.recommender.model.save(Path(folder) / "model")
+            model = Model.load(Path(folder) / "model")
+            for user, session in self.sessions.items():
+                session.save(Path(folder) / user)
+            self.recommender = igcf.Recommender(model, igcf.Ucb(0.5), exposure=NEVER, skip_rounds=3)
+            self.sessions = {user: self.recommender.load_session(Path(folder) / user) for user in USERS}
+        for user in USERS:
+            self.before[user] = []
+            self.logged[user] = {
+                model.item_row(item_id): value for item_id, value in self.sessions[user].logged if value is not None
+            }
+
+    @rule(user=st.sampled_from(USERS), k=st.integers(1, 4), category=st.sampled_from(["comedy", "horror"]))
+    def recommend(self, user: str, k: int, category: str) -> None:
+        session, rules = self.sessions[user], igcf.Rules.parse({"filter": {"none": [category]}})
+        try:
+            picks = [*session.recommend(k), *session.recommend(1, rules=rules)]
+        except igcf.errors.NoItemsLeftError:
+            return
+        seen = {row for row, _ in self.shown[user]} | set(self.logged[user])
+        catalogue, model = self.recommender.catalogue, self.recommender.model
+        for pick in picks:
+            assert pick.item_id not in self.hidden
+            assert model.item_row(pick.item_id) not in seen
+        assert category not in catalogue.item(model.item_row(picks[-1].item_id)).categories
+
+    @invariant()
+    def trained_rows_never_change(self) -> None:
+        for channel, first in zip(self.recommender.model.channels, MODELS[not self.is_linear].channels, strict=True):
+            np.testing.assert_array_equal(channel.vectors[:16], first.vectors)
+
+    @invariant()
+    def beliefs_and_scores_are_those_of_the_evidence(self) -> None:
+        model = self.recommender.model
+        assert len(model.catalogue) == model.n_items == len(model.item_vectors)
+        for user, session in self.sessions.items():
+            belief = session.belief
+            assert np.linalg.eigvalsh(belief.cov)[0] > -1e-9
+            expected = brute_force(model, self.logged[user], self.shown[user])
+            np.testing.assert_allclose(belief.mean, expected.mean, atol=1e-6)
+            np.testing.assert_allclose(belief.cov, expected.cov, atol=1e-6)
+            mean, std = scores(model, expected)
+            session._follow()  # the engine's own numbers: what a session reports of rated items is bounded besides
+            found, spread = session._engine.means[0].copy(), np.sqrt(session._engine.variances[0])
+            session._release()
+            np.testing.assert_allclose(found, mean, atol=2e-5)  # items are scored in single precision
+            np.testing.assert_allclose(spread, std, atol=2e-4)
+
+
+TestLibrary: Any = pytest.mark.slow(Library.TestCase)
+TestLibrary.settings = settings(max_examples=CASES, stateful_step_count=20 if CASES <= 12 else 60, deadline=None)
