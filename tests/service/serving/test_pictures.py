@@ -9,7 +9,7 @@ from igcf.attributes import Attributes
 from igcf.errors import ConfigError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving import pictures
+from igcf.service.serving import page as pictures
 from igcf.service.serving.page import Pictures
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
