@@ -59,7 +59,7 @@ def described(model: Model, *, seed: int = 0) -> Recommender:
     """A recommender of such items."""
     items = described_items(model.item_ids, seed)
     recommender = Recommender(model, clock=lambda: NOW)
-    recommender.update_items(items)
+    recommender._live.describe(dict(enumerate(items)))  # also items that are never available
     return recommender
 
 
