@@ -253,7 +253,7 @@ def test_the_papers_grid_is_searched_when_asked_for() -> None:
     method = METHODS["igcf-paper"]
     (grid,) = protocol_named("cold-start").grids(method, paper=True)
     points = grid_points(method.settings(), grid)
-    assert len(points) == 4 * 3 * 6 * 5
+    assert len(points) == 4 * 3 * 6 * 5 * 2  # sizes, gammas, rates, nus, and both rules of the paper
     assert len(grid_jobs(method, setup(), 0, points)) == 4 * 6
 
 
