@@ -83,7 +83,7 @@ system:
 	@command -v promtool >/dev/null || { folder=$$(mktemp -d) && cd $$folder && apt-get update -qq && apt-get download -qq prometheus \
 	&& dpkg-deb -x prometheus_*.deb . && install usr/bin/promtool /usr/local/bin/ && rm -r $$folder; }
 
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 test: setup system
 	$(PYTEST)
 

@@ -78,6 +78,7 @@ def write_logs(folder: Path) -> None:
             "user,item,event",
             *(f"{u},{i},{('view', 'like', 'purchase')[int(v) % 3]}" for u, i, v, _ in rows),
         ],
+        "books.csv": ["user,item,value", *(f"{u},{i},{v if n % 3 else 0:g}" for n, (u, i, v, _) in enumerate(rows))],
         "clicks.csv": ["user,item", *(f"{u},{i}" for u, i, v, _ in rows if v >= 3)],
     }
     for name, lines in tables.items():

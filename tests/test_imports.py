@@ -54,7 +54,7 @@ model = igcf.pretrain(log, satisfied=4.0, iterations=3, logistic_dim=4)
 alice = igcf.Recommender(model).session()
 first = alice.recommend(k=3)
 alice.observe(first[0].item_id, 5.0)
-print(model.metadata["chosen"]["dim"], len(alice.recommend(k=3)))
+print(model.n_items, len(alice.recommend(k=3)))
 try:
     igcf.pretrain(log, method="graph", dim=4)
 except igcf.errors.ConfigError as error:

@@ -18,11 +18,12 @@ from tools.check_links import broken_links
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 PUBLIC = ("igcf", "igcf.data", "igcf.online", "igcf.model", "igcf.lab.baselines", "igcf.lab.evaluate")
 WITH_EXAMPLES = (
+    "igcf.GraphConfig.paper",
     "igcf.Interactions",
     "igcf.Model",
+    "igcf.Recommender",
     "igcf.Session",
     "igcf.load_dataset",
-    "igcf.online.Recommender",
     "igcf.online.named_policy",
     "igcf.pretrain",
 )

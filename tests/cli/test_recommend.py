@@ -109,7 +109,7 @@ def test_the_end_of_input_ends_the_talk(folder: str) -> None:
         ("item,stars\na,5\n", ("no column 'value'", "item, stars")),
         ("item,value\nitem-1,five\n", (":2:", "'five' is not a number")),
         ("item,value\nnobody,5\n", ("item 'nobody' is not in this model",)),
-        ("item,value\nitem-1,nan\n", ("value nan cannot be a reaction",)),
+        ("item,value\nitem-1,nan\n", ("value nan is outside the scale of the log, 1 to 5",)),
         ("", ("no column 'item'",)),
     ],
 )

@@ -95,7 +95,10 @@ def test_a_better_reaction_never_leaves_an_item_worse_off(kind: str) -> None:
         row = int(rng.choice([0, 1, TWIN]))
         others_than_it = [each for each in range(N_ITEMS) if each != row]
         past = [
-            (str(rng.choice(others_than_it)), None if rng.random() < 0.2 else float(rng.integers(1, 8)))
+            (
+                str(rng.choice(others_than_it)),
+                None if rng.random() < 0.2 else float(rng.integers(1, 1 + int(model.reward.high))),
+            )
             for _ in range(rng.integers(0, 4))
         ]
         twin = {0: TWIN, TWIN: 0}.get(row, row)

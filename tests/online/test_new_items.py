@@ -8,8 +8,9 @@ from igcf.model import Channel, Model, Reward
 from igcf.model.content import ContentPrior
 from igcf.model.features import Features
 from igcf.model.item_evidence import UserEvidence
-from igcf.online import Belief, Exposure, NewItems
+from igcf.online import Belief, Exposure
 from igcf.online.new_items.posterior import ItemLearning, z_variance
+from igcf.online.new_items.update import NewItems
 from igcf.online.serving import LiveServing
 
 SUCCESS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)

@@ -2,23 +2,20 @@
 
 from igcf.online.answers import Contribution, Explanation, Recommendation
 from igcf.online.belief import Belief
-from igcf.online.compiled import CompiledRules
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import LoggedBelief, belief_from_logged
 from igcf.online.exposure import Exposure
 from igcf.online.learning import learned, prior_belief
-from igcf.online.new_items.update import NewItems
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, parameter
 from igcf.online.recommender import Recommender
 from igcf.online.replay import Learner, ModelLearner, Shown, replay
-from igcf.online.rules import Rules, read_rules
+from igcf.online.rules import Rules
 from igcf.online.selection import top_k
 from igcf.online.session import Session
 
 __all__ = [
     "POLICIES",
     "Belief",
-    "CompiledRules",
     "Contribution",
     "Explanation",
     "Exposure",
@@ -27,7 +24,6 @@ __all__ = [
     "Learner",
     "LoggedBelief",
     "ModelLearner",
-    "NewItems",
     "Policy",
     "Recommendation",
     "Recommender",
@@ -42,7 +38,6 @@ __all__ = [
     "named_policy",
     "parameter",
     "prior_belief",
-    "read_rules",
     "replay",
     "top_k",
 ]

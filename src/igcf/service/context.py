@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.errors import StoreError
-from igcf.online import Rules, read_rules
+from igcf.online import Rules
+from igcf.online.rules import read_rules
 from igcf.service.metrics import Metrics
 from igcf.service.serving.group_commit import GroupCommit
 from igcf.service.serving.items_from_log import ItemsFromLog

@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from igcf.errors import ConfigError, IgcfError
-from igcf.online import read_rules
+from igcf.online.rules import read_rules
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.http.authentication import Keys

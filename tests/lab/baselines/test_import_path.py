@@ -11,7 +11,7 @@ import pytest
 
 import igcf
 from igcf.errors import ConfigError
-from igcf.lab.baselines import method_named, method_source
+from igcf.lab.baselines.registry import method_named, method_source
 from igcf.lab.evaluate.tuned_settings import parse_changes
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "baseline.md"

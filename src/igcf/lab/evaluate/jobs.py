@@ -18,7 +18,8 @@ import igcf
 from igcf.arrays import IntArray
 from igcf.data import Interactions
 from igcf.errors import IgcfError
-from igcf.lab.baselines import Method, method_source
+from igcf.lab.baselines import Method
+from igcf.lab.baselines.registry import method_source
 from igcf.lab.evaluate.protocols import Job, Outcome, Play, Session, Setup, Users
 from igcf.online import Shown
 from igcf.online.backend import loops
