@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,18 @@ def test_a_worker_that_cannot_restart_is_tried_again_while_the_others_serve(
     (tmp_path / "away").rename(second)
     wait_until(lambda: has_come_back(server, before), "the worker did not come back")
     assert served_by(server) == {wanted}
+
+
+def test_a_worker_that_dies_while_asked_for_a_sign_of_life_is_replaced_at_once(
+    start: StartServer, tmp_path: Path, models: tuple[Path, Path]
+) -> None:
+    server = start(models[0], str(tmp_path / "s.db"), "--workers", "2")
+    wait_until(lambda: server.written().count("startup complete") == 2, "a worker did not start")
+    before = server.workers()
+    os.kill(before[0], signal.SIGSTOP)
+    time.sleep(1.5)  # it is asked every half second
+    os.kill(before[0], signal.SIGKILL)
+    wait_until(lambda: len(server.workers()) == 2 and server.workers() != before, "the worker was waited for", 15)
 
 
 def test_workers_outlive_a_database_that_goes_away(start: StartServer, models: tuple[Path, Path]) -> None:

@@ -135,6 +135,20 @@ class Worker:
         return app
 
 
+class Supervisor(Multiprocess):
+    """Workers, each of which is replaced when it dies.
+
+    uvicorn keeps the worker's end of the pipe open in the parent, too. One that dies while it is asked for a sign of
+    life is then waited for until the time is over, and meanwhile no signal is heeded and no worker replaced.
+    """
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that are gone or give no sign of life."""
+        for process in self.processes:  # all of them have been started, and have their end
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
+
 def run(folder: str, settings: ServiceSettings, bound: socket.socket, current: CurrentModel | None = None) -> int:
     """Serve until told to stop; returns the exit code. `folder` is for a store that has announced no model."""
     configure(settings.log_level)
@@ -147,9 +161,9 @@ def run(folder: str, settings: ServiceSettings, bound: socket.socket, current: C
         config = _config(Worker(folder, settings, metrics), settings, factory=True, workers=settings.workers)
         if hasattr(config, "timeout_worker_healthcheck"):
             config.timeout_worker_healthcheck = HEALTHCHECK_S
-        is_older = "target" in inspect.signature(Multiprocess).parameters
+        is_older = "target" in inspect.signature(Supervisor).parameters
         more: dict[str, Any] = {"target": uvicorn.Server(config).run} if is_older else {}
-        Multiprocess(config, sockets=[bound], **more).run()
+        Supervisor(config, sockets=[bound], **more).run()
     return 0
 
 
