@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from igcf.arrays import AnyFloatArray, BoolArray
 from igcf.online import Policy, Recommender, ScoringEngine
 from igcf.service.context import ServiceContext
+from igcf.service.http.page_api import page_api_routes
 from igcf.service.serving.reading import LISTED
 from igcf.service.store import NewEvent
 from tests.service.conftest import small_model
@@ -245,6 +247,7 @@ def test_no_answer_about_a_user_grows_with_the_history_without_end(client: TestC
     events = [NewEvent(f"e{n}", f"item-{n % 150}", 1.0 + n % 5) for n in range(LISTED + 500)]
     context.store.append("ann", events, context.current_model.served.model_id)
     paths = [path for path, methods in client.get("/openapi.json").json()["paths"].items() if "get" in methods]
+    paths += [route.path for route in page_api_routes(context).routes if isinstance(route, APIRoute)]  # undocumented
     asked = [path.format(user="ann", item="item-199") for path in paths if "{user}" in path]
     assert len(asked) == 4  # a new route is looked at here too
     for path in asked:

@@ -29,7 +29,9 @@ from tests.toys import ensemble_model
 
 
 def tell(context: ServiceContext, user: str, item: str, value: float | None = 5.0, event_id: str | None = None) -> None:
-    react(context, user, Feedback(item=item, value=value, event_id=event_id))
+    """Tell of a reaction; without a value, that the item was shown and drew none."""
+    kind = "shown" if value is None else None
+    react(context, user, Feedback(item=item, value=value, kind=kind, event_id=event_id))
 
 
 def ask(context: ServiceContext, user: str, **wishes: Any) -> RecommendationResponse:

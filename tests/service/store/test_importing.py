@@ -188,7 +188,8 @@ def test_a_server_may_import_a_log_at_its_first_start(tmp_path: Path, model_fold
     [
         ("a/b", "'/' is not allowed"),
         ("..", "'/' is not allowed, and neither are '.' and '..'"),
-        ('"two\nlines"', "control characters"),
+        ('"two\nlines"', "spans 2 lines; an id is on one line"),
+        ("a\x01b", "holds a control character in 1 row, first 'a\\x01b' in row 2"),
         ("x" * 257, "at most 256 characters"),
     ],
 )
