@@ -28,7 +28,8 @@ def test_the_dashboard_shows_what_happened(visit: Visit, server: Server) -> None
     for user in ("ann", "ben"):
         answer = server.call("POST", f"/v1/users/{user}/recommendations", {"k": 3})
         for item, value in zip(items, [5, 5, 1, None, 4, 2], strict=True):
-            reaction = {"item": item, "value": value, "event_id": f"{user}-{item}"}
+            said = {"kind": "shown"} if value is None else {"value": value}
+            reaction = {"item": item, "event_id": f"{user}-{item}", **said}
             server.call("POST", f"/v1/users/{user}/feedback", reaction)
         assert len(answer["items"]) == 3
     visitor = visit(path="/dashboard")

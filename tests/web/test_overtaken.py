@@ -115,7 +115,7 @@ def test_a_card_of_the_model_before_is_not_shown(visit: Visit, serve_here: Serve
     visitor.press("ArrowRight")
     late.wait()
     hostile_model().save(server.folder.parent / "second")
-    server.call("POST", "/v1/model", {"folder": str(server.folder.parent / "second")})
+    server.call("POST", "/v1/model", {"folder": str(server.folder.parent / "second"), "force": True})
     visitor.press("ArrowRight")
     visitor.page.wait_for_function("() => document.querySelector('.card h2')?.innerText.startsWith('<img')")
     item = late.wait().let_go(old, reason="learn", new=True)

@@ -383,7 +383,7 @@ def test_another_model_is_met_without_a_reload(visit: Visit, serve_here: Serve) 
     visitor.press("ArrowRight")
     visitor.settled()
     hostile_model().save(server.folder.parent / "second")
-    server.call("POST", "/v1/model", {"folder": str(server.folder.parent / "second")})
+    server.call("POST", "/v1/model", {"folder": str(server.folder.parent / "second"), "force": True})
     visitor.page.click("#bets li:nth-child(2) button")  # unknown to the new model: the page must not stumble
     visitor.page.wait_for_function("() => document.querySelector('.card h2')?.innerText.startsWith('<img')")
     visitor.page.wait_for_function("() => document.querySelector('canvas').getAttribute('aria-label').includes('30')")

@@ -165,7 +165,8 @@ function showView() {
 }
 
 /**
- * The way over the map: what was believed about the categories after each reaction of this browser.
+ * The way over the map: from the start, where nothing is known, over what was believed about the categories after the
+ * reactions of this browser. Those in quick succession are one step, since only the last of them has its view.
  * @param {Api.Beliefs} beliefs
  * @param {number} n
  */
@@ -178,7 +179,7 @@ function wayWith(beliefs, n) {
   const order = steps.length && isSame ? kept.names : names;
   if (n && near.size) steps[Math.min(n, steps.length + 1) - 1] = order.map((/** @type {string} */ name) => near.get(name) ?? 0);
   localStorage.setItem(WAY, JSON.stringify({ user: visit.user, model: beliefs.model, names: order, steps }));
-  return steps.map((/** @type {number[]} */ step) => new Map(order.map((/** @type {string} */ name, /** @type {number} */ i) => [name, step[i]])));
+  return [new Map(), ...steps.map((/** @type {number[]} */ step) => new Map(order.map((/** @type {string} */ name, /** @type {number} */ i) => [name, step[i]])))];
 }
 
 function showFinale() {
