@@ -1,5 +1,6 @@
 // Page tokens, for backends in Node: the secret must never reach a browser.
 
+import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 
 /** Sign a token with which a page may recommend and react for `user`, and nothing else, for `ttlS` seconds. */
