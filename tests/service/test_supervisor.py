@@ -67,7 +67,7 @@ def test_a_worker_comes_back_with_the_announced_model_though_the_first_one_is_go
     before = server.workers()
     os.kill(before[0], signal.SIGKILL)
     wait_until(lambda: has_come_back(server, before), "the worker did not come back")
-    assert served_by(server) == {wanted}
+    wait_until(lambda: served_by(server) == {wanted}, "a worker serves another model than the announced one")
     assert server.process.poll() is None
 
 
