@@ -31,8 +31,7 @@ NUS = (0.0, 0.3, 1.0)
 DELTAS = (0.05, 0.5, 0.95)
 FREE: list[dict[str, tuple[Any, ...]]] = [{"noise_var": NOISES, "gamma": GAMMAS, "nu": NUS}]
 ONLINE: dict[str, list[dict[str, tuple[Any, ...]]]] = {
-    "igcf-paper": FREE,
-    "igcf-paper-binary": FREE,
+    **dict.fromkeys(("igcf-paper", "igcf-paper-binary", "igcf-paper-sgc", "igcf-paper-appnp"), FREE),
     "igcf-paper-info-ucb": [{"noise_var": NOISES, "gamma": GAMMAS, "delta": DELTAS}],
     "igcf-paper-printed": [
         {"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0, 5.0, 10.0)},

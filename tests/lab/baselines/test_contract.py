@@ -24,10 +24,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "pca-gp": {"dim": 3},
     "igcf": {"linear_dim": 3, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
-    "igcf-paper": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
-    "igcf-paper-printed": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
-    "igcf-paper-info-ucb": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
-    "igcf-paper-binary": {"dim": 4, "learning_rate": 0.5, "epochs": 2},
+    **{name: {"dim": 4, "learning_rate": 0.5, "epochs": 2} for name in METHODS if name.startswith("igcf-paper")},
 }
 LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "graph-filter", "pca-gp", "igcf")
 

@@ -36,13 +36,14 @@ RATES = (10.0, 5.0, 1.0, 0.5, 0.1, 0.01)
 PRINTED_GRID = {"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0, 5.0, 10.0), "policy": ("ucb", "info-ucb")}
 """The paper's values of gamma and nu, and its two rules: eq:UCB2 and eq:UCB."""
 PAPER_GRID = {"dim": (32, 64, 128, 256), "learning_rate": RATES[::-1], **PRINTED_GRID}
-PAPER_FIT = ("dim", "graph", "layers", "optimiser", "batch_size", "epochs", "kl_weight", "prior_std")
+PAPER_FIT = ("dim", "graph", "layers", "teleport", "optimiser", "batch_size", "epochs", "kl_weight", "prior_std")
 """Settings of the paper's model that are passed on to training as they are."""
 PAPER_DEFAULTS = {
     "feedback": "continuous",
     "dim": 64,
     "graph": "lightgcn",
     "layers": 3,
+    "teleport": 0.6,
     "edges": None,
     "optimiser": "sgd",
     "learning_rate": 5.0,
@@ -183,13 +184,15 @@ GRAPH_METHODS = (
         FREE,
         FREE_GRID,
         paper_grid=PAPER_GRID,
-        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}, **OTHER_GRAPHS},
+        variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (2, 1, 0)}},
     ),
     _paper("igcf-paper-printed", {}, PRINTED_GRID, paper_grid=PAPER_GRID),
     _paper(
         "igcf-paper-info-ucb", {**FREE, "policy": "info-ucb"}, {**FREE_GRID, "nu": (1.0,), "delta": (0.05, 0.5, 0.95)}
     ),
     _paper("igcf-paper-binary", {**FREE, "feedback": "binary"}, FREE_GRID),
+    _paper("igcf-paper-sgc", {**FREE, "graph": "sgc"}, FREE_GRID),
+    _paper("igcf-paper-appnp", {**FREE, "graph": "appnp"}, FREE_GRID),
     Method(
         "igcf-graph",
         fit_igcf_graph,

@@ -20,6 +20,8 @@ PAPER_METHODS = (
     "igcf-paper-printed",
     "igcf-paper-info-ucb",
     "igcf-paper-binary",
+    "igcf-paper-sgc",
+    "igcf-paper-appnp",
     "igcf-paper",
     "igcf-graph",
     "igcf",
