@@ -8,7 +8,7 @@ import pytest
 from igcf.errors import DataError, ModelError
 from igcf.item import Item
 from igcf.model import Model, Reward
-from igcf.model.features import Features
+from igcf.model.content import Features
 from igcf.online import Recommender
 from igcf.training.content import _Ridge, fit_content, popularity_classes
 

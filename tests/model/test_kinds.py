@@ -71,7 +71,6 @@ def test_a_reaction_without_a_value_is_a_success_where_every_reaction_is_one() -
         Recommender(model(STARS)).session().observe("i1")
 
 
-def test_a_model_with_another_objective_or_prior_keeps_its_kinds() -> None:
+def test_a_model_with_another_prior_keeps_its_kinds() -> None:
     own = model(STARS, KINDS)
-    assert own.with_terms(own.terms, own.usage).kinds == KINDS
     assert own.with_prior(own.prior_mean, own.prior_cov).kinds == KINDS

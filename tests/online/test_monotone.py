@@ -115,7 +115,7 @@ def test_a_better_reaction_never_leaves_an_item_worse_off(kind: str) -> None:
         tolerance = 1e-6 * max(1.0, float(np.abs(own).max()), float(np.abs(before).max()))
         assert (np.diff(after, axis=0) >= -tolerance).all(), "a higher value lowers the item itself"
         assert (np.diff(others, axis=0) >= -tolerance).all(), "a higher value lowers an item with the same vector"
-        if model.usage.is_sound and monotone_learning(model) is not None:
+        if model.objective == "liking" and monotone_learning(model) is not None:
             failures = after[np.array(values[:-1]) < model.reward.threshold]
             assert (failures <= before + tolerance).all(), "a failure raises the item"
             assert (own[-1] >= own[0] - tolerance).all(), "no reaction counts more against than the worst reaction"

@@ -5,9 +5,8 @@ import pytest
 
 from igcf.item import Item
 from igcf.model import Channel, Model, Reward
-from igcf.model.content import ContentPrior
-from igcf.model.features import Features
-from igcf.model.item_evidence import UserEvidence
+from igcf.model.content import ContentPrior, Features
+from igcf.model.new_items import UserEvidence
 from igcf.online import Belief, Exposure
 from igcf.online.new_items.posterior import ItemLearning, z_variance
 from igcf.online.new_items.update import NewItems

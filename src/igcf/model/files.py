@@ -1,6 +1,7 @@
 """The model folder: `model.safetensors`, `items.parquet`, `meta.json`; whole or absent, checked, never executed."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -16,32 +17,40 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from igcf.attributes import Attributes
 from igcf.errors import ConfigError, DataError, ModelError
+from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
-from igcf.model.item_evidence import evidence_arrays, evidence_from_arrays
-from igcf.model.item_files import ITEM_BYTES, OVERHEAD, item_table, read_attributes, read_item_table
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
+from igcf.model.new_items import evidence_arrays, evidence_from_arrays
 from igcf.model.reward import Reward
 from igcf.model.usage import Usage
 
-FORMAT = "igcf-model"
-FORMAT_VERSION = 1
-NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
+FORMAT, FORMAT_VERSION = "igcf-model", 1
 TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
-MOST_ITEMS, LARGEST_DIM, MOST_CHANNELS = 200_000_000, 16_384, 64
 META_BYTES = 64_000_000
-MOST_CLASSES, MOST_FEATURES = 8, 2_000
-"""Classes of items, and features of an item, that a content prior may have."""
-NEIGHBOUR_BYTES = 16_384
-"""Bytes per item that a map between items may have."""
-DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ConfigError, DataError)
-"""What comes of a description whose parts are missing, of another type, or out of range."""
+ITEM_BYTES, ITEM_LABELS, OVERHEAD = 4_096, 512, 1_000_000
+"""Bytes of text and number of labels per item, on average, that a table of items may hold, and how many more in all."""
+NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
+NUMBER = "number:"
+"""Prefix of the columns of `items.parquet` that hold numbers of the items."""
+LABELS, TEXTS = ("categories", "tags"), ("item_id", "title", "text", "image")
+COLUMNS: dict[str, pl.DataType] = {
+    **{name: pl.String() for name in TEXTS},
+    **{name: pl.List(pl.String()) for name in LABELS},
+    "available_from": pl.Float64(),
+    "available_until": pl.Float64(),
+    "hidden": pl.Boolean(),
+}
+"""Columns of `items.parquet` beside the numbers; only `item_id` is required."""
+DAMAGES = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError, ConfigError)
+"""Errors raised by a description with parts that are missing, of another type, or out of range."""
 
 
 def save_model(model: Model, folder: Path) -> None:
-    """Write `folder`, under a temporary name first: a reader meets the whole model or none."""
+    """Write `folder` under a temporary name and rename it: a reader finds the whole model or none."""
     if folder.exists():
         raise ModelError(f"{folder} already exists; a model is never overwritten, choose another folder")
     try:
@@ -61,23 +70,19 @@ def save_model(model: Model, folder: Path) -> None:
 
 
 def load_model(folder: Path) -> Model:
-    """Read what `save_model` wrote, or refuse with one sentence.
-
-    Sizes are checked before anything of that size is read, so that a folder from elsewhere cannot fill the memory.
-    """
+    """Read what `save_model` wrote, or refuse with one sentence."""
     meta = _read_meta(folder)
-    limits = _size_limits(folder, meta)
-    contents = {}
-    for name in (TENSORS, ITEMS):
-        contents[name] = _read(folder, name, limits[name])
-        if hashlib.sha256(contents[name]).hexdigest() != meta["sha256"].get(name):
-            raise ModelError(
-                f"{folder / name} is not the file that was saved (truncated or changed); restore or retrain"
-            )
     try:
-        tensors = load(contents[TENSORS])
-        items = read_item_table(contents[ITEMS], meta["items"])
-        return Model(
+        sizes, sums = meta["bytes"], meta["sha256"]
+        contents = {name: _read(folder, name, int(sizes[name])) for name in (TENSORS, ITEMS)}
+        for name, content in contents.items():
+            if hashlib.sha256(content).hexdigest() != sums[name]:
+                raise ModelError(
+                    f"{folder / name} is not the file that was saved (truncated or changed); restore or retrain"
+                )
+        tensors, n_channels = load(contents[TENSORS]), len(meta["channels"])
+        items = _read_items(contents[ITEMS], meta["items"])
+        model = Model(
             channels=[
                 Channel(tensors[f"vectors_{i}"], tensors[f"noise_{i}"], Reward(**each.pop("reward")), **each)
                 for i, each in enumerate(meta["channels"])
@@ -90,70 +95,46 @@ def load_model(folder: Path) -> Model:
             item_ids=items["item_id"].to_list(),
             titles=items["title"].to_list() if "title" in items.columns else None,
             categories=items["categories"].to_list() if "categories" in items.columns else None,
-            attributes=read_attributes(items),
+            attributes=_attributes(items),
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
             neighbours=_neighbours(tensors, meta),
             appeared=tensors.get("appeared"),
             reactions=tensors.get("reactions"),
             usage=Usage.from_dict(meta.get("usage", {})),
-            content=_content(tensors, meta),
+            content=ContentPrior.from_saved(tensors, meta["content"], n_channels) if "content" in meta else None,
             added=tensors.get("added", ()),
-            evidence=evidence_from_arrays(tensors, len(meta["channels"])),
+            evidence=evidence_from_arrays(tensors, n_channels),
         )
+        if model.dim != meta["dim"]:
+            raise ModelError(f"{folder / META} says dim {meta['dim']}, the vectors of the users have {model.dim}")
+        return model
     except ModelError:
         raise
-    except (*DAMAGES, SafetensorError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (*DAMAGES, DataError, SafetensorError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ModelError(f"{folder} does not hold a complete igcf model: {error}; run `igcf pretrain` again") from error
 
 
 def saved_metadata(folder: Path) -> dict[str, Any]:
-    """Return how a saved model came about, from `meta.json` alone."""
+    """Return how a saved model was trained, from `meta.json` alone."""
     return dict(_read_meta(folder)["metadata"])
 
 
-def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
-    """The map between items; models saved before there was one, or without it, have none."""
-    if "neighbours" not in meta:
-        return None
-    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
-    return Neighbours(sources, weights, means, **meta["neighbours"])
-
-
-def _content(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> ContentPrior | None:
-    """The content prior; models saved before there was one have none."""
-    return ContentPrior.from_saved(tensors, meta["content"], len(meta["channels"])) if "content" in meta else None
-
-
-def _size_limits(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
-    """Compute how large the files of a model of this description can be, in bytes."""
-    try:
-        n, d, channels = meta["items"], meta["dim"], len(meta["channels"])
-        is_possible = type(n) is int and type(d) is int and 0 < n <= MOST_ITEMS and 0 < d <= LARGEST_DIM
-        is_possible = (
-            is_possible and type(meta.get("evidence", 0)) is int and 0 <= meta.get("evidence", 0) <= MOST_ITEMS
-        )
-        if not (is_possible and 0 < channels <= MOST_CHANNELS and isinstance(meta["sha256"], dict)):
-            raise ValueError(f"{n!r} items, dim {d!r}, {channels} channels")
-    except DAMAGES as error:
-        raise ModelError(f"{folder / META} does not describe a model: {error}; restore or retrain") from error
-    neighbours = n * NEIGHBOUR_BYTES if "neighbours" in meta else 0
-    content = 8 * MOST_CLASSES * (d + 1) * (d + MOST_FEATURES) * (channels + 1) if "content" in meta else 0
-    reactions = meta.get("evidence", 0)
-    evidence = 8 * (reactions + n) * (d + 2 + channels * (MOST_CLASSES + 1)) + 8 * n * MOST_CLASSES * channels * d
-    tensors = 8 * (n * (channels + 1) * (d + 1) + 2 * n + d * (d + 1)) + neighbours + content
-    tensors += evidence if "evidence" in meta else 0
-    return {TENSORS: tensors + OVERHEAD, ITEMS: n * ITEM_BYTES + OVERHEAD}
-
-
 def model_id(folder: Path) -> str:
-    """A short name of the exact contents, taken from `meta.json` alone."""
+    """Return a short name of the exact contents, from `meta.json` alone."""
     return full_checksum(folder)[:12]
 
 
 def full_checksum(folder: Path) -> str:
-    """The checksum of the exact contents, taken from `meta.json` alone."""
+    """Return the checksum of the exact contents, from `meta.json` alone."""
     return str(_read_meta(folder)["checksum"])
+
+
+def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
+    if "neighbours" not in meta:
+        return None
+    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
+    return Neighbours(sources, weights, means, **meta["neighbours"])
 
 
 def _write_parts(model: Model, part: Path) -> None:
@@ -163,27 +144,34 @@ def _write_parts(model: Model, part: Path) -> None:
         "prior_cov": model.prior_cov,
     }
     for i, channel in enumerate(model.channels):
-        tensors[f"vectors_{i}"] = np.ascontiguousarray(channel.vectors)
-        tensors[f"noise_{i}"] = np.ascontiguousarray(channel.noise_var)
+        tensors |= {f"vectors_{i}": channel.vectors, f"noise_{i}": channel.noise_var}
     if model.neighbours is not None:
-        for name in NEIGHBOUR_ARRAYS:
-            tensors[f"neighbours_{name}"] = np.ascontiguousarray(getattr(model.neighbours, name))
-    if model.appeared is not None:
-        tensors["appeared"] = model.appeared
-    if model.reactions is not None:
-        tensors["reactions"] = model.reactions
+        tensors |= {f"neighbours_{name}": getattr(model.neighbours, name) for name in NEIGHBOUR_ARRAYS}
+    tensors |= {name: own for name in ("appeared", "reactions") if (own := getattr(model, name)) is not None}
     if model.content is not None:
         tensors |= model.content.arrays()
     if len(model.added):
         tensors |= {"added": model.added} | evidence_arrays(model.evidence)
-    _write(part / TENSORS, save(tensors))
-    with (part / ITEMS).open("wb") as file:
-        item_table(model.catalogue).write_parquet(file)
-    _write(part / META, json.dumps(_sealed(_meta(model, part)), indent=2, allow_nan=False).encode())
+    items = io.BytesIO()
+    _item_table(model.catalogue).write_parquet(items)
+    contents = {
+        TENSORS: save({name: np.ascontiguousarray(each) for name, each in tensors.items()}),
+        ITEMS: items.getvalue(),
+    }
+    meta = _description(model) | {
+        "bytes": {name: len(content) for name, content in contents.items()},
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+    }
+    contents[META] = json.dumps(_sealed(meta), indent=2, allow_nan=False).encode()
+    for name, content in contents.items():
+        with (part / name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def _meta(model: Model, part: Path) -> dict[str, Any]:
-    map_of_items = model.neighbours
+def _description(model: Model) -> dict[str, Any]:
+    neighbours = model.neighbours
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -198,11 +186,9 @@ def _meta(model: Model, part: Path) -> dict[str, Any]:
         ],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
-        **({} if map_of_items is None else {"neighbours": {"mix": map_of_items.mix, "penalty": map_of_items.penalty}}),
+        **({} if neighbours is None else {"neighbours": {"mix": neighbours.mix, "penalty": neighbours.penalty}}),
         **({} if model.content is None else {"content": model.content.description()}),
-        **({"evidence": sum(len(each.contributions) for each in model.evidence)} if len(model.added) else {}),
         "usage": asdict(model.usage),
-        "sha256": {name: hashlib.sha256((part / name).read_bytes()).hexdigest() for name in (TENSORS, ITEMS)},
     }
 
 
@@ -234,7 +220,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _read(folder: Path, name: str, limit: int) -> bytes:
-    """Read a regular file that is not larger than `limit`; a pipe or a device could go on for ever."""
+    """Read a regular file of at most `limit` bytes: a pipe, a device or a sparse file could fill the memory."""
     try:
         fd = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK)
         with open(fd, "rb") as file:
@@ -242,14 +228,75 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
             if not stat.S_ISREG(found.st_mode):
                 raise ModelError(f"{folder / name} is not a regular file; the model is not complete")
             if found.st_size > limit:
-                raise ModelError(f"{folder / name} has {found.st_size} bytes, more than the {limit} its model can need")
+                raise ModelError(f"{folder / name} has {found.st_size} bytes, more than the {limit} that were saved")
             return file.read(limit)
     except OSError as error:
         raise ModelError(f"cannot read {folder / name}: {error.strerror}; the model is not complete") from error
 
 
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _item_table(catalogue: Catalogue) -> pl.DataFrame:
+    """Return the descriptions of items as the table that is saved."""
+    own = catalogue.attributes
+    columns: dict[str, Any] = {
+        "item_id": catalogue.item_ids,
+        "title": catalogue.titles,
+        "categories": None if catalogue.categories is None else list(map(list, catalogue.categories)),
+        "text": own.texts,
+        "image": own.images,
+        "tags": None if own.tags is None else list(map(list, own.tags)),
+        "available_from": own.available_from,
+        "available_until": own.available_until,
+        "hidden": own.hidden,
+    }
+    found = [pl.Series(name, each, dtype=COLUMNS[name]) for name, each in columns.items() if each is not None]
+    return pl.DataFrame([*found, *(pl.Series(f"{NUMBER}{name}", each) for name, each in own.numbers.items())])
+
+
+def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
+    """Read the table of items; one that is larger than that of `n_items` items is refused."""
+    table = pl.scan_parquet(io.BytesIO(content))
+    schema = table.collect_schema()
+    columns = COLUMNS | {name: pl.Float64() for name in schema if name.startswith(NUMBER)}
+    if "item_id" not in schema or any(schema[name] != dtype for name, dtype in columns.items() if name in schema):
+        raise ModelError(f"the table of items has columns {dict(schema)}; expected {columns}")
+    n_rows = table.select(pl.len()).collect().item()
+    if n_rows != n_items:
+        raise ModelError(f"the table of items has {n_rows} rows, the model {n_items} items")
+    labels = [pl.col(name).list.len().sum() for name in LABELS if name in schema]
+    n_labels = sum(table.select(labels).collect(engine="streaming").row(0)) if labels else 0
+    texts = [pl.col(name).str.len_bytes().sum() for name in TEXTS if name in schema]
+    texts += [pl.col(name).explode().str.len_bytes().sum() for name in LABELS if name in schema]
+    too_many = n_labels > n_items * ITEM_LABELS + OVERHEAD
+    n_bytes = 0 if too_many else sum(table.select(texts).collect(engine="streaming").row(0))
+    if too_many or n_bytes > n_items * ITEM_BYTES + OVERHEAD:
+        raise ModelError(
+            f"the table of items has {n_labels} labels and {n_bytes} bytes of text for {n_items} items; "
+            f"expected at most {ITEM_LABELS} labels and {ITEM_BYTES} bytes per item"
+        )
+    items = table.select(name for name in columns if name in schema).collect()
+    if items["item_id"].null_count() or (items["item_id"] == "").any():
+        raise ModelError("the table of items has items without an id")
+    return items
+
+
+def _attributes(items: pl.DataFrame) -> Attributes | None:
+    """Return the attributes among the columns of the table of items; None: it has none."""
+
+    def column(name: str, missing: Any) -> Any:
+        return items[name].fill_null(missing).to_numpy() if name in items.columns else None
+
+    def texts(name: str) -> tuple[str | None, ...] | None:
+        return tuple(items[name].to_list()) if name in items.columns else None
+
+    numbers = [name for name in items.columns if name.startswith(NUMBER)]
+    found = Attributes(
+        items.height,
+        tags=tuple(tuple(each or ()) for each in items["tags"].to_list()) if "tags" in items.columns else None,
+        numbers={name.removeprefix(NUMBER): column(name, np.nan) for name in numbers},
+        texts=texts("text"),
+        images=texts("image"),
+        available_from=column("available_from", -np.inf),
+        available_until=column("available_until", np.inf),
+        hidden=column("hidden", False),
+    )
+    return None if found.is_empty else found

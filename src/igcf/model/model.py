@@ -20,8 +20,8 @@ from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, linearised
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.content import ContentPrior
-from igcf.model.item_evidence import ItemEvidence
 from igcf.model.neighbours import Neighbours
+from igcf.model.new_items import ItemEvidence
 from igcf.model.reward import Reward, reaction_value
 from igcf.model.usage import Calibration, PolicyChoice, Usage
 from igcf.notebooks import html_card
@@ -342,10 +342,6 @@ class Model:
             other.__dict__["trained"] = self.trained
         return other
 
-    def with_terms(self, terms: Sequence[Term], usage: Usage) -> "Model":
-        """Return a model of the same channels with another expected reward and usage."""
-        return self._changed(terms=terms, usage=usage)
-
     def _changed(self, **parts: Any) -> "Model":
         """Return a model with other parts in place of its own; all are checked again."""
         return Model(**({name: getattr(self, name) for name in PARTS} | parts))
@@ -367,7 +363,7 @@ class Model:
 
         An item is an `Item`, or a mapping with `id` and any of its fields; all are added or none.
         """
-        from igcf.model.adding import with_items
+        from igcf.model.new_items import with_items
 
         return with_items(self, items)
 

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
+import numpy as np
+
+from igcf.arrays import FloatArray, IntArray
 from igcf.config import Objective
 from igcf.errors import ModelError
+from igcf.model.channel import sigmoid
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Calibration:
     spread: float = 1.0
     """Factor on the standard deviation of z."""
     share_intercept: float = 0.0
-    """Prior of the items' shares of satisfied reactions, as `igcf.model.shares` has it."""
+    """Prior of the items' shares of satisfied reactions, see `SharePrior`."""
     share_slope: float = 0.0
     share_strength: float = 0.0
     """0: nothing is known of shares."""
@@ -70,11 +74,6 @@ class Usage:
     """Whether a better reaction never leaves an item worse off also where the objective is hit."""
     record_temperature: RecordTemperature = field(default_factory=RecordTemperature)
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether learning is monotone in full: failures and missing reactions are bound too."""
-        return self.objective == "liking"
-
     def __post_init__(self) -> None:
         """Refuse an unknown objective."""
         if self.objective not in get_args(Objective):
@@ -87,3 +86,45 @@ class Usage:
         objective, is_ordered = saved.get("objective", "hit"), bool(saved.get("is_ordered", False))
         temperature = RecordTemperature(**saved.get("record_temperature", {}))
         return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)
+
+
+MOST_STRENGTH = 1e4
+
+
+class SharePrior(NamedTuple):
+    """What is believed of an item's share before the first reaction to it."""
+
+    intercept: float
+    slope: float
+    strength: float
+    """Reactions that the prior is worth."""
+
+    def of(self, reactions: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the parameters of each item's Beta, from reactions and successes, (items, 2)."""
+        n, successes = reactions[:, 0].astype(np.float64), reactions[:, 1].astype(np.float64)
+        mean = sigmoid(self.intercept + self.slope * np.log1p(n))
+        return self.strength * mean + successes, self.strength * (1.0 - mean) + n - successes
+
+
+def fit_shares(reactions: IntArray) -> SharePrior | None:
+    """Fit the prior to reactions and successes, (items, 2); None where no item has both kinds of reactions."""
+    from scipy.optimize import minimize
+    from scipy.special import betaln
+
+    pairs, times = np.unique(reactions[reactions[:, 0] > 0], axis=0, return_counts=True)
+    if not len(pairs) or pairs[:, 1].sum() == 0 or (pairs[:, 0] == pairs[:, 1]).all():
+        return None
+
+    def loss(numbers: FloatArray) -> float:
+        prior = SharePrior(float(numbers[0]), float(numbers[1]), float(np.exp(min(numbers[2], np.log(MOST_STRENGTH)))))
+        alpha, beta = prior.of(pairs)
+        own = betaln(alpha, beta) - betaln(alpha - pairs[:, 1], beta - (pairs[:, 0] - pairs[:, 1]))
+        return float(-(times * own).sum() + 0.5 * (numbers[1] ** 2 + (numbers[2] - 2.0) ** 2))
+
+    found = minimize(loss, [0.0, 0.0, 2.0], method="Nelder-Mead").x
+    return SharePrior(float(found[0]), float(found[1]), float(np.exp(min(found[2], np.log(MOST_STRENGTH)))))
+
+
+def logits(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the logit of each mean share, and the variance of the logit to first order."""
+    return np.log(alpha / beta), (alpha + beta) ** 2 / (alpha * beta * (alpha + beta + 1.0))

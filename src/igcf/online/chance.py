@@ -8,8 +8,7 @@ import numpy.typing as npt
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
-from igcf.model.shares import SharePrior, logits
-from igcf.model.usage import Calibration
+from igcf.model.usage import Calibration, SharePrior, logits
 from igcf.online import backend
 from igcf.online.backend.numpy_chance import CLIPPED, Columns, ItemTerms, logit_chances, probability_chances
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR

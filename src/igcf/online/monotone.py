@@ -39,7 +39,7 @@ class MonotoneLearning:
             np.array([*scale.channels, -1, -1][:2]),
             scale.prior_ratio if scale.form == "ratio" else np.zeros(0),
             np.array([model.calibration.slope, model.calibration.shift, model.calibration.spread]),
-            model.usage.is_sound,
+            model.objective == "liking",
         )
         self._of_blocks = [
             tuple(tuple(each[list(numbers)].tolist()) for _, numbers in model.blocks) for each in self.rules.rewards
@@ -85,7 +85,7 @@ def _made(model: Model) -> MonotoneLearning | None:
     reward = model.reward
     if not all(channel.reward.kind in STEPS for channel in model.channels) or reward.kind not in STEPS:
         return None
-    if not model.usage.is_sound and (len(model.channels) == 1 or not model.usage.is_ordered):
+    if model.objective != "liking" and (len(model.channels) == 1 or not model.usage.is_ordered):
         return None
     kinds = ("satisfied", "liked")
     thresholds = {channel.reward.threshold for channel in model.channels if channel.reward.kind in kinds}

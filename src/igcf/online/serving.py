@@ -9,7 +9,7 @@ from igcf.errors import ModelError
 from igcf.item import Item
 from igcf.item_parsing import parse_items
 from igcf.model import Model
-from igcf.model.item_evidence import ItemEvidence, UserEvidence
+from igcf.model.new_items import ItemEvidence, UserEvidence
 from igcf.online.belief import Belief
 from igcf.online.chance import ChanceScale
 from igcf.online.engine import ScoringEngine

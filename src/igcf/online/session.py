@@ -13,7 +13,7 @@ import numpy.typing as npt
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
-from igcf.model.item_evidence import UserEvidence
+from igcf.model.new_items import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations

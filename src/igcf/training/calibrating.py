@@ -12,8 +12,7 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
-from igcf.model.shares import fit_shares
-from igcf.model.usage import Calibration, PolicyChoice
+from igcf.model.usage import Calibration, PolicyChoice, fit_shares
 from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
 from igcf.online.backend.numpy_chance import CLIPPED, ItemTerms
 from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
@@ -264,7 +263,7 @@ def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: "Play") 
     `rounds` are those of a play in which everything is available, as for the objective hit; `play` is `successes`, or
     does the same on several workers.
     """
-    is_observed = model.usage.is_sound
+    is_observed = model.objective == "liking"
     own = truth
     if is_observed:
         own, rounds = users_to_play(truth)

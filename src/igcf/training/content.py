@@ -4,8 +4,7 @@ import numpy as np
 
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.content import ContentPrior
-from igcf.model.features import Features
+from igcf.model.content import ContentPrior, Features
 
 CLASS_ENDS = (0.5, 0.75, 0.9, 0.96)
 """Shares of the items, the least popular first, at which classes end."""

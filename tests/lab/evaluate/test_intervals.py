@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from igcf.lab.evaluate.intervals import CLASSES, interval_rows, interval_table
-from igcf.model.shares import SharePrior, fit_shares
-from igcf.model.usage import Calibration
+from igcf.model.usage import Calibration, SharePrior, fit_shares
 from tests.toys import ensemble_model
 
 PRIOR = SharePrior(-1.0, 0.3, 6.0)

@@ -14,7 +14,7 @@ from igcf.arrays import Float32Array
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.model import Model
-from igcf.model.shares import SharePrior
+from igcf.model.usage import SharePrior
 from igcf.online import Recommender
 from igcf.tables import Table
 

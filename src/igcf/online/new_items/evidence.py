@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from hashlib import blake2b
 
-from igcf.model.item_evidence import ItemEvidence, UserEvidence
+from igcf.model.new_items import ItemEvidence, UserEvidence
 
 LARGEST_NUMBER = 2**64
 UNKNOWN_WEIGHT = 0.25

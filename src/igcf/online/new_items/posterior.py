@@ -16,7 +16,7 @@ from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.model.channel import activations, expectation, sigmoid
 from igcf.model.content import ItemPriors
-from igcf.model.item_evidence import UserEvidence
+from igcf.model.new_items import UserEvidence
 from igcf.online.belief import Belief
 
 LEAST_SLOPE = 1e-4

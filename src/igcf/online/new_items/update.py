@@ -9,10 +9,9 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.item import Item
 from igcf.model import Model
-from igcf.model.adding import expected_noise
 from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
-from igcf.model.item_evidence import ItemEvidence, SettledItem
+from igcf.model.new_items import ItemEvidence, SettledItem, expected_noise
 from igcf.online.new_items.evidence import is_final
 from igcf.online.new_items.posterior import ItemLearning, ItemPosterior
 

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from igcf.model import Model
-from igcf.model.item_evidence import ItemEvidence, UserEvidence
+from igcf.model.new_items import ItemEvidence, UserEvidence
 from igcf.online import Belief
 from igcf.online.answers import Reaction
 from igcf.online.evidence import logged_evidence, logged_record, without_items

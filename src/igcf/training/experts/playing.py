@@ -30,7 +30,7 @@ class Players:
         """
         if not models:
             return []
-        is_observed = models[0].usage.is_sound
+        is_observed = models[0].objective == "liking"
         if is_observed:
             truth, rounds = users_to_play(truth)
         else:

@@ -8,7 +8,7 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.lab.evaluate.protocols.base import Setup
 from igcf.model import Model
-from igcf.model.item_evidence import ItemEvidence
+from igcf.model.new_items import ItemEvidence
 from igcf.online import Exposure, Greedy, ModelLearner, ScoringEngine, replay
 from igcf.online.new_items.trials import Answers
 from igcf.online.new_items.update import NewItems

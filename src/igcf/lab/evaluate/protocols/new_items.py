@@ -36,9 +36,8 @@ from igcf.lab.evaluate.protocols.base import (
 )
 from igcf.lab.evaluate.protocols.cold import ColdStart, cold_users, tested
 from igcf.model import Model
-from igcf.model.content import ContentPrior
-from igcf.model.features import Features
-from igcf.model.item_evidence import ItemEvidence
+from igcf.model.content import ContentPrior, Features
+from igcf.model.new_items import ItemEvidence
 from igcf.online import Exposure, Greedy, Learner, ModelLearner, Shown, replay
 from igcf.tables import Table
 
