@@ -4,6 +4,8 @@ A message is one sentence: what went wrong, where, what was found, what was expe
 The command line prints it after ``Error:``; the service returns it with the class name.
 """
 
+from collections.abc import Sequence
+
 
 class IgcfError(Exception):
     """The base of all: something that the caller can put right."""
@@ -18,7 +20,16 @@ class RuleError(ConfigError):
 
 
 class DataError(IgcfError):
-    """A log cannot be used: missing column, bad value, empty file, unknown data set."""
+    """A log cannot be used: missing column, bad value, empty file, unknown data set.
+
+    Attributes:
+        kind: Kind of the defect, as `igcf data validate` reports it.
+        rows: First rows with the defect, where single rows have it.
+    """
+
+    def __init__(self, message: str, *, kind: str = "unreadable", rows: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.kind, self.rows = kind, tuple(rows)
 
 
 class DownloadError(DataError):

@@ -59,7 +59,7 @@ def test_fetch_downloads_checks_and_prints_one_document(tmp_path: Path, monkeypa
         thread.start()
         url = f"http://127.0.0.1:{server.server_address[1]}/toy.zip"
         checksum = f"md5:{hashlib.md5(b'archive').hexdigest()}"
-        info = DatasetInfo("toy", "a toy", url, checksum, ("toy.zip",), 4.0, "free", "time")
+        info = DatasetInfo("toy", "a toy", "free", url, checksum, ("toy.zip",))
         monkeypatch.setitem(DATASETS, "toy", info)
         code, out, err = run("fetch", "toy", "--data-dir", str(tmp_path / "data"), "--json")
         server.shutdown()

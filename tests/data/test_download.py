@@ -67,7 +67,7 @@ def server() -> Iterator[ArchiveServer]:
 
 def archive(url: str, checksum: str | None = None) -> DatasetInfo:
     checksum = checksum or f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
-    return DatasetInfo("toy", "a toy", url, checksum, ("toy.zip", "toy"), 4.0, "free", "time")
+    return DatasetInfo("toy", "a toy", "free", url, checksum, ("toy.zip", "toy"))
 
 
 def test_an_archive_is_downloaded_once(server: ArchiveServer, tmp_path: Path) -> None:

@@ -141,9 +141,10 @@ def read_log(
     try:
         return load_dataset(dataset, data_dir, columns=columns, items=items)
     except DataError as error:
-        if " in row " not in str(error):
+        if not error.rows:
             raise
-        raise DataError(f"{error}; `igcf data validate` with the same options lists every defect") from error
+        advice = "`igcf data validate` with the same options lists every defect"
+        raise DataError(f"{error}; {advice}", kind=error.kind, rows=error.rows) from error
 
 
 def check_store_option(from_store: str) -> None:

@@ -92,7 +92,9 @@ class Findings:
             what, _, remedy = message.partition("; ")
             raise DataError(
                 f"{piece.source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}in row "
-                f"{rows[0] + piece.first_row}{'; ' if remedy else ''}{remedy}"
+                f"{rows[0] + piece.first_row}{'; ' if remedy else ''}{remedy}",
+                kind=kind,
+                rows=[row + piece.first_row for row in rows],
             )
         self.add(kind, message, count, [row + before for row in rows])
 

@@ -74,14 +74,6 @@ SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe", "::": ":
 """What may stand between two columns of a text file, and its name."""
 
 
-class MissingColumnError(DataError):
-    """A table has no column of a name that was given, or too few columns; `names` are those that were given."""
-
-    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.names = tuple(names)
-
-
 @dataclass(frozen=True)
 class LogLayout:
     """Columns of a table that were taken, and how a text file is divided into them."""
@@ -159,10 +151,10 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
     found = {role: name for role in ROLES if (name := getattr(columns, role)) is not None}
     missing = [name for name in found.values() if name not in names]
     if missing:
-        raise MissingColumnError(
+        raise DataError(
             f"{source} has no column {_quoted(missing)}; found {_quoted(names)}; "
             "name the columns to use with user=, item=, value=, timestamp=",
-            missing,
+            kind="missing-column",
         )
     for role in ROLES:
         if role not in found:
@@ -174,10 +166,11 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
     for role in ("user", "item"):
         if role not in found:
             if (first := next((name for name in left if not _holds_dates(sample[name])), None)) is None:
-                raise MissingColumnError(
+                raise DataError(
                     f"{source} has {len(names)} column{'s' if len(names) > 1 else ''} ({_quoted(names)}) and none for "
                     f"the {role}s; expected users and items and, where known, values and times; "
-                    "name them with user=, item=, value=, timestamp="
+                    "name them with user=, item=, value=, timestamp=",
+                    kind="missing-column",
                 )
             found[role] = first
             left.remove(first)

@@ -56,7 +56,7 @@ class LogFiles:
             layout = find_layout(_head(files[0], self.path, self.columns), self.columns, str(files[0]))
             sizes = [_n_rows(file) for file in files]
             if not sum(sizes):
-                raise DataError(f"{self.path} has no rows; expected one row per reaction")
+                raise DataError(f"{self.path} has no rows; expected one row per reaction", kind="empty")
         else:
             table = TextTable(files[0], self.columns)
             layout = find_layout(table.sample, self.columns, str(files[0]))

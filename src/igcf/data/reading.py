@@ -60,7 +60,7 @@ def built(
     for piece in pieces:
         builder.add(piece)
     if not builder.n_rows:
-        raise DataError(f"{source} has no rows; expected one row per reaction")
+        raise DataError(f"{source} has no rows; expected one row per reaction", kind="empty")
     return builder.log(name, source).at_least(columns.min_item_reactions, columns.min_user_reactions)
 
 

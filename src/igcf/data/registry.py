@@ -18,16 +18,16 @@ class DatasetInfo:
 
     name: str
     description: str
-    url: str | None
-    """Address of the owner's archive; None where there is nothing to download."""
-    checksum: str | None
-    """Checksum of the archive, as `md5:...` or `sha256:...`."""
-    files: tuple[str, ...]
-    """Names that the data set may have in the data folder, best first; `fetch` writes the first one."""
-    satisfied: float
-    """Smallest value of a reaction that counts as a success."""
     licence: str
-    default_split: Literal["time", "users"]
+    url: str | None = None
+    """Address of the owner's archive; None where there is nothing to download."""
+    checksum: str | None = None
+    """Checksum of the archive, as `md5:...` or `sha256:...`."""
+    files: tuple[str, ...] = ()
+    """Names that the data set may have in the data folder, best first; `fetch` writes the first one."""
+    satisfied: float = 4.0
+    """Smallest value of a reaction that counts as a success."""
+    default_split: Literal["time", "users"] = "time"
     """Split of the cold-start experiment."""
     by_activity: bool = True
     """Whether its test users are the most active cold users; otherwise they are drawn at random."""
@@ -35,68 +35,52 @@ class DatasetInfo:
     """Whether its owner no longer distributes it."""
 
 
+GROUPLENS = "research use with acknowledgement, no redistribution (GroupLens)"
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
     for info in (
         DatasetInfo(
-            name="synthetic",
-            description="invented films, 1,200 users with known tastes, 800 items, about 80,000 stars 1-5; built in",
-            url=None,
-            checksum=None,
-            files=(),
-            satisfied=4.0,
-            licence="Apache-2.0 (part of igcf)",
-            default_split="time",
+            "synthetic",
+            "invented films, 1,200 users with known tastes, 800 items, about 80,000 stars 1-5; built in",
+            "Apache-2.0 (part of igcf)",
         ),
         DatasetInfo(
-            name="synthetic-drift",
-            description="invented films that appear, are popular for some weeks and fade; 1,200 users; built in",
-            url=None,
-            checksum=None,
-            files=(),
-            satisfied=4.0,
-            licence="Apache-2.0 (part of igcf)",
-            default_split="time",
+            "synthetic-drift",
+            "invented films that appear, are popular for some weeks and fade; 1,200 users; built in",
+            "Apache-2.0 (part of igcf)",
         ),
         DatasetInfo(
-            name="ml-100k",
-            description="MovieLens 100K: 100,000 stars 1-5 of 943 users on 1,682 films, times, genres",
+            "ml-100k",
+            "MovieLens 100K: 100,000 stars 1-5 of 943 users on 1,682 films, times, genres",
+            GROUPLENS,
             url="https://files.grouplens.org/datasets/movielens/ml-100k.zip",
             checksum="md5:0e33842e24a9c977be4e0107933c0723",
             files=("ml-100k.zip", "ml-100k"),
-            satisfied=4.0,
-            licence="research use with acknowledgement, no redistribution (GroupLens)",
-            default_split="time",
         ),
         DatasetInfo(
-            name="ml-1m",
-            description="MovieLens 1M: 1,000,209 stars 1-5 of 6,040 users on 3,706 films, times, genres",
+            "ml-1m",
+            "MovieLens 1M: 1,000,209 stars 1-5 of 6,040 users on 3,706 films, times, genres",
+            GROUPLENS,
             url="https://files.grouplens.org/datasets/movielens/ml-1m.zip",
             checksum="md5:c4d9eecfca2ab87c1945afe126590906",
             files=("ml-1m.zip", "ml-1m"),
-            satisfied=4.0,
-            licence="research use with acknowledgement, no redistribution (GroupLens)",
-            default_split="time",
         ),
         DatasetInfo(
-            name="kuairec",
-            description="KuaiRec small matrix: 4.7 million watch ratios of 1,411 users on 3,327 short videos, tags",
+            "kuairec",
+            "KuaiRec small matrix: 4.7 million watch ratios of 1,411 users on 3,327 short videos, tags",
+            "CC BY-SA 4.0",
             url="https://zenodo.org/records/18164998/files/KuaiRec.zip",
             checksum="md5:261550d472c48eff4990fb13c0e5bcf7",
             files=("KuaiRec.zip", "kuairec", "KuaiRec", "KuaiRec 2.0/data"),
             satisfied=2.0,
-            licence="CC BY-SA 4.0",
             default_split="users",
             by_activity=False,
         ),
         DatasetInfo(
-            name="eachmovie",
-            description="EachMovie: 2.8 million scores 0-5 of 61,265 users on 1,623 films",
-            url=None,
-            checksum=None,
+            "eachmovie",
+            "EachMovie: 2.8 million scores 0-5 of 61,265 users on 1,623 films",
+            "research use; withdrawn by its owner in 2004",
             files=("eachmovie", "eachmovie_triple.gz", "eachmovie_triple", "Vote.txt"),
-            satisfied=4.0,
-            licence="research use; withdrawn by its owner in 2004",
             default_split="users",
             withdrawn=True,
         ),
@@ -160,39 +144,20 @@ def load_dataset(
 
 
 def _load(name_or_path: str | Path, data_dir: str | Path | None, columns: "Columns | None") -> Interactions:
-    if str(name_or_path) in DATASETS:
-        return _load_named(DATASETS[str(name_or_path)], data_dir)
-    path = Path(name_or_path)
-    named = next((info for info in DATASETS.values() if path.name in info.files and path.exists()), None)
-    if named is not None:
-        return _read(named, path)
-    if not path.exists():
-        raise DataError(f"{name_or_path!s} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
-    from igcf.data.reading import read_files
+    from igcf.data import owners, reading, synthetic
 
-    return read_files(path, columns)
-
-
-def _load_named(info: DatasetInfo, data_dir: str | Path | None) -> Interactions:
-    if info.name == "synthetic":
-        from igcf.data.synthetic import synthetic_catalogue
-
-        return synthetic_catalogue()
-    if info.name == "synthetic-drift":
-        from igcf.data.drifting import drifting_catalogue
-
-        return drifting_catalogue()
-    path = find_dataset(info, data_dir)
-    if path is None:
-        folder = data_dir if data_dir is not None else default_data_dir()
-        what_next = "put it there" if info.withdrawn else f"run `igcf data fetch {info.name}` or put it there"
-        raise DataError(f"{info.name} is not in {folder} (looked for {', '.join(info.files)}); {what_next}")
-    return _read(info, path)
-
-
-def _read(info: DatasetInfo, path: Path) -> Interactions:
-    from igcf.data import owners
-
+    name, path = str(name_or_path), Path(name_or_path)
+    if name in ("synthetic", "synthetic-drift"):
+        return synthetic.synthetic_catalogue() if name == "synthetic" else synthetic.drifting_catalogue()
+    if name in DATASETS:
+        info, path = DATASETS[name], _found(DATASETS[name], data_dir)
+    else:
+        known = next((info for info in DATASETS.values() if path.name in info.files and path.exists()), None)
+        if known is None:
+            if not path.exists():
+                raise DataError(f"{name} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
+            return reading.read_files(path, columns)
+        info = known
     read = {
         "kuairec": owners.read_kuairec,
         "eachmovie": owners.read_eachmovie,
@@ -200,3 +165,12 @@ def _read(info: DatasetInfo, path: Path) -> Interactions:
         "ml-100k": owners.read_movielens_100k,
     }
     return read[info.name](path)
+
+
+def _found(info: DatasetInfo, data_dir: str | Path | None) -> Path:
+    path = find_dataset(info, data_dir)
+    if path is None:
+        folder = data_dir if data_dir is not None else default_data_dir()
+        what_next = "put it there" if info.withdrawn else f"run `igcf data fetch {info.name}` or put it there"
+        raise DataError(f"{info.name} is not in {folder} (looked for {', '.join(info.files)}); {what_next}")
+    return path

@@ -1,4 +1,4 @@
-"""A synthetic film catalogue with a known truth: the embedded data set, and the world that the tests live in.
+"""Synthetic film catalogues: one with a known truth, which the tests live in, and one whose popularity drifts.
 
 Users have mixed tastes over genres and react to what is popular or to their taste, so that the log shows a part of the
 truth, chosen as people choose. Whether a reaction satisfies depends on taste and on the quality of the item:
@@ -46,7 +46,9 @@ THRESHOLD = 2.5
 POPULARITY_EXPONENT = 0.7
 CHOICE_WEIGHT = 7.0
 """Weight of taste, compared with popularity, in what a user reacts to."""
-DAY_S = 86_400
+DAYS, DAY_S = 730, 86_400
+FADE_DAYS, FLOOR = 90.0, 0.02
+"""Days after which an item's popularity has fallen to 1 / e where it drifts, and the share that it keeps."""
 START_S = 1_577_836_800  # 2020-01-01
 
 
@@ -119,6 +121,40 @@ def synthetic_world(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -
     )  # fmt: skip
 
 
+def drifting_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> Interactions:
+    """Return a log of returning users over two years; what they choose follows their taste and what is popular then.
+
+    Items appear, are popular for some weeks, and fade.
+    """
+    rng = np.random.default_rng(seed)
+    popularity, quality = _popularity_and_quality(n_items, rng)
+    item_tastes = _item_tastes(n_items, rng)
+    tastes = rng.dirichlet(np.full(len(GENRES), 0.25), size=n_users)
+    stars = _stars(_satisfaction(tastes, item_tastes, quality), rng.random((n_users, n_items)))
+    released = np.where(rng.random(n_items) < 0.2, -FADE_DAYS, rng.uniform(-FADE_DAYS, DAYS, n_items))
+    activity = np.clip(rng.lognormal(np.log(45), 0.9, size=n_users), 12, n_items // 4).astype(np.int64)
+    days, items = [], []
+    for user in range(n_users):
+        days.append(np.sort(rng.uniform(0, DAYS, activity[user])))
+        appeal = np.log(popularity) + CHOICE_WEIGHT * item_tastes @ tastes[user]
+        items.append(_chosen_by_day(appeal, released, days[-1], rng))
+    times = START_S + DAY_S * np.concatenate(days)
+    reactions = np.repeat(np.arange(n_users), activity), np.concatenate(items), times
+    return _in_time("synthetic-drift", reactions, stars, item_tastes, rng)
+
+
+def _chosen_by_day(appeal: FloatArray, released: FloatArray, days: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Choose one item per day, none twice: by appeal, by what is popular on that day, and by chance."""
+    left, found = np.ones(len(appeal), dtype=np.bool_), np.empty(len(days), dtype=np.int64)
+    for place, day in enumerate(days):
+        age = day - released
+        trend = np.log(FLOOR + (1.0 - FLOOR) * np.exp(-np.maximum(age, 0.0) / FADE_DAYS))
+        score = appeal + trend + rng.gumbel(size=len(appeal))
+        found[place] = int(np.argmax(np.where(left & (age >= 0), score, -np.inf)))
+        left[found[place]] = False
+    return found
+
+
 def _popularity_and_quality(n_items: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw popularities from a power law, and qualities; popular items are somewhat better."""
     popularity = np.power(1.0 + rng.permutation(n_items), -POPULARITY_EXPONENT, dtype=np.float64)
@@ -156,26 +192,38 @@ def _chosen(score: FloatArray, n_chosen: IntArray) -> BoolArray:
 def _log(
     first: BoolArray, second: BoolArray, stars: Float32Array, item_tastes: FloatArray, rng: np.random.Generator
 ) -> Interactions:
-    """Make the log of the chosen pairs in the order of time: users arrive over two years and stay for some weeks."""
-    n_users, n_items = first.shape
+    """Make the log of the chosen pairs: users arrive over two years and stay for some weeks."""
+    n_users = len(first)
     user_idx, item_idx = np.nonzero(first | second)
-    arrival = 730 * DAY_S * rng.random((n_users,))
+    arrival = DAYS * DAY_S * rng.random((n_users,))
     stay = DAY_S * (1 + rng.exponential(20, size=(n_users,)))
     within = (rng.random(len(user_idx)) + second[user_idx, item_idx]) / 2  # the second half of the stay comes later
     times = (START_S + arrival[user_idx] + within * stay[user_idx]).astype(np.int64)
+    return _in_time("synthetic", (user_idx, item_idx, times), stars, item_tastes, rng)
+
+
+def _in_time(
+    name: str,
+    reactions: tuple[IntArray, IntArray, IntArray | FloatArray],
+    stars: Float32Array,
+    item_tastes: FloatArray,
+    rng: np.random.Generator,
+) -> Interactions:
+    """Make the log of some reactions (users, items, times) in the order of time, with invented titles."""
+    user_idx, item_idx, times = reactions
     order = np.argsort(times, kind="stable")
     strongest = np.argsort(-item_tastes, axis=1, kind="stable")
-    genres = [[GENRES[g] for g in strongest[item] if item_tastes[item, g] > 0] for item in range(n_items)]
+    genres = [tuple(GENRES[g] for g in own if item_tastes[row, g] > 0) for row, own in enumerate(strongest)]
     return Interactions(
-        user_ids=tuple(f"u{row:04d}" for row in range(n_users)),
-        item_ids=tuple(f"i{row:04d}" for row in range(n_items)),
+        user_ids=tuple(f"u{row:04d}" for row in range(len(stars))),
+        item_ids=tuple(f"i{row:04d}" for row in range(len(genres))),
         user_idx=user_idx[order].astype(np.int32),
         item_idx=item_idx[order].astype(np.int32),
         values=stars[user_idx, item_idx][order],
-        timestamps=times[order],
+        timestamps=times[order].astype(np.int64),
         titles=invented_titles([names[0] for names in genres], rng=rng),
-        categories=tuple(tuple(names) for names in genres),
-        name="synthetic",
+        categories=tuple(genres),
+        name=name,
     )
 
 

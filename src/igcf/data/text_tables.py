@@ -7,9 +7,11 @@ it is; for any other line `quoting` looks for the reading that gives it as many 
 import codecs
 import gzip
 import importlib
+import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +30,7 @@ BLOCK_BYTES = 1 << 24
 """Text that is in memory at a time."""
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
 """How much of a text file is looked at to find its separator, header and columns."""
-UNREADABLE = (OSError, EOFError, zlib.error)
+UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 """What reading a file raises, also one whose compressed bytes are damaged."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -45,11 +47,13 @@ SHOWN_ROWS = 5
 class TextTable:
     """A text file: what its first rows tell, and its rows, block by block."""
 
-    def __init__(self, path: Path, given: Columns | None = None, *, content: bytes | None = None) -> None:
-        """Look at the first rows; `content` replaces what the file holds."""
+    def __init__(
+        self, path: Path, given: Columns | None = None, *, opener: Callable[[], IO[bytes]] | None = None
+    ) -> None:
+        """Look at the first rows; `opener` opens a file that is inside of another one."""
         given = given or Columns()
-        self.path, self._content = path, content
-        if content is None:
+        self.path, self._open = path, opener or partial(opened, path)
+        if opener is None:
             check_readable(path)
         self._given_encoding = checked_encoding(given.encoding)
         self.encoding: str | None = None
@@ -227,7 +231,7 @@ class TextTable:
 
     def _chunks(self, size: int) -> Iterator[bytes]:
         try:
-            with BytesIO(self._content) if self._content is not None else opened(self.path) as file:
+            with self._open() as file:
                 while chunk := file.read(size):
                     yield chunk
         except UNREADABLE as error:

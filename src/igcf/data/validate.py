@@ -8,7 +8,7 @@ from igcf.data.columns import Columns
 from igcf.data.findings import Defect, Findings, Report
 from igcf.data.interactions import Interactions
 from igcf.data.items import read_items
-from igcf.data.layout import LogLayout, MissingColumnError
+from igcf.data.layout import LogLayout
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import read_files
 from igcf.data.success import Success, success_in
@@ -37,12 +37,9 @@ def validate(
         log = read_files(Path(path), columns, findings)
         if items is not None:
             log = read_items(items).describe(log)
-    except MissingColumnError as error:
-        messages = [f"no column {name!r}; {str(error).split('; ', 1)[1]}" for name in error.names] or [str(error)]
-        return Report(str(path), 0, 0, 0, tuple(Defect("missing-column", message, 1) for message in messages))
     except DataError as error:
-        kind = "empty" if str(error).startswith(f"{path} has no rows") else "unreadable"
-        return Report(str(path), 0, 0, 0, (Defect(kind, str(error), 1), *findings.defects), layout)
+        defects = (Defect(error.kind, str(error), 1, error.rows), *findings.defects)
+        return Report(str(path), 0, 0, 0, defects, layout)
     try:
         success = success_in(log, satisfied)
     except DataError as error:

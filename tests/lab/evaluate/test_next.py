@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from igcf.data import Interactions, load_dataset
-from igcf.data.drifting import drifting_catalogue
+from igcf.data.synthetic import drifting_catalogue
 from igcf.errors import DataError
 from igcf.lab.baselines import Task, method_named
 from igcf.lab.evaluate import evaluate, prepare, setup_for

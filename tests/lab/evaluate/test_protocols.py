@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from igcf.data import synthetic_catalogue
-from igcf.data.drifting import drifting_catalogue
+from igcf.data.synthetic import drifting_catalogue
 from igcf.errors import ConfigError
 from igcf.lab.evaluate import evaluate
 from igcf.lab.evaluate.protocols import PROTOCOLS, Session, prepare, protocol_named, setup_for
