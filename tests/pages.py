@@ -19,9 +19,10 @@ FOR_USERS = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
+    *sorted((ROOT / "docs" / "operate").glob("*.md")),
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
 ]
-NOT_RUN = {"data.md", "operation.md", "scale.md", "bench.md", "theory.md", "results.md", "page.md", "catalogue.md"}
+NOT_RUN = {"data.md", "scale.md", "bench.md", "theory.md", "results.md", "page.md", "catalogue.md"}
 """Older pages whose blocks are collections of single lines; tests of their subjects run these."""
 
 

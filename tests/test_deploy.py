@@ -19,7 +19,7 @@ from tests.toys import random_model
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
-PAGE = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operate" / "monitor.md").read_text(encoding="utf-8")
 VARIABLES = {f"IGCF_{name.upper()}" for name in ServiceSettings.model_fields}
 ALERTS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())

@@ -39,7 +39,7 @@ def test_the_page_of_the_command_line_is_what_help_says() -> None:
 
 
 def test_every_table_of_the_store_is_described() -> None:
-    page = (DOCS.parent / "operation.md").read_text()
+    page = (DOCS.parent / "operate" / "backup.md").read_text()
     described = page.split("## What is kept, and what survives")[1].split("\n- ")[0]
     assert [name for name in metadata.tables if f"`{name}`" not in described] == []
 

@@ -1,6 +1,6 @@
 """Reactions a second: a whole log imported, beside single reactions, on the same store in one run.
 
-`python -m tools.import_speed ml-1m MODEL STORE` prints one line for docs/operation.md.
+`python -m tools.import_speed ml-1m MODEL STORE` prints one line for docs/design/service.md.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""docs/operation.md names the tests that hold what has gone wrong before, and the scenarios of `make torture`."""
+"""docs/design/service.md names the tests that hold what has gone wrong before, and the scenarios of `make torture`."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tools.torture.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "design" / "service.md").read_text(encoding="utf-8")
 
 
 def part(title: str) -> str:

@@ -14,7 +14,7 @@ def test_the_http_reference_is_the_openapi_document() -> None:
 
 
 def test_every_setting_and_metric_is_documented() -> None:
-    text = (DOCS / "operation.md").read_text()
+    text = (DOCS / "operate/configure.md").read_text() + (DOCS / "operate/monitor.md").read_text()
     for name in vars(ServiceSettings()):
         assert f"`{name}`" in text or f"`--{name.replace('_', '-').rstrip('s')}" in text, name
     for metric in ("igcf_requests_total", "igcf_request_seconds", "igcf_shown_items_total", "igcf_feedback_total",
