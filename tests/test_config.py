@@ -18,7 +18,7 @@ from tests.cli.test_main import assert_one_line_error, run
 
 KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
 EVERY_FIELD = [(kind, name, hint) for kind in KINDS for name, hint in field_types(kind).items()]
-OTHER_VALUES: dict[str, Any] = {"layer_weights": (0.25, 0.75), "device": "cuda", "graph": "sgc", "teleport": 0.25}
+OTHER_VALUES: dict[str, Any] = {"layer_weights": (0.25, 0.75), "graph": "sgc", "teleport": 0.25}
 
 
 def in_range(name: str, hint: Any) -> Any:

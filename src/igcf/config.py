@@ -24,7 +24,6 @@ Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["cosine", "constant"]
 Start = Literal["random", "zeros"]
 BinaryUpdate = Literal["bound", "gaussian"]
-Kernel = Literal["compiled", "torch"]
 METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
 Objective = Literal["hit", "liking"]
@@ -100,8 +99,6 @@ class GraphConfig:
     """Shuffle the reactions in every epoch; otherwise batches follow the order of the log."""
     gamma: float = 1e-3
     """Number added to the diagonal of the population covariance (`gamma` of the meta prior)."""
-    total_variance: bool = False
-    """Add the users' mean posterior variance to the population covariance (law of total variance)."""
     tune: bool = True
     """Choose the online noise variance and gamma on the validation users, where there are any."""
     holdout: float = 0.1
@@ -112,10 +109,6 @@ class GraphConfig:
     """Rounds that each validation user is played; the score is the mean number of successes."""
     patience: int = 4
     """Number of validations without improvement after which training stops."""
-    kernel: Kernel = "compiled"
-    """What computes sparse products: the compiled CPU kernels, or torch, which also runs on other devices."""
-    device: str = "cpu"
-    """Device on which torch computes; anything but `cpu` needs kernel=torch."""
     seed: int = 0
     """Seed of all random numbers: the same seed gives the same model."""
 
@@ -240,8 +233,6 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
 
 
 def _check_pairs_of_settings(config: GraphConfig) -> None:
-    if config.graph not in GRAPHS and config.kernel == "torch":
-        raise ConfigError(f"graph={config.graph} needs kernel=compiled; kernel=torch knows {', '.join(GRAPHS)}")
     if config.layer_weights is not None and len(config.layer_weights) != config.layers + 1:
         raise ConfigError(
             f"layer_weights has {len(config.layer_weights)} entries, {config.layers} layers need {config.layers + 1}"
@@ -250,8 +241,6 @@ def _check_pairs_of_settings(config: GraphConfig) -> None:
         raise ConfigError(
             f"feedback=binary predicts success or failure: it needs reward=satisfied, got {config.reward}"
         )
-    if config.device != "cpu" and config.kernel != "torch":
-        raise ConfigError(f"device={config.device} needs kernel=torch; the compiled kernels run on the CPU")
     if config.missing == "zero" and config.batch_size is not None:
         raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
 

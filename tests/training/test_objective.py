@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from igcf.training.variational import objective
-from igcf.training.variational.posterior import sample_and_kl
+from igcf.training.variational.objective import sample_and_kl
 
 M, N, D = 7, 5, 3
 

@@ -32,14 +32,6 @@ def test_meta_distribution_is_the_sample_mean_and_covariance_plus_gamma() -> Non
     np.testing.assert_allclose(cov, np.cov(users().T) + 0.1 * np.eye(3), rtol=1e-5, atol=1e-6)
 
 
-def test_total_variance_adds_the_mean_posterior_variance() -> None:
-    """Cov(e) = Cov(E[e | log]) + E[Cov(e | log)]."""
-    variance = np.array([1.0, 2.0, 0.5])
-    _, without = meta_distribution(sums(), gamma=0.0)
-    _, total = meta_distribution(sums(), gamma=0.0, user_variance=variance)
-    np.testing.assert_allclose(total - without, np.diag(variance), rtol=1e-5, atol=1e-6)
-
-
 def test_one_user_gives_a_usable_prior() -> None:
     mean, cov = meta_distribution(sums(1), gamma=1e-3)
     np.testing.assert_allclose(mean, users(1)[0])

@@ -39,8 +39,7 @@ def hits_of_new_users(model: Model, rounds: int = 15) -> float:
         {"feedback": "binary", "missing": "ignore"},
         {"reward": "scaled"},
         {"reward": "raw", "noise_std": 1.0},
-        {"kernel": "torch"},
-        {"total_variance": True, "item_noise": False},
+        {"item_noise": False},
     ],
     ids=lambda settings: " ".join(f"{name}={value}" for name, value in settings.items()) or "defaults",
 )
@@ -245,7 +244,6 @@ def test_validation_log_without_reactions_is_refused() -> None:
         ),
         ({"batch_size": 10}, "missing=zero uses all pairs"),
         ({"feedback": "binary", "reward": "raw"}, "needs reward=satisfied"),
-        ({"device": "cuda"}, "needs kernel=torch"),
         ({"layers": 1, "layer_weights": (1.0,)}, "1 layers need 2"),
         ({"holdout": 0.9}, "holdout must be between 0 and 0.5"),
         ({"resume": True}, "resume needs the checkpoint folder"),

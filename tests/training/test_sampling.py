@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from igcf.training.variational import posterior as sampling
-from igcf.training.variational.posterior import Parameters
+from igcf.training.variational import objective
+from igcf.training.variational.objective import Parameters
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from igcf.training.variational.posterior import Parameters
 def test_pieces_give_the_same_draw_kl_and_gradients_as_automatic_differentiation(
     n_nodes: int, dim: int, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PIECE", piece)
+    monkeypatch.setattr(objective, "PIECE", piece)
     start = torch.Generator().manual_seed(0)
     values = [torch.randn(n_nodes, dim, dtype=torch.float64, generator=start) * 3 for _ in range(4)]
     results = []
@@ -23,7 +23,7 @@ def test_pieces_give_the_same_draw_kl_and_gradients_as_automatic_differentiation
             sample = torch.addcmul(mean, std, values[3])
             kl = torch.distributions.kl_divergence(Normal(mean, std), Normal(0.0, 0.7)).sum()
         else:
-            sample, kl = sampling.sample_and_kl(mean, rho, values[3], 0.7)
+            sample, kl = objective.sample_and_kl(mean, rho, values[3], 0.7)
         ((sample * values[2]).sum() + 0.3 * kl).backward()  # type: ignore[no-untyped-call]
         results.append((sample.detach(), kl.detach(), mean.grad, rho.grad))
     for plain, pieces in zip(*results, strict=True):

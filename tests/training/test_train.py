@@ -9,7 +9,7 @@ import torch
 from igcf.config import GraphConfig
 from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.training import Progress
-from igcf.training.variational.posterior import Parameters, initial_parameters
+from igcf.training.variational.objective import Parameters, initial_parameters
 from igcf.training.variational.train import Trainer, fit, learning_rate, make_optimiser
 from tests.training.worlds import small_world
 

@@ -85,11 +85,11 @@ def pretrain(
         success = success_in(data, config.satisfied)
         config = replace(config, satisfied=success.threshold)
         try:
-            from igcf.training.variational.run import GraphRun, fit_graph
+            from igcf.training.variational.run import fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        graph_run = GraphRun(config, folder, resume, watch)
-        return _told(fit_graph(data, graph_run, validation=validation), data, success)
+        model = fit_graph(data, config, validation=validation, folder=folder, resume=resume, progress=watch)
+        return _told(model, data, success)
 
 
 def can_resume(folder: Path | None, config: Config) -> bool:

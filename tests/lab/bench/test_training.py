@@ -1,17 +1,14 @@
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from igcf.config import Feedback, GraphConfig
+from igcf.config import GraphConfig
 from igcf.graph import normalised_adjacency
 from igcf.lab.bench import training
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
 from igcf.training import StepStats
 from igcf.training.variational.run import GraphTrainingData
-from igcf.training.variational.train import fit
 
 
 @pytest.mark.parametrize(("n_users", "n_items", "n_pairs", "dim"), [(20, 13, 60, 5), (7, 1, 5, 1), (30, 40, 3, 33)])
@@ -33,17 +30,3 @@ def test_a_step_and_its_products_run_on_the_same_world() -> None:
     stats = training.whole_step(world)()
     assert isinstance(stats, StepStats)
     assert np.isfinite(stats.loss)
-
-
-@pytest.mark.parametrize("feedback", ["continuous", "binary"])
-def test_training_by_torch_alone_ends_where_the_compiled_kernels_do(feedback: Feedback) -> None:
-    """What runs on a GPU is the torch kernel; here it runs on the CPU."""
-    log = random_log(30, 20, 200)
-    config = GraphConfig(dim=4, epochs=12, feedback=feedback)
-    compiled, by_torch = (
-        fit(GraphTrainingData.from_log(log, each, STARS).training_pairs, each)
-        for each in (config, replace(config, kernel="torch"))
-    )
-    assert compiled.state.epoch == by_torch.state.epoch == 12
-    torch.testing.assert_close(by_torch.parameters.mean, compiled.parameters.mean, rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(by_torch.parameters.rho, compiled.parameters.rho, rtol=1e-3, atol=1e-4)

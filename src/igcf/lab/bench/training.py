@@ -104,7 +104,7 @@ def whole_step(world: GraphTrainingData) -> Callable[[], object]:
 
 def bare_products(world: GraphTrainingData) -> Callable[[], object]:
     """The products of such a step: 2 K with the adjacency, 3 at the pairs, 4 dense ones; the same kernels."""
-    pairs, graph = world.training_pairs.all_pairs, world.propagation
+    pairs, graph = world.training_pairs.all_pairs, world.training_pairs.propagation
     assert isinstance(graph, Polynomial)  # noqa: S101
     nodes = np.random.default_rng(0).standard_normal((graph.n_nodes, world.config.dim), dtype=np.float32)
     U, V = nodes[: world.data.n_users], nodes[world.data.n_users :]

@@ -1,15 +1,18 @@
-"""User-item pairs with rewards: all that the graph model is trained on, and its batches."""
+"""The pairs that the graph model is trained on, their batches, and the two linear operations of a training step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+from torch import Tensor
 
 from igcf.arrays import AnyFloatArray, Float32Array, IntArray
 from igcf.config import GraphConfig
-from igcf.graph import Propagation
+from igcf.graph import Propagation, csr_product, sampled_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,4 +115,52 @@ class TrainingPairs:
     def _pairs(self, rows: slice | IntArray) -> Pairs:
         return Pairs.from_arrays(
             self.n_users, self.n_items, self.user_idx[rows], self.item_idx[rows], self.targets[rows]
+        )
+
+
+def propagated(propagation: Propagation, vectors: Tensor) -> Tensor:
+    """Return G @ vectors, shape (nodes, d); a polynomial takes K sparse products, and K more for the gradient."""
+    result: Tensor = _Propagated.apply(vectors, propagation)  # type: ignore[no-untyped-call]
+    return result
+
+
+def pair_scores(pairs: Pairs, users: Tensor, items: Tensor) -> Tensor:
+    """Return users[u] . items[i] for every pair, in the order of `pairs`, without a temporary of shape (pairs, d)."""
+    result: Tensor = _PairScores.apply(users, items, pairs)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Propagated(torch.autograd.Function):
+    """A linear operator; its gradient is the adjoint."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, propagation: Propagation) -> Tensor:
+        ctx.propagation = propagation
+        return torch.from_numpy(propagation.apply(vectors.detach().numpy()))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return torch.from_numpy(ctx.propagation.adjoint(grads[0].detach().numpy())), None
+
+
+class _PairScores(torch.autograd.Function):
+    """Sampled dense-dense products; the gradients are sparse products with the incoming values."""
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor, pairs: Pairs) -> Tensor:
+        ctx.save_for_backward(users, items)
+        ctx.pairs = pairs
+        return torch.from_numpy(
+            sampled_products(pairs.indptr, pairs.items, users.detach().numpy(), items.detach().numpy())
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        users, items = (side.detach().numpy() for side in ctx.saved_tensors)
+        pairs: Pairs = ctx.pairs
+        grad = grads[0].contiguous().numpy()
+        return (
+            torch.from_numpy(csr_product(pairs.indptr, pairs.items, grad, items)),
+            torch.from_numpy(csr_product(pairs.item_indptr, pairs.item_users, grad[pairs.by_item], users)),
+            None,
         )

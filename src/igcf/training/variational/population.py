@@ -14,8 +14,6 @@ from igcf.training.variational.pairs import Pairs
 
 SMALLEST_NOISE = 1e-4
 """Floor of the estimated noise variance; a model that fits its log perfectly is still not certain."""
-
-
 SHRINKAGE = 10.0
 """Reactions that the mean noise counts for when an item's own noise is estimated."""
 FLOOR_SHARE = 0.25
@@ -61,8 +59,6 @@ class Vectors:
     """Item vectors, shape (items, d)."""
     users: UserSums
     item_variances: Float32Array | None = None
-    user_variance: FloatArray | None = None
-    """Posterior variance, mean over the users, shape (d,)."""
 
 
 def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSums:
@@ -84,18 +80,10 @@ def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSum
     )
 
 
-def meta_distribution(
-    users: UserSums, *, gamma: float, user_variance: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal.
-
-    With `user_variance`, the users' mean posterior variance, that is added too: by the law of total variance the
-    spread of the posterior means alone is too small.
-    """
+def meta_distribution(users: UserSums, *, gamma: float) -> tuple[FloatArray, FloatArray]:
+    """Return mean and covariance of the users' vectors (divisor M - 1), plus gamma on the diagonal."""
     mean = users.vectors / users.n_users
     cov = (users.products - users.n_users * np.outer(mean, mean)) / max(users.n_users - 1, 1)
-    if user_variance is not None:
-        cov += np.diag(user_variance)
     cov += gamma * np.eye(len(mean))
     return mean, (cov + cov.T) / 2
 

@@ -12,7 +12,7 @@ from igcf.arrays import Float32Array, IntArray
 from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
-from igcf.graph import Propagation, build_propagation
+from igcf.graph import build_propagation
 from igcf.model import Model, Reward
 from igcf.training.progress import Watch
 from igcf.training.selection import held_out_users, interactive_precision, validation_table
@@ -38,7 +38,6 @@ class GraphTrainingData:
     data: Interactions
     config: GraphConfig
     reward: Reward
-    propagation: Propagation
     training_pairs: TrainingPairs
 
     @classmethod
@@ -62,7 +61,7 @@ class GraphTrainingData:
             propagation=propagation,
             fingerprint=data.fingerprint(),
         )
-        return cls(data, config, reward, propagation, training_pairs)
+        return cls(data, config, reward, training_pairs)
 
     def online_settings(self, vectors: Vectors) -> OnlineSettings:
         """Return noise and gamma of the online phase; noise that is not set is estimated from the log."""
@@ -81,8 +80,7 @@ class GraphTrainingData:
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
     ) -> Model:
         """Build the model that the online phase starts from."""
-        variance = vectors.user_variance if self.config.total_variance else None
-        mean, cov = meta_distribution(vectors.users, gamma=online.gamma, user_variance=variance)
+        mean, cov = meta_distribution(vectors.users, gamma=online.gamma)
         linear = Linear(vectors.items, vectors.item_variances, mean, cov)
         if online.xi is not None:
             linear = logits_as_rewards(linear, online.xi)
@@ -102,28 +100,26 @@ class GraphTrainingData:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GraphRun:
-    """Settings of one training of the graph model, and where it writes its state and reports its progress."""
+def fit_graph(
+    data: Interactions,
+    config: GraphConfig,
+    *,
+    validation: Interactions | None,
+    folder: Path | None,
+    resume: bool,
+    progress: Watch,
+) -> Model:
+    """Learn the graph model; choices are made on validation users, or on the most active users held out.
 
-    config: GraphConfig
-    folder: Path | None
-    """Folder of the checkpoints; None where none are written."""
-    resume: bool
-    """Whether to continue from the checkpoints in `folder`."""
-    progress: Watch
-
-
-def fit_graph(data: Interactions, run: GraphRun, *, validation: Interactions | None) -> Model:
-    """Learn the graph model; choices are made on validation users, or on the most active users held out."""
+    Checkpoints are written to `folder` unless it is None, and with `resume` training continues from those there.
+    """
     begun = time.perf_counter()
-    threshold = success_in(data, run.config.satisfied).threshold
-    reward = Reward.from_log(data.values, run.config.reward, threshold)
-    training = _Training(run, reward)
+    reward = Reward.from_log(data.values, config.reward, success_in(data, config.satisfied).threshold)
+    training = _Training(config, reward, folder, resume, progress)
     if validation is not None:
         trained = training.select(data, validation_table(validation, data))
     else:
-        held_out = held_out_users(data, run.config.holdout)
+        held_out = held_out_users(data, config.holdout)
         trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
     return trained.model(seconds=time.perf_counter() - begun)
 
@@ -169,30 +165,33 @@ class Trained:
 class _Training:
     """The trainings of one run."""
 
-    run: GraphRun
+    config: GraphConfig
     reward: Reward
+    folder: Path | None
+    resume: bool
+    progress: Watch
 
     def train(self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None) -> Trained:
         """Train without validation users."""
-        training_data = GraphTrainingData.from_log(data, self.run.config, self.reward)
+        training_data = GraphTrainingData.from_log(data, self.config, self.reward)
         result = self._fit(training_data, "final", epochs=epochs)
-        online = online or training_data.online_settings(self._best_vectors(result))
+        online = online or training_data.online_settings(result.trainer.vectors("best"))
         return Trained(training_data, result, online, None)
 
     def select(self, data: Interactions, truth: Float32Array) -> Trained:
         """Train, and take the parameters and the online settings that are best on the validation users."""
-        config = self.run.config
+        config = self.config
         training_data = GraphTrainingData.from_log(data, config, self.reward)
 
         def precision(vectors: Vectors, online: OnlineSettings) -> float:
             return interactive_precision(training_data.online_model(vectors, online), truth, config.validate_rounds)
 
         def score(trainer: Trainer) -> float:
-            vectors = trainer.vectors("now", with_variances=config.total_variance)
+            vectors = trainer.vectors("now")
             return precision(vectors, training_data.online_settings(vectors))
 
         result = self._fit(training_data, "selection", score=score)
-        vectors = self._best_vectors(result)
+        vectors = result.trainer.vectors("best")
         online, best = training_data.online_settings(vectors), result.state.best_score
         if config.tune:
             online, best = tuned_online_settings(online, lambda candidate: precision(vectors, candidate), config)
@@ -209,9 +208,6 @@ class _Training:
         final = self.train(data, epochs=selected.result.state.best_epoch, online=selected.online)
         return replace(final, precision=selected.precision)
 
-    def _best_vectors(self, result: Fit) -> Vectors:
-        return result.trainer.vectors("best", with_variances=self.run.config.total_variance)
-
     def _fit(
         self,
         training_data: GraphTrainingData,
@@ -220,13 +216,12 @@ class _Training:
         epochs: int | None = None,
         score: Callable[[Trainer], float] | None = None,
     ) -> Fit:
-        run = self.run
         return fit(
             training_data.training_pairs,
-            run.config,
+            self.config,
             epochs=epochs,
             score=score,
-            checkpoint=None if run.folder is None else run.folder / f"{name}.safetensors",
-            resume=run.resume,
-            progress=run.progress,
+            checkpoint=None if self.folder is None else self.folder / f"{name}.safetensors",
+            resume=self.resume,
+            progress=self.progress,
         )

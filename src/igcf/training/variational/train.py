@@ -21,10 +21,9 @@ from igcf.errors import ConfigError, ModelError, TrainingDivergedError
 from igcf.threads import at_most_threads
 from igcf.training.progress import Progress, StepStats, Watch
 from igcf.training.variational import objective
-from igcf.training.variational.operators import make_operators
-from igcf.training.variational.pairs import Pairs, TrainingPairs
+from igcf.training.variational.objective import Parameters, initial_parameters, sample_and_kl, standard_normal
+from igcf.training.variational.pairs import Pairs, TrainingPairs, pair_scores, propagated
 from igcf.training.variational.population import Vectors, user_sums
-from igcf.training.variational.posterior import Parameters, initial_parameters, sample_and_kl, standard_normal
 
 SMALL = 1 << 22
 """Number of entries below which torch uses one thread: its threads spin, and gain little beside sparse products."""
@@ -38,7 +37,6 @@ class Trainer:
 
     def __init__(self, training_pairs: TrainingPairs, config: GraphConfig) -> None:
         self.config, self.training_pairs = config, training_pairs
-        self.operators = make_operators(training_pairs.propagation, config)
         self.parameters = initial_parameters(training_pairs.n_nodes, config)
         self.best = self.parameters.copied()
         self.optimiser = make_optimiser(self.parameters, config)
@@ -74,12 +72,12 @@ class Trainer:
     def elbo_terms(self, batch: Pairs, step: int) -> tuple[Tensor, Tensor]:
         """Compute the negative log likelihood of `batch` under one sample and the KL, both per pair."""
         config, training_pairs, parameters = self.config, self.training_pairs, self.parameters
-        noise = standard_normal(training_pairs.n_nodes, config.dim, seed=(config.seed, step + 1), device=config.device)
+        noise = standard_normal(training_pairs.n_nodes, config.dim, seed=(config.seed, step + 1))
         sample, kl = sample_and_kl(parameters.mean, parameters.rho, noise, config.prior_std)
-        nodes = self.operators.propagate(sample)
+        nodes = propagated(training_pairs.propagation, sample)
         U, V = torch.split(nodes, [training_pairs.n_users, training_pairs.n_items])
-        scores = self.operators.scores(batch, U, V)
-        targets = torch.from_numpy(batch.targets).to(nodes.device)
+        scores = pair_scores(batch, U, V)
+        targets = torch.from_numpy(batch.targets)
         noise_var, weight = config.noise_std**2, config.missing_weight
         if config.feedback == "continuous" and config.missing == "zero":
             nll = objective.full_gaussian(U, V, scores, targets, noise_var=noise_var, missing_weight=weight)
@@ -97,18 +95,15 @@ class Trainer:
         self.best.mean.copy_(self.parameters.mean.detach())
         self.best.rho.copy_(self.parameters.rho.detach())
 
-    def vectors(self, which: Which, *, with_variances: bool) -> Vectors:
+    def vectors(self, which: Which, *, with_variances: bool = False) -> Vectors:
         """Return propagated means and, if asked for, variances, which take as long as many steps."""
         pairs, parameters = self.training_pairs, self.best if which == "best" else self.parameters
-        users, items = np.split(pairs.propagation.apply(parameters.mean.detach().cpu().numpy()), [pairs.n_users])
+        users, items = np.split(pairs.propagation.apply(parameters.mean.detach().numpy()), [pairs.n_users])
         sums = user_sums(users, items, pairs.all_pairs)
         if not with_variances:
             return Vectors(items, sums)
-        variances = pairs.propagation.variances(
-            parameters.std.detach().cpu().numpy() ** 2, rng=np.random.default_rng(0)
-        )
-        of_users, of_items = np.split(variances, [pairs.n_users])
-        return Vectors(items, sums, of_items, of_users.mean(axis=0, dtype=np.float64))
+        variances = pairs.propagation.variances(parameters.std.detach().numpy() ** 2, rng=np.random.default_rng(0))
+        return Vectors(items, sums, variances[pairs.n_users :])
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint."""
@@ -254,7 +249,7 @@ def write_checkpoint(path: Path, trainer: Trainer, state: Mapping[str, Any]) -> 
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: tensor.detach().cpu() for name, tensor in trainer.tensors().items()}, part, notes)
+        save_file(trainer.tensors(), part, notes)
         os.replace(part, path)
     except (OSError, SafetensorError) as error:
         with suppress(OSError):
