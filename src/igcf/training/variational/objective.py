@@ -38,10 +38,6 @@ class Parameters:
         """Return the tensors that the optimiser changes."""
         return [self.mean, self.rho]
 
-    def copied(self) -> "Parameters":
-        """Return a copy that training no longer changes."""
-        return Parameters(self.mean.detach().clone(), self.rho.detach().clone())
-
 
 def initial_parameters(n_nodes: int, config: GraphConfig) -> Parameters:
     """Make the first parameters: small random means, or zeros as alg:pretrain has it.
@@ -150,18 +146,15 @@ def full_bernoulli_bound(U: Tensor, V: Tensor, scores: Tensor, targets: Tensor, 
     if n_unobserved <= 0:
         return observed
     xi = math.sqrt(max(second.item() / n_unobserved, 0.0))
-    bound = first / 2 + curvature(xi) * second + n_unobserved * (log1p_exp(-xi) + xi / 2 - curvature(xi) * xi**2)
+    bound = (
+        first / 2 + curvature(xi) * second + n_unobserved * (math.log1p(math.exp(-xi)) + xi / 2 - curvature(xi) * xi**2)
+    )
     return observed + missing_weight * bound
 
 
 def curvature(xi: float) -> float:
     """Return lambda(xi) = tanh(xi / 2) / (4 xi), 1/8 at 0."""
     return 0.125 if abs(xi) < 1e-4 else math.tanh(xi / 2) / (4 * xi)
-
-
-def log1p_exp(x: float) -> float:
-    """Return log(1 + exp(x)) without overflow."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _squares(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -154,11 +155,11 @@ def tuned_online_settings(
 ) -> tuple[OnlineSettings, float]:
     """Search the noise variance first, then gamma; return the settings with the largest score, and that score."""
     best, best_score = start, score(start)
-    factors = NOISE_FACTORS if config.online_noise_var is None else ()
-    for candidate in [replace(start, noise_var=start.noise_var * factor) for factor in factors]:
-        if (candidate_score := score(candidate)) > best_score:
-            best, best_score = candidate, candidate_score
-    for candidate in [replace(best, gamma=(start.gamma or 1e-3) * factor) for factor in GAMMA_FACTORS]:
+    noises = [start.noise_var * factor for factor in (NOISE_FACTORS if config.online_noise_var is None else ())]
+    gammas = [(start.gamma or 1e-3) * factor for factor in GAMMA_FACTORS]
+    changes: list[dict[str, Any]] = [{"noise_var": each} for each in noises] + [{"gamma": each} for each in gammas]
+    for change in changes:
+        candidate = replace(best, **change)
         if (candidate_score := score(candidate)) > best_score:
             best, best_score = candidate, candidate_score
     return best, best_score

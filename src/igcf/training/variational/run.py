@@ -157,7 +157,7 @@ class Trained:
             },
             "seconds": round(seconds, 3),
         }
-        vectors = self.result.trainer.vectors("best", with_variances=True)
+        vectors = self.result.trainer.vectors(self.result.trainer.best, with_variances=True)
         return self.training_data.online_model(vectors, self.online, metadata=metadata)
 
 
@@ -175,7 +175,7 @@ class _Training:
         """Train without validation users."""
         training_data = GraphTrainingData.from_log(data, self.config, self.reward)
         result = self._fit(training_data, "final", epochs=epochs)
-        online = online or training_data.online_settings(result.trainer.vectors("best"))
+        online = online or training_data.online_settings(result.trainer.vectors(result.trainer.best))
         return Trained(training_data, result, online, None)
 
     def select(self, data: Interactions, truth: Float32Array) -> Trained:
@@ -187,11 +187,11 @@ class _Training:
             return interactive_precision(training_data.online_model(vectors, online), truth, config.validate_rounds)
 
         def score(trainer: Trainer) -> float:
-            vectors = trainer.vectors("now")
+            vectors = trainer.vectors(trainer.parameters)
             return precision(vectors, training_data.online_settings(vectors))
 
         result = self._fit(training_data, "selection", score=score)
-        vectors = result.trainer.vectors("best")
+        vectors = result.trainer.vectors(result.trainer.best)
         online, best = training_data.online_settings(vectors), result.state.best_score
         if config.tune:
             online, best = tuned_online_settings(online, lambda candidate: precision(vectors, candidate), config)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ SMALL = 1 << 22
 """Number of entries below which torch uses one thread: its threads spin, and gain little beside sparse products."""
 LOWEST_RATE = 0.05
 """Share of the learning rate at which the cosine schedule ends."""
-Which = Literal["now", "best"]
 
 
 class Trainer:
@@ -38,7 +37,7 @@ class Trainer:
     def __init__(self, training_pairs: TrainingPairs, config: GraphConfig) -> None:
         self.config, self.training_pairs = config, training_pairs
         self.parameters = initial_parameters(training_pairs.n_nodes, config)
-        self.best = self.parameters.copied()
+        self.best = Parameters(*(tensor.detach().clone() for tensor in self.parameters.tensors()))
         self.optimiser = make_optimiser(self.parameters, config)
 
     def epoch(self, number: int, first_step: int) -> StepStats:
@@ -95,9 +94,9 @@ class Trainer:
         self.best.mean.copy_(self.parameters.mean.detach())
         self.best.rho.copy_(self.parameters.rho.detach())
 
-    def vectors(self, which: Which, *, with_variances: bool = False) -> Vectors:
+    def vectors(self, parameters: Parameters, *, with_variances: bool = False) -> Vectors:
         """Return propagated means and, if asked for, variances, which take as long as many steps."""
-        pairs, parameters = self.training_pairs, self.best if which == "best" else self.parameters
+        pairs = self.training_pairs
         users, items = np.split(pairs.propagation.apply(parameters.mean.detach().numpy()), [pairs.n_users])
         sums = user_sums(users, items, pairs.all_pairs)
         if not with_variances:
@@ -173,11 +172,6 @@ class Fit:
 
     trainer: Trainer
     state: FitState
-
-    @property
-    def parameters(self) -> Parameters:
-        """Parameters that were best on the validation users, or the last ones without any."""
-        return self.trainer.best
 
 
 def fit(
