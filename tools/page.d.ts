@@ -4,12 +4,6 @@
 type Child = string | number | Node | null | undefined | false | Child[];
 type Attributes = Record<string, unknown> | null;
 type Point = [number, number];
-/** Left, right, bottom and top of a part of the map. */
-type Box = [number, number, number, number];
-interface MapEllipse {
-  mean: Point;
-  cov: [Point, Point];
-}
 type Mark = "liked" | "disliked" | "skipped";
 
 /** A card on the stage or in reserve; one that came back from the history knows little of itself. */
@@ -65,20 +59,7 @@ interface Offer {
   form: "like" | "stars" | "amount";
   choices: Choice[];
 }
-/** A reaction, or the wish to take one back, on its way to the server. */
-interface Letter {
-  kind: "react" | "undo";
-  user: string;
-  event_id: string;
-  item?: string;
-  value?: number | null;
-  evidence?: "shown" | "skip";
-  recommendation_id?: string;
-  title?: Card["title"];
-  categories?: string[];
-  tried?: boolean;
-}
-type KeptLetter = Letter & { name: string };
+type Waiting = import("../clients/js/src/index.js").WaitingReaction;
 interface VisitSettings {
   slate: number;
   policy?: Api.PolicyUsed["name"];

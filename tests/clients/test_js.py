@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+from igcf.service.http.page import WEB
 from tests.service.processes import Server
 from tests.web.conftest import ARGS, CHROMIUM
 from tools.api_types import api_types, page_types
@@ -25,12 +26,16 @@ def test_the_types_are_those_of_the_openapi_document() -> None:
     assert (CLIENT.parents[1] / "tools" / "page_api.d.ts").read_text() == page_types(), again
 
 
+def test_the_page_serves_the_module_of_the_client() -> None:
+    assert (WEB / "client.js").read_bytes() == (CLIENT / "src" / "index.js").read_bytes()
+
+
 def test_the_client_has_a_method_for_every_route_but_those_of_the_page() -> None:
     code = (CLIENT / "src" / "index.js").read_text()
     code = re.sub(r"\$\{search\([^`]*\)\}`", "`", code)
     called = {
         (method.lower(), re.sub(r"\$\{part\(\w+\)\}", "{}", path))
-        for method, path in re.findall(r'#send\("(\w+)", ["`](/v1[^"`]*)["`]', code)
+        for method, path in re.findall(r'this\.call\("(\w+)", ["`](/v1[^"`]*)["`]', code)
     }
     routes = {
         (method, re.sub(r"\{\w+\}", "{}", path))

@@ -2,15 +2,18 @@ import type * as Api from "./api.js";
 
 export type { Api };
 
+/** The part of the browser's `Storage` that the queue needs. */
 export interface Storage {
+  readonly length: number;
+  key(place: number): string | null;
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
   removeItem(key: string): void;
 }
 
 export interface ClientOptions {
-  /** In a page: the token that your backend signed for this visitor; see `pageToken`. */
-  token?: string;
+  /** In a page: the token that your backend signed for this visitor (see `pageToken`), or a function that returns it. */
+  token?: string | (() => string | null);
   /** In a backend: a server or admin key. Never put one into a page. */
   apiKey?: string;
   /** Waits before the next tries when the service is away, in milliseconds. */
@@ -33,12 +36,21 @@ export interface ReactionOptions {
   time?: number;
   /** The answer in which the item was shown. */
   recommendationId?: string;
+  /** For `queue`: anything that is kept with the waiting reaction and not sent. */
+  note?: unknown;
 }
 
+/** A queued reaction, or the request to take one back (`undo`), which has no item. */
 export interface WaitingReaction {
+  /** Under which it is stored. */
+  key: string;
   user: string;
-  item: string;
   event_id: string;
+  undo?: boolean;
+  /** Whether it may have reached the service. */
+  tried?: boolean;
+  note?: any;
+  item?: string;
   value?: number | null;
   kind?: string;
   time?: number;
@@ -54,7 +66,9 @@ export class RefusedError extends Error {
   readonly kind: string;
 }
 
-export class Client {
+/** Events: `change` when the queue changes, `refused` (detail: the error) when the service rejects a queued reaction,
+ * `elsewhere` (detail: entry, isNew, isGone) when another tab of this browser changes the queue. */
+export class Client extends EventTarget {
   constructor(url: string | URL, options?: ClientOptions);
   recommend(user: string, options?: Partial<Api.RecommendationRequest>): Promise<Api.RecommendationResponse>;
   feedback(user: string, item: string, value?: number | null, options?: ReactionOptions): Promise<Api.FeedbackReceipt>;
@@ -69,6 +83,8 @@ export class Client {
   recommendMany(users: string[], options?: Partial<Omit<Api.BatchRequest, "users">>): Promise<Api.BatchResponse>;
   /** Take a reaction back, also one that waits here. */
   undo(user: string, eventId: string): Promise<Api.UndoResponse>;
+  /** Take a reaction back without waiting. */
+  queueUndo(user: string, eventId: string): void;
   explain(user: string, item: string, options?: { limit?: number }): Promise<Api.ExplanationResponse>;
   user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
   forget(user: string): Promise<Api.DeletionResponse>;
@@ -84,9 +100,11 @@ export class Client {
   loadModel(folder: string, options?: { force?: boolean }): Promise<Api.ModelLoaded>;
   model(): Promise<Api.ModelInfo>;
   /** Reactions that are not yet stored by the service, oldest first. */
-  waiting(): WaitingReaction[];
-  /** Send what waits; resolves to the number that is still waiting. Never rejects. */
-  flush(): Promise<number>;
+  waiting(user?: string): WaitingReaction[];
+  /** Send what waits; rejects when the service is away or asks for another key. */
+  flush(): Promise<void>;
+  /** Call a route that has no method of its own. */
+  call(method: string, path: string, body?: unknown): Promise<any>;
 }
 
 export function defaultStorage(): Storage;

@@ -1,7 +1,7 @@
-// Client of the igcf service, for browsers and Node 18 or newer; no dependencies.
+// Client of the igcf service, for browsers and Node 18 or newer; no dependencies. The service's own page uses it too.
 //
-// A reaction gets an event id before it is first sent, and is sent again with the same one: it counts once, however
-// often that happens. While the service cannot be reached, reactions wait in a queue, in the browser across reloads.
+// Every reaction gets an event id before it is first sent and keeps it when it is sent again, so it counts once. While
+// the service cannot be reached, reactions wait in a queue; in a browser the queue survives reloads.
 
 /** The service cannot be reached or has no time: try again later. */
 export class AwayError extends Error {
@@ -58,6 +58,10 @@ export function defaultStorage() {
 export function memoryStorage() {
   const entries = new Map();
   return {
+    get length() {
+      return entries.size;
+    },
+    key: (place) => [...entries.keys()][place] ?? null,
     getItem: (key) => entries.get(key) ?? null,
     setItem: (key, value) => void entries.set(key, value),
     removeItem: (key) => void entries.delete(key),
@@ -70,46 +74,56 @@ export function newEventId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export class Client {
+/** Events: `change` when the queue changes, `refused` (detail: the error) when the service rejects a queued reaction,
+ * `elsewhere` (detail: entry, isNew, isGone) when another tab of this browser changes the queue. */
+export class Client extends EventTarget {
   #url;
-  #headers;
+  #token;
   #pauses;
   #timeout;
   #fetch;
   #storage;
-  #queueKey;
+  #prefix;
+  #lastQueued = 0; // milliseconds in the name of the last entry: entries of one millisecond keep their order
   #sending = null;
   #onItsWay = null; // user, event id and end of the queued reaction that is being sent
 
   constructor(url, options = {}) {
+    super();
     this.#url = String(url).replace(/\/+$/, "");
-    this.#headers = options.apiKey ?? options.token ? { Authorization: `Bearer ${options.apiKey ?? options.token}` } : {};
+    const token = options.apiKey ?? options.token;
+    this.#token = typeof token === "function" ? token : () => token;
     this.#pauses = options.pausesMs ?? PAUSES_MS;
     this.#timeout = options.timeoutMs ?? 10_000;
     this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args));
     this.#storage = options.storage ?? defaultStorage();
-    this.#queueKey = options.queueKey ?? `igcf.queue:${this.#url}`;
-    globalThis.addEventListener?.("online", () => void this.flush());
-    if (this.waiting().length) void this.flush();
+    this.#prefix = `${options.queueKey ?? `igcf.queue:${this.#url}`}.`;
+    globalThis.addEventListener?.("online", () => this.#flushSoon());
+    globalThis.addEventListener?.("storage", ({ key, oldValue, newValue }) => {
+      const entry = key?.startsWith(this.#prefix) && parsed(key, newValue ?? oldValue);
+      if (!entry) return;
+      this.#tell("elsewhere", { entry, isNew: oldValue === null, isGone: newValue === null });
+      this.#tell("change");
+    });
+    if (this.waiting().length) this.#flushSoon();
   }
 
   /** The best items that this user has not reacted to; an unknown user is a new one. */
   recommend(user, options = {}) {
-    return this.#send("POST", `/v1/users/${part(user)}/recommendations`, { k: 5, ...options });
+    return this.call("POST", `/v1/users/${part(user)}/recommendations`, { k: 5, ...options });
   }
 
   /** Report a reaction and wait until it is stored. Without a value: a success, where every reaction of the log counts
    * alike; `kind: "shown"` says that the item drew no reaction. */
   feedback(user, item, value, options = {}) {
-    return this.#send("POST", `/v1/users/${part(user)}/feedback`, reaction(item, value, options));
+    return this.call("POST", `/v1/users/${part(user)}/feedback`, reaction(item, value, options));
   }
 
-  /** Report a reaction without waiting: it is queued first, and sent as soon as the service can be reached. */
+  /** Report a reaction without waiting: it is stored here first, and sent as soon as the service can be reached. */
   queue(user, item, value, options = {}) {
-    const entry = { user, ...reaction(item, value, { time: Date.now() / 1000, ...options }) };
-    this.#save([...this.waiting(), entry].slice(-MOST_WAITING));
-    void this.flush();
-    return entry.event_id;
+    const body = reaction(item, value, { time: Date.now() / 1000, ...options });
+    this.#add({ user, ...body, note: options.note });
+    return body.event_id;
   }
 
   /** Put an item aside: not now, which says nothing about taste. */
@@ -120,152 +134,127 @@ export class Client {
   /** Report many reactions at once, each with its user; those that are refused are told one by one. */
   feedbackBatch(reactions) {
     const feedback = reactions.map((each) => ({ ...each, event_id: each.event_id ?? newEventId() }));
-    return this.#send("POST", "/v1/feedback", { feedback });
+    return this.call("POST", "/v1/feedback", { feedback });
   }
 
   /** Report what a user did elsewhere, out of a log. */
   history(user, reactions) {
-    return this.#send("POST", `/v1/users/${part(user)}/history`, { reactions });
+    return this.call("POST", `/v1/users/${part(user)}/history`, { reactions });
   }
 
   /** An anonymous visitor becomes a user: the visitor's reactions count as the user's, once. */
   merge(user, visitor) {
-    return this.#send("POST", `/v1/users/${part(user)}/merge`, { from: visitor });
+    return this.call("POST", `/v1/users/${part(user)}/merge`, { from: visitor });
   }
 
   /** The best items for each of at most 1,000 users. */
   recommendMany(users, options = {}) {
-    return this.#send("POST", "/v1/recommendations", { k: 5, ...options, users });
+    return this.call("POST", "/v1/recommendations", { k: 5, ...options, users });
   }
 
   /** Take a reaction back, also one that waits here. */
   async undo(user, eventId) {
-    const all = this.waiting();
-    const others = all.filter((entry) => entry.event_id !== eventId);
-    this.#save(others);
+    const unsent = this.#drop((entry) => entry.event_id === eventId);
     if (this.#onItsWay?.eventId === eventId) await this.#onItsWay.end; // or it would be stored after this
     try {
-      return await this.#send("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
+      return await this.call("DELETE", `/v1/users/${part(user)}/feedback/${part(eventId)}`);
     } catch (error) {
-      if (others.length === all.length || error.status !== 404) throw error;
+      if (!unsent || error.status !== 404) throw error;
       const { revision } = await this.user(user, { limit: 0 }); // it never reached the service
       return { revision };
     }
   }
 
+  /** Take a reaction back without waiting: drop it if it was never sent, otherwise queue the request. */
+  queueUndo(user, eventId) {
+    if (!this.#drop((entry) => entry.event_id === eventId && !entry.undo && !entry.tried)) {
+      this.#add({ user, event_id: eventId, undo: true });
+    }
+  }
+
   /** Where an expectation comes from; `limit` is how many reactions are named, those that matter most. */
   explain(user, item, options = {}) {
-    return this.#send("GET", `/v1/users/${part(user)}/explanations/${part(item)}${search(options)}`);
+    return this.call("GET", `/v1/users/${part(user)}/explanations/${part(item)}${search(options)}`);
   }
 
   /** History, as many of the latest reactions as `limit` says, and belief of a user. */
   user(user, options = {}) {
-    return this.#send("GET", `/v1/users/${part(user)}${search(options)}`);
+    return this.call("GET", `/v1/users/${part(user)}${search(options)}`);
   }
 
   /** Delete everything about a user, also what waits here. */
   async forget(user) {
-    this.#save(this.waiting().filter((entry) => entry.user !== user));
+    this.#drop((entry) => entry.user === user);
     if (this.#onItsWay?.user === user) await this.#onItsWay.end; // or it would be stored after the deletion
-    return this.#send("DELETE", `/v1/users/${part(user)}`);
+    return this.call("DELETE", `/v1/users/${part(user)}`);
   }
 
   /** A page of the catalogue; `sort: "trending"` begins with what is liked more than it used to be. */
   items(page = {}) {
-    return this.#send("GET", `/v1/items${search({ limit: 50, ...page })}`);
+    return this.call("GET", `/v1/items${search({ limit: 50, ...page })}`);
   }
 
   /** One item of the catalogue. */
   item(item) {
-    return this.#send("GET", `/v1/items/${part(item)}`);
+    return this.call("GET", `/v1/items/${part(item)}`);
   }
 
   /** A page of the users; `after` is the `next` of the page before. */
   users(page = {}) {
-    return this.#send("GET", `/v1/users${search(page)}`);
+    return this.call("GET", `/v1/users${search(page)}`);
   }
 
   /** A page of the reactions of all users to one item. */
   itemFeedback(item, page = {}) {
-    return this.#send("GET", `/v1/items/${part(item)}/feedback${search(page)}`);
+    return this.call("GET", `/v1/items/${part(item)}/feedback${search(page)}`);
   }
 
   /** The items that the same people like. */
   similar(item, options = {}) {
-    return this.#send("GET", `/v1/items/${part(item)}/similar${search(options)}`);
+    return this.call("GET", `/v1/items/${part(item)}/similar${search(options)}`);
   }
 
   /** Add items, or describe them anew (server key): all of them or none. */
   addItems(items, { eventId } = {}) {
-    return this.#send("POST", "/v1/items", { items, event_id: eventId ?? newEventId() });
+    return this.call("POST", "/v1/items", { items, event_id: eventId ?? newEventId() });
   }
 
   /** Change some fields of an item; null takes one back (server key). */
   changeItem(item, fields) {
-    return this.#send("PATCH", `/v1/items/${part(item)}`, fields);
+    return this.call("PATCH", `/v1/items/${part(item)}`, fields);
   }
 
   /** Retire an item: it is in no answer any more (server key). */
   retireItem(item) {
-    return this.#send("DELETE", `/v1/items/${part(item)}`);
+    return this.call("DELETE", `/v1/items/${part(item)}`);
   }
 
   /** Serve another model, a folder on the server (admin key); `force`: also one of another catalogue. */
   loadModel(folder, { force = false } = {}) {
-    return this.#send("POST", "/v1/model", { folder, force });
+    return this.call("POST", "/v1/model", { folder, force });
   }
 
   /** What is served. */
   model() {
-    return this.#send("GET", "/v1/model");
+    return this.call("GET", "/v1/model");
   }
 
-  /** Reactions that are not yet stored by the service, oldest first. */
-  waiting() {
-    try {
-      const found = JSON.parse(this.#storage.getItem(this.#queueKey) ?? "[]");
-      return Array.isArray(found) ? found.filter((entry) => entry?.event_id) : [];
-    } catch {
-      return [];
-    }
+  /** What the service has not stored yet, oldest first. Each entry has a key of its own: tabs never overwrite each other. */
+  waiting(user) {
+    const keys = Array.from({ length: this.#storage.length }, (_, place) => this.#storage.key(place) ?? "");
+    const own = keys.filter((key) => key.startsWith(this.#prefix)).sort();
+    const entries = own.map((key) => parsed(key, this.#storage.getItem(key))).filter(Boolean);
+    return user === undefined ? entries : entries.filter((entry) => entry.user === user);
   }
 
-  /** Send what waits, in order; resolves to the number that is still waiting. Never rejects. */
+  /** Send what waits, in order; rejects when the service is away or asks for another key, and the rest waits. */
   flush() {
     this.#sending ??= this.#sendWaiting();
     return this.#sending;
   }
 
-  async #sendWaiting() {
-    await null; // `flush` notes first that this runs
-    try {
-      for (let entry = this.waiting()[0]; entry; entry = this.waiting()[0]) {
-        try {
-          await this.#sendEntry(entry);
-        } catch (error) {
-          if (!isFinal(error)) break; // the rest waits
-          console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
-        }
-        this.#save(this.waiting().filter((each) => each.event_id !== entry.event_id));
-      }
-    } finally {
-      this.#sending = null; // at once after the last look at the queue: whatever is queued now needs another call
-    }
-    return this.waiting().length;
-  }
-
-  #sendEntry({ user, ...body }) {
-    const sent = this.#send("POST", `/v1/users/${part(user)}/feedback`, body);
-    this.#onItsWay = { user, eventId: body.event_id, end: sent.catch(() => {}) };
-    return sent;
-  }
-
-  #save(entries) {
-    if (entries.length) this.#storage.setItem(this.#queueKey, JSON.stringify(entries));
-    else this.#storage.removeItem(this.#queueKey);
-  }
-
-  async #send(method, path, body) {
+  /** Call a route that has no method of its own. */
+  async call(method, path, body) {
     for (const pause of [...this.#pauses, null]) {
       try {
         return await this.#once(method, path, body);
@@ -276,8 +265,67 @@ export class Client {
     }
   }
 
+  #flushSoon() {
+    this.flush().catch(() => {}); // it waits for the next call, `online` or reload
+  }
+
+  async #sendWaiting() {
+    await null; // `flush` notes first that this runs
+    try {
+      for (let entry = this.waiting()[0]; entry; entry = this.waiting()[0]) {
+        try {
+          await this.#sendEntry(entry);
+        } catch (error) {
+          if (!isFinal(error)) throw error; // the rest waits
+          if (this.#tell("refused", error)) console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
+        }
+        this.#drop((each) => each.key === entry.key);
+      }
+    } finally {
+      this.#sending = null; // at once after the last look at the queue: whatever is queued now needs another call
+    }
+  }
+
+  #sendEntry({ key, user, note, undo, tried, ...body }) {
+    const path = () => `/v1/users/${part(user)}/feedback`;
+    const send = async () => {
+      if (!undo) return this.call("POST", path(), body);
+      return this.call("DELETE", `${path()}/${part(body.event_id)}`).catch((error) => {
+        if (error.kind === "" || error.status !== 404) throw error; // 404: already taken back
+      });
+    };
+    if (!undo && !tried) this.#storage.setItem(key, JSON.stringify({ user, note, ...body, tried: true }));
+    const sent = send();
+    this.#onItsWay = { user, eventId: body.event_id, end: sent.catch(() => {}) };
+    return sent;
+  }
+
+  #add(entry) {
+    this.#lastQueued = Math.max(Date.now(), this.#lastQueued + 1);
+    const key = `${this.#prefix}${String(this.#lastQueued).padStart(15, "0")}.${entry.undo ? 1 : 0}.${entry.event_id}`;
+    this.#storage.setItem(key, JSON.stringify(entry));
+    for (const old of this.waiting().slice(0, -MOST_WAITING)) this.#storage.removeItem(old.key);
+    this.#tell("change");
+    this.#flushSoon();
+  }
+
+  /** Remove the entries of the queue for which `is` holds; returns whether there were any. */
+  #drop(is) {
+    const found = this.waiting().filter(is);
+    for (const { key } of found) this.#storage.removeItem(key);
+    if (found.length) this.#tell("change");
+    return found.length > 0;
+  }
+
+  /** Returns false where a listener called `preventDefault`. */
+  #tell(name, detail) {
+    return this.dispatchEvent(Object.assign(new Event(name, { cancelable: true }), { detail }));
+  }
+
   async #once(method, path, body) {
-    const headers = { Accept: "application/json", ...this.#headers };
+    const headers = { Accept: "application/json" };
+    const token = this.#token();
+    if (token) headers.Authorization = `Bearer ${token}`;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response, answer;
     try {
@@ -285,6 +333,7 @@ export class Client {
         method,
         headers,
         body: body === undefined ? undefined : JSON.stringify(body),
+        cache: "no-store",
         signal: AbortSignal.timeout(this.#timeout),
       });
       answer = await response.json();
@@ -298,6 +347,16 @@ export class Client {
     const message = answer?.message ?? `the service answered ${response.status} to ${method} ${path}`;
     if (BUSY.has(response.status)) throw new AwayError(message);
     throw new RefusedError(response.status, answer?.error ?? "", message);
+  }
+}
+
+/** An entry of the queue with the key under which it is stored; null where the storage was damaged. */
+function parsed(key, text) {
+  try {
+    const entry = JSON.parse(text);
+    return entry?.event_id ? { ...entry, key } : null;
+  } catch {
+    return null;
   }
 }
 

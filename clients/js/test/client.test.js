@@ -73,7 +73,7 @@ test("reactions wait while the service is away, in order, and are sent when it i
   const user = person("dan");
   const { items } = await new Client(URL_OF_SERVER).recommend(user, { k: 2 });
   for (const each of items) client.queue(user, each.item, 5);
-  assert.equal(await client.flush(), 2);
+  await assert.rejects(client.flush(), AwayError);
   assert.deepEqual(client.waiting().map((each) => each.item), items.map((each) => each.item));
   isAway = false;
   const later = new Client(URL_OF_SERVER, { fetch: fetching, storage, pausesMs: [] }); // a reload sends what waits
@@ -88,7 +88,7 @@ test("a refused reaction does not hold up those behind it", real, async () => {
   const { items } = await client.recommend(user, { k: 1 });
   client.queue(user, "no such item", 5);
   client.queue(user, items[0].item, 5);
-  while (await client.flush());
+  await client.flush();
   assert.equal((await client.user(user)).revision, 1);
 });
 
@@ -193,11 +193,12 @@ test("an overloaded service is asked again, another refusal is not", async () =>
 test("a queue that was damaged in the storage is empty", async () => {
   for (const damaged of ["{", "{}", "null", "5", "[null, 1, {}]"]) {
     const storage = memoryStorage();
-    storage.setItem("q", damaged);
+    storage.setItem("q.1", damaged);
     const client = new Client(NOWHERE, { storage, queueKey: "q", pausesMs: [], fetch: async () => new Response("{}") });
     assert.deepEqual(client.waiting(), []);
     client.queue("ann", "tea", 5);
-    assert.equal(await client.flush(), 0);
+    await client.flush();
+    assert.deepEqual(client.waiting(), []);
   }
 });
 
@@ -206,13 +207,12 @@ test("a reaction that is queued just when the last one was sent is sent too", as
   const sent = [];
   const client = new Client(NOWHERE, {
     fetch: async (_, { body }) => (sent.push(JSON.parse(body).item), new Response("{}")),
-    storage: {
-      ...plain,
+    storage: Object.assign(Object.create(plain), {
       removeItem(key) {
         plain.removeItem(key);
         if (sent.length === 1) queueMicrotask(() => client.queue("ann", "coffee", 5));
       },
-    },
+    }),
   });
   client.queue("ann", "tea", 5);
   await until(() => sent.length === 2);
@@ -245,7 +245,7 @@ test("an id that would lead to another path is refused before anything is sent, 
     client.queue(id, "tea", 5);
   }
   client.queue("ann", "tea", 5);
-  assert.equal(await client.flush(), 0);
+  await client.flush();
   assert.deepEqual(asked, [`${NOWHERE}/v1/users/ann/feedback`]);
 });
 
@@ -262,7 +262,8 @@ test("a queued reaction is dropped only where the service itself refuses it for 
     const fetching = async () => new Response(body, { status });
     const client = new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), pausesMs: [] });
     client.queue("ann", "tea", 5);
-    assert.equal(await client.flush(), left, `${status} ${body}`);
+    const stopped = await client.flush().then(() => 0, () => 1);
+    assert.deepEqual([stopped, client.waiting().length], [left, left], `${status} ${body}`);
   }
 });
 
@@ -276,10 +277,10 @@ test("undo takes back a reaction that never left", real, async () => {
     pausesMs: [],
   });
   const eventId = client.queue(user, items[0].item, 5);
-  assert.equal(await client.flush(), 1);
+  await assert.rejects(client.flush(), AwayError);
   isAway = false;
   assert.deepEqual(await client.undo(user, eventId), { revision: 0 });
-  assert.equal(await client.flush(), 0);
+  assert.equal(client.waiting().length, 0);
   assert.equal((await client.user(user)).revision, 0);
 });
 
@@ -289,5 +290,63 @@ test("undo of a reaction that is on its way comes after it", async () => {
   await until(() => done.length === 1);
   await client.undo("ann", eventId);
   assert.deepEqual(done, ["busy", "POST", "DELETE"]);
-  assert.equal(await client.flush(), 0);
+  assert.equal(client.waiting().length, 0);
+});
+
+test("a queued undo drops what was never sent, and follows what may have been stored", real, async () => {
+  let isAway = true;
+  const options = {
+    fetch: (...args) => (isAway ? Promise.reject(new TypeError("offline")) : fetch(...args)),
+    storage: memoryStorage(),
+    pausesMs: [],
+  };
+  const client = new Client(URL_OF_SERVER, options);
+  const user = person("kim");
+  const [tried, unsent] = (await new Client(URL_OF_SERVER).recommend(user, { k: 2 })).items;
+  const first = client.queue(user, tried.item, 5);
+  await assert.rejects(client.flush(), AwayError);
+  const second = client.queue(user, unsent.item, 5); // not sent: the first one is tried before it
+  client.queueUndo(user, second);
+  client.queueUndo(user, first);
+  assert.deepEqual(client.waiting(user).map((each) => [each.event_id, each.undo === true]), [[first, false], [first, true]]);
+  isAway = false;
+  await client.flush();
+  const { history, revision } = await client.user(user);
+  assert.deepEqual([history, revision], [[], 2]);
+});
+
+test("clients that share a storage, as two tabs do, overwrite nothing of each other", async () => {
+  const options = { fetch: () => Promise.reject(new TypeError("offline")), storage: memoryStorage(), pausesMs: [] };
+  const [one, other] = [new Client(NOWHERE, options), new Client(NOWHERE, options)];
+  for (const item of ["tea", "milk"]) {
+    one.queue("ann", item, 5);
+    other.queue("bob", item, 5, { note: { title: item } });
+  }
+  assert.equal(one.waiting().length, 4);
+  assert.deepEqual(one.waiting("bob").map((each) => each.note), [{ title: "tea" }, { title: "milk" }]);
+});
+
+test("a refusal of a queued reaction is an event; a listener that takes it silences the warning", async () => {
+  const fetching = async () => new Response('{"error": "UnknownItemError", "message": "no such item"}', { status: 404 });
+  const client = new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), pausesMs: [] });
+  const heard = [];
+  client.addEventListener("refused", (event) => { heard.push(event.detail.kind); event.preventDefault(); });
+  const warn = console.warn;
+  console.warn = () => heard.push("warning");
+  try {
+    client.queue("ann", "tea", 5);
+    await client.flush();
+  } finally {
+    console.warn = warn;
+  }
+  assert.deepEqual(heard, ["UnknownItemError"]);
+});
+
+test("a token may be a function, which is asked at every request", async () => {
+  const seen = [];
+  const fetching = async (_, { headers }) => (seen.push(headers.Authorization), new Response("{}"));
+  const tokens = ["old", "new"];
+  const client = new Client(NOWHERE, { fetch: fetching, storage: memoryStorage(), token: () => tokens.shift() ?? null });
+  for (let i = 0; i < 3; i++) await client.model();
+  assert.deepEqual(seen, ["Bearer old", "Bearer new", undefined]);
 });

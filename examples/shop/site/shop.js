@@ -20,7 +20,6 @@ function product({ item, title, chance }, recommendationId) {
     button.onclick = async () => {
       box.remove();
       igcf.queue(user, item, value, { recommendationId });
-      await igcf.flush();
       await show();
     };
   }
@@ -29,6 +28,7 @@ function product({ item, title, chance }, recommendationId) {
 
 async function show() {
   try {
+    await igcf.flush();
     const answer = await igcf.recommend(user, { k: 6 });
     shelf.replaceChildren(...answer.items.map((each) => product(each, answer.recommendation_id)));
     state.textContent = `Chosen for ${user} after ${answer.revision} reactions.`;

@@ -1,6 +1,6 @@
 // The visitor's page: connects the visit to what is on the screen.
 
-import { Away, api, setKey } from "./api.js";
+import { AwayError, api, client, setKey } from "./api.js";
 import { loadedPicture } from "./cover.js";
 import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
@@ -93,7 +93,7 @@ function notice(text, { kind = "", action = null, ms = 0 } = {}) {
 }
 
 function awayNotice() {
-  const n = visit.outbox.waiting().length;
+  const n = client.waiting().length;
   const kept = n ? `${plural(n, "reaction")} ${n === 1 ? "is" : "are"} kept here and will be sent when it is back.` : "Trying again.";
   notice(`The server cannot be reached. ${kept}`, { kind: "away", action: ["Try now", () => visit.retry()] });
 }
@@ -129,7 +129,7 @@ function showFacts() {
   if (!model) return;
   byId("facts").replaceChildren(...factsOf(reactions.length, hitsOf(), logged));
   showProgress(reactions.length);
-  const waiting = new Set(visit.outbox.waiting(visit.user).map((letter) => letter.event_id));
+  const waiting = new Set(client.waiting(visit.user).map((entry) => entry.event_id));
   drawPast(byId("past"), rounds, model.reward, (item) => catalogue.get(item)?.categories, (id) => waiting.has(id), (round) => openRound(
     round, catalogue.get(round.item)?.categories, model.reward,
     { change: (value) => visit.change(round.event_id, value), remove: () => visit.remove(round.event_id), ask: () => visit.ask(round.item) }));
@@ -211,12 +211,12 @@ async function loadCatalogue() {
     /** @type {string | null} */
     let after = null;
     do {
-      const page = await api.items(after, PAGE);
+      const page = await client.items({ after, limit: PAGE });
       after = page.next;
       for (const item of page.items) catalogue.set(item.item, item);
     } while (after !== null && catalogue.size < MOST_ON_MAP);
   } catch (error) {
-    if (!(error instanceof Away)) throw error;
+    if (!(error instanceof AwayError)) throw error;
     catalogueModel = null;
     return;
   }
@@ -256,8 +256,11 @@ visit.addEventListener("back", () => notice("The server is back and has everythi
 visit.addEventListener("locked", () => byId("key-dialog").open || byId("key-dialog").showModal());
 on(visit, "ahead", ({ cards }) => { for (const card of cards) void loadedPicture(card.item); });
 on(visit, "problem", (detail) => notice(`Something went wrong: ${detail.message}`, { kind: "bad", ms: 12_000 }));
-visit.outbox.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
-on(visit.outbox, "refused", (detail) => notice(`The server did not take a reaction: ${detail.message}`, { kind: "bad", ms: 12_000 }));
+client.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
+client.addEventListener("refused", (event) => {
+  event.preventDefault(); // it is said here
+  notice(`The server did not take a reaction: ${/** @type {CustomEvent} */ (event).detail.message}`, { kind: "bad", ms: 12_000 });
+});
 
 // Controls.
 function showControls() {
@@ -333,7 +336,7 @@ byId("forget-dialog").addEventListener("close", async () => {
     localStorage.removeItem(WAY);
     notice(`Everything about ${friendlyName(name)} is deleted. You are a new visitor.`, { ms: 8_000 });
   } catch (error) {
-    notice(`Nothing was deleted: ${error instanceof Away ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });
+    notice(`Nothing was deleted: ${error instanceof AwayError ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });
   }
 });
 byId("key-dialog").addEventListener("close", () => {

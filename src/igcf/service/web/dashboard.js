@@ -1,6 +1,6 @@
 // The operator's dashboard: asks for the figures every few seconds and draws them.
 
-import { Away, api, setKey } from "./api.js";
+import { AwayError, api, setKey } from "./api.js";
 import { byId, el } from "./dom.js";
 import { setUpTheme } from "./theme.js";
 
@@ -161,7 +161,7 @@ async function refresh() {
       notice(sessionStorage.getItem("igcf.key") ? "This key does not open the dashboard." : "");
       return;
     }
-    notice(error instanceof Away ? "The server cannot be reached; the figures are those of before. Trying again." : `No figures: ${error.message}`);
+    notice(error instanceof AwayError ? "The server cannot be reached; the figures are those of before. Trying again." : `No figures: ${error.message}`);
   }
   if (!isPaused) timer = setTimeout(refresh, PERIOD_MS);
 }

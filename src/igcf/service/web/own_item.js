@@ -1,6 +1,6 @@
 // An item of the visitor's own, in the lab: added to the catalogue, tried out by whoever comes, and how far it is known.
 
-import { api, hasKey, Refused } from "./api.js";
+import { RefusedError, client, hasKey } from "./api.js";
 import { byId } from "./dom.js";
 
 const ITEM = "igcf.own-item";
@@ -18,12 +18,12 @@ export function setUpOwnItem() {
     const categories = named.value.split(",").map((each) => each.trim()).filter(Boolean);
     const id = `own-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
     try {
-      await api.addItem({ id, title, categories: [...new Set(categories)] });
+      await client.addItems([{ id, title, categories: [...new Set(categories)] }]);
       localStorage.setItem(ITEM, id);
       form.reset();
       await tellOwnItem();
     } catch (error) {
-      say(error instanceof Refused ? `It was not added: ${error.message}` : "The server is away; try again.");
+      say(error instanceof RefusedError ? `It was not added: ${error.message}` : "The server is away; try again.");
     }
   });
 }
@@ -40,7 +40,7 @@ async function tellNow() {
   const id = localStorage.getItem(ITEM);
   if (id === null || byId("lab").hidden || hasKey()) return;
   try {
-    const { title, status, new: state } = await api.item(id);
+    const { title, status, new: state } = await client.item(id);
     const name = `“${title ?? id}”`;
     if (!state) say(status === "waiting" ? `${name} waits for the next training: this model cannot place new items.` : `${name} is ${status}.`);
     else {
@@ -49,7 +49,7 @@ async function tellNow() {
       say(`${name}: tried out ${state.trials} ${state.trials === 1 ? "time" : "times"}, ${met}, ${place}${state.settled ? "; settled" : ""}.`);
     }
   } catch (error) {
-    if (error instanceof Refused) localStorage.removeItem(ITEM); // another store: nobody knows it here
+    if (error instanceof RefusedError) localStorage.removeItem(ITEM); // another store: nobody knows it here
   }
 }
 

@@ -1,8 +1,7 @@
 // One visitor's visit: which card is shown, which come next, what was reacted to, what is believed. Draws nothing.
 
-import { Away, api } from "./api.js";
+import { AwayError, api, client } from "./api.js";
 import { on } from "./dom.js";
-import { Outbox } from "./outbox.js";
 import { isHit, nuOf, offer, randomName } from "./values.js";
 
 const VISITOR = "visitor-";
@@ -18,7 +17,6 @@ const LONGEST_BASELINE = 500;
 export class Visit extends EventTarget {
   /** Whether what is believed counts every reaction of this visit. */
   isUpToDate = false;
-  outbox = new Outbox();
   /** @type {Api.ModelInfo | null} */
   model = null;
   user = localStorage.getItem(USER) ?? "";
@@ -58,7 +56,7 @@ export class Visit extends EventTarget {
     else if (!this.user) this.#become(randomName(VISITOR));
     this.#reset();
     addEventListener("online", () => this.retry());
-    on(this.outbox, "elsewhere", ({ letter, isNew, isGone }) => this.#hear(letter, isNew, isGone));
+    on(client, "elsewhere", ({ entry, isNew, isGone }) => this.#hear(entry, isNew, isGone));
   }
 
   /** Whether this is somebody new who has not been offered a choice of favourites yet. */
@@ -79,7 +77,7 @@ export class Visit extends EventTarget {
     if (!(await this.sync(true)) || user !== this.user) return;
     this.next();
     try {
-      const [model, state] = await Promise.all([this.model ?? api.model(), api.user(user)]);
+      const [model, state] = await Promise.all([this.model ?? client.model(), client.user(user)]);
       if (user !== this.user) return;
       this.model = model;
       const { card } = this;
@@ -154,23 +152,32 @@ export class Visit extends EventTarget {
    * @param {"shown" | "skip"} evidence
    */
   #keep(card, value, evidence) {
-    const event_id = randomName("page-", 20);
-    const { item, title, categories, recommendation_id } = card;
-    this.outbox.add({ kind: "react", user: this.user, event_id, item, value, evidence, recommendation_id, title, categories });
-    this.rounds.push({ event_id, item, value, evidence, title, categories, card });
+    const { item, title, categories } = card;
+    this.rounds.push({ event_id: this.#send(card, value, evidence), item, value, evidence, title, categories, card });
+  }
+
+  /**
+   * Queue a reaction; returns its event id.
+   * @param {Card} card
+   * @param {number | null} value
+   * @param {"shown" | "skip"} evidence
+   */
+  #send({ item, title, categories, recommendation_id }, value, evidence) {
+    const kind = evidence === "skip" ? "skip" : value === null ? "shown" : undefined;
+    return client.queue(this.user, item, value, { kind, recommendationId: recommendation_id, note: { title, categories } });
   }
 
   /**
    * Another tab has the same visitor: what is said and taken back there counts here, and no card is asked about twice.
-   * @param {Letter} letter
+   * @param {Waiting} entry
    * @param {boolean} isNew
    * @param {boolean} isGone
    */
-  #hear(letter, isNew, isGone) {
-    if (letter.user !== this.user) return;
-    const isBack = letter.kind === "undo" || (isGone && !letter.tried); // what goes untried was taken back before it was sent
-    if (isBack) this.rounds = this.rounds.filter((round) => round.event_id !== letter.event_id);
-    else if (isNew) this.rounds.push(asRound(letter));
+  #hear(entry, isNew, isGone) {
+    if (entry.user !== this.user) return;
+    const isBack = entry.undo || (isGone && !entry.tried); // what goes untried was taken back before it was sent
+    if (isBack) this.rounds = this.rounds.filter((round) => round.event_id !== entry.event_id);
+    else if (isNew) this.rounds.push(asRound(entry));
     if (this.card && this.#isUsed(this.card)) {
       this.card = null;
       this.next();
@@ -183,7 +190,7 @@ export class Visit extends EventTarget {
   async undo() {
     const last = this.rounds.pop();
     if (!last) return;
-    this.outbox.undo(this.user, last.event_id);
+    client.queueUndo(this.user, last.event_id);
     if (this.card) this.slate.unshift(this.card);
     this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories, model: this.model?.model };
     this.#keepCard();
@@ -199,9 +206,8 @@ export class Visit extends EventTarget {
   async change(event_id, value) {
     const round = this.rounds.find((each) => each.event_id === event_id);
     if (!round) return;
-    this.outbox.undo(this.user, event_id);
-    Object.assign(round, { event_id: randomName("page-", 20), value, evidence: "shown" });
-    this.outbox.add({ kind: "react", user: this.user, event_id: round.event_id, item: round.item, value, evidence: "shown", title: round.title, categories: round.categories });
+    client.queueUndo(this.user, event_id);
+    Object.assign(round, { event_id: this.#send(round, value, "shown"), value, evidence: "shown" });
     await this.#recount();
   }
 
@@ -211,7 +217,7 @@ export class Visit extends EventTarget {
    */
   async remove(event_id) {
     this.rounds = this.rounds.filter((each) => each.event_id !== event_id);
-    this.outbox.undo(this.user, event_id);
+    client.queueUndo(this.user, event_id);
     await this.#recount();
   }
 
@@ -254,8 +260,8 @@ export class Visit extends EventTarget {
 
   /** Delete everything about this user on the server; fails without a change when the server is away. */
   async forget() {
-    await this.outbox.flush();
-    await api.forget(this.user);
+    await client.flush();
+    await client.forget(this.user);
     localStorage.removeItem(BEGUN);
     await this.newVisitor();
   }
@@ -316,7 +322,7 @@ export class Visit extends EventTarget {
   async sync(isRefill) {
     try {
       const mine = isRefill ? ++this.refills : 0;
-      await this.outbox.flush();
+      await client.flush();
       if (isRefill && mine === this.refills) await this.#refill();
     } catch (error) {
       this.#fail(error);
@@ -342,7 +348,7 @@ export class Visit extends EventTarget {
     const look = ++this.look;
     const item = this.asked ?? this.card?.item;
     const { user } = this;
-    const n = this.reactions.length, isAllSent = !this.outbox.waiting(user).length;
+    const n = this.reactions.length, isAllSent = !client.waiting(user).length;
     try {
       const rounds = Math.min(n, LONGEST_BASELINE);
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
@@ -360,7 +366,7 @@ export class Visit extends EventTarget {
   /** @param {string} item */
   async #explained(item) {
     try {
-      return await api.explain(this.user, item);
+      return await client.explain(this.user, item);
     } catch (error) {
       if (error.status !== 404) throw error;
       return null; // not an item of the model that serves now
@@ -383,7 +389,7 @@ export class Visit extends EventTarget {
 
   /** Another model serves now: what was chosen by the old one is put away. */
   async #meetModel() {
-    this.model = await api.model();
+    this.model = await client.model();
     this.#putAway();
     this.card = null;
     this.#tell("ready");
@@ -395,7 +401,7 @@ export class Visit extends EventTarget {
     const { user, settings: { slate: k, policy, nu } } = this;
     const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and not yet told to the server
     const busy = [...(this.card && !foreseen ? [this.card] : []), ...this.slate].map((card) => card.item);
-    const unsent = this.outbox.waiting(this.user).flatMap((letter) => letter.item ?? []);
+    const unsent = client.waiting(this.user).flatMap((entry) => entry.item ?? []);
     /** @type {Api.RecommendationRequest & { k: number }} */
     const ask = { k, reserve: RESERVE, exclude: [...busy, ...unsent] };
     if (policy) ask.policy = policy;
@@ -404,7 +410,7 @@ export class Visit extends EventTarget {
     let answer = null;
     while (ask.k) {
       try {
-        answer = await api.recommend(user, ask);
+        answer = await client.recommend(user, ask);
         break;
       } catch (error) {
         if (error.kind !== "NoItemsLeftError") throw error;
@@ -439,7 +445,7 @@ export class Visit extends EventTarget {
 
   /** @param {any} error */
   #fail(error) {
-    if (error instanceof Away) {
+    if (error instanceof AwayError) {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.retry(), RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)]);
       this.failures += 1;
@@ -484,10 +490,9 @@ export class Visit extends EventTarget {
 
   /** @returns {Round[]} */
   #unsentRounds() {
-    const letters = this.outbox.waiting(this.user);
-    const undone = new Set(letters.filter((letter) => letter.kind === "undo").map((letter) => letter.event_id));
-    const reactions = letters.filter((letter) => letter.kind === "react" && !undone.has(letter.event_id));
-    return reactions.map(asRound);
+    const entries = client.waiting(this.user);
+    const undone = new Set(entries.filter((entry) => entry.undo).map((entry) => entry.event_id));
+    return entries.filter((entry) => !undone.has(entry.event_id)).map(asRound);
   }
 
   /**
@@ -499,5 +504,5 @@ export class Visit extends EventTarget {
   }
 }
 
-/** @type {(letter: Letter) => Round} */
-const asRound = (letter) => ({ ...letter, item: letter.item ?? "", value: letter.value ?? null, evidence: letter.evidence ?? "shown" });
+/** @type {(entry: Waiting) => Round} */
+const asRound = ({ event_id, item = "", value = null, kind, note }) => ({ event_id, item, value, evidence: kind === "skip" ? "skip" : "shown", ...note });
