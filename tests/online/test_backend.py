@@ -21,7 +21,8 @@ from igcf.model import Model
 from igcf.model.neighbours import BySource
 from igcf.model.usage import Usage
 from igcf.online import Belief, Recommender, Ucb, backend
-from igcf.online.backend import Block, Evidence, Mixture, Moments, NumpyBackend
+from igcf.online.backend import NumpyBackend
+from igcf.online.backend.types import Block, Evidence, Mixture, Moments
 from igcf.online.learning import belief_from_history
 from tests.toys import ensemble_model, random_model, two_channel_model
 

@@ -10,7 +10,8 @@ from igcf.model import Model
 from igcf.model.usage import Calibration, PolicyChoice, RecordTemperature, Usage
 from igcf.online import Greedy, Recommender, Session, Ucb
 from igcf.online.backend import NumpyBackend, loops
-from igcf.online.backend.numpy_chance import ItemTerms, probability_chances
+from igcf.online.backend.numpy_items import probability_chances
+from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
 

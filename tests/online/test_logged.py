@@ -17,7 +17,7 @@ from igcf.model.usage import RecordTemperature, Usage
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, ScoringEngine, Thompson, Ucb, backend, belief_from_logged
 from igcf.online.absence import PASSES, LinearAbsence, LogisticAbsence, Record
 from igcf.online.backend import NumpyBackend
-from igcf.online.backend.numpy_absence import RecordTerms
+from igcf.online.backend.types import RecordTerms
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.training.experts.neighbour_choice import ndcg

@@ -13,7 +13,7 @@ from igcf.arrays import AnyFloatArray, FloatArray, IntArray, uncertain_direction
 from igcf.model import Channel, Model
 from igcf.model.channel import sigmoid
 from igcf.online import backend
-from igcf.online.backend.numpy_absence import RecordTerms
+from igcf.online.backend.types import RecordTerms
 
 LEVELS = np.arange(-4.0, 4.01, 0.5)
 """How much more active than the population a user may be, in logits, where the search for the mode starts."""

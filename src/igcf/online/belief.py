@@ -9,8 +9,8 @@ from igcf.arrays import FloatArray, uncertain_directions
 from igcf.errors import ConfigError
 from igcf.model.channel import Link
 from igcf.online import backend
-from igcf.online.backend import Evidence
 from igcf.online.backend.numpy_beliefs import block_update
+from igcf.online.backend.types import Evidence
 
 
 @dataclass(frozen=True, eq=False)

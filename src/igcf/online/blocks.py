@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.model import Channel, Model
-from igcf.online.backend import Arrays, Block
+from igcf.online.backend.types import Arrays, Block
 
 MOST_VALUES = 100
 """Values of reactions whose rewards are kept; logs have a few, or any number."""

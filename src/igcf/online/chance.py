@@ -10,8 +10,9 @@ from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, SharePrior, logits
 from igcf.online import backend
-from igcf.online.backend.numpy_chance import CLIPPED, Columns, ItemTerms, logit_chances, probability_chances
-from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
+from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
+from igcf.online.backend.numpy_items import CLIPPED, logit_chances, probability_chances
+from igcf.online.backend.types import Columns, ItemTerms
 from igcf.online.belief import Belief
 
 if TYPE_CHECKING:

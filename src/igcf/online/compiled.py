@@ -12,7 +12,7 @@ from igcf.arrays import BoolArray, Float32Array
 from igcf.errors import RuleError, UnknownItemError
 from igcf.item_parsing import nearest
 from igcf.model.catalogue import Catalogue
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import selection_details

@@ -4,8 +4,8 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online import backend
-from igcf.online.backend import Selection
-from igcf.online.backend.numpy_selection import described
+from igcf.online.backend.numpy_items import described
+from igcf.online.backend.types import Selection
 from igcf.online.state import Stale
 from igcf.online.tracking import TrackedUsers
 

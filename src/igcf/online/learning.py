@@ -7,8 +7,8 @@ import numpy as np
 from igcf.arrays import FloatArray, covariance_root
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Channels, Evidence
-from igcf.online.backend.numpy_histories import evidence_by_block
+from igcf.online.backend.numpy_beliefs import evidence_by_block
+from igcf.online.backend.types import Channels, Evidence
 from igcf.online.belief import Belief
 from igcf.online.monotone import MonotoneLearning, monotone_learning
 

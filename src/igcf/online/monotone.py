@@ -11,7 +11,7 @@ import numpy as np
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import BlockRewards, Classes
+from igcf.online.backend.types import BlockRewards, Classes
 from igcf.online.chance import ChanceScale
 
 STEPS = ("satisfied", "exposed", "liked")

@@ -9,7 +9,7 @@ from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, IntArray
 from igcf.errors import ConfigError
 from igcf.model.catalogue import Catalogue
 from igcf.online import backend
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Policy

@@ -17,7 +17,7 @@ from igcf.model.new_items import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
-from igcf.online.backend import Selection
+from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
 from igcf.online.evidence import (

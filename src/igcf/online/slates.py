@@ -9,7 +9,7 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, covariance_root
 from igcf.errors import NoItemsLeftError
 from igcf.model import Model
-from igcf.online.backend import MakeRng, Selection
+from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.policies import Policy
 from igcf.online.selection import scored_items

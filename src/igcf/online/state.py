@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from igcf.online.backend import Arrays, Moments
+from igcf.online.backend.types import Arrays, Moments
 
 
 def of_one_user(moments: Moments) -> Moments:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Arrays, Evidence, Mixture, Moments
+from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments
 from igcf.online.belief import Belief, decay
 from igcf.online.blocks import ScoredBlock, scored_blocks
 from igcf.online.monotone import monotone_learning

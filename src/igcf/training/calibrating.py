@@ -14,8 +14,9 @@ from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, PolicyChoice, fit_shares
 from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
-from igcf.online.backend.numpy_chance import CLIPPED, ItemTerms
-from igcf.online.backend.numpy_classes import EXPOSURE_FLOOR
+from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
+from igcf.online.backend.numpy_items import CLIPPED
+from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale, ItemBase, item_base, item_terms
 
 ROUNDS = 40

@@ -7,33 +7,8 @@ environment asks for NumPy.
 import os
 
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.types import (
-    Arrays,
-    Block,
-    BlockRewards,
-    Channels,
-    Classes,
-    Evidence,
-    MakeRng,
-    Mixture,
-    Moments,
-    Selection,
-)
 
-__all__ = [
-    "Arrays",
-    "Block",
-    "BlockRewards",
-    "Channels",
-    "Classes",
-    "Evidence",
-    "MakeRng",
-    "Mixture",
-    "Moments",
-    "NumpyBackend",
-    "Selection",
-    "loops",
-]
+__all__ = ["NumpyBackend", "loops"]
 
 
 def _chosen() -> NumpyBackend:

@@ -9,19 +9,20 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
-from igcf.online.backend.numpy_absence import RecordTerms
 from igcf.online.backend.numpy_backend import NumpyBackend
-from igcf.online.backend.numpy_chance import Columns, ItemTerms
 from igcf.online.backend.types import (
     Arrays,
     Block,
     BlockRewards,
     Channels,
     Classes,
+    Columns,
     Evidence,
+    ItemTerms,
     MakeRng,
     Mixture,
     Moments,
+    RecordTerms,
 )
 
 MOST_CHANNELS = 8

@@ -1,15 +1,23 @@
-"""Updates of beliefs in NumPy (docs/maths.md, section Online)."""
+"""Updates of beliefs in NumPy: by one reaction, by a history, and monotone (docs/maths.md)."""
 
-from math import exp, isnan, sqrt
+from collections.abc import Iterator
+from math import isnan, sqrt
 
 import numpy as np
 
-from igcf.arrays import FloatArray
-from igcf.model.channel import LOWEST, sigmoid
-from igcf.online.backend.types import NEWTON_STEPS, Evidence
+from igcf.arrays import FloatArray, IntArray
+from igcf.model.channel import sigmoid
+from igcf.online.backend.types import NEWTON_STEPS, Channels, Classes, Evidence
 
 USERS = 16
 """Users per block of large arrays: what is computed on the way stays in the cache."""
+TOLERANCE = 1e-12
+"""Differences below this are rounding. Native: the same number."""
+EXPOSURE_FLOOR = 0.2
+"""Added to an expected exposure, times the population's ratio to successes, before one is divided by the other.
+
+Native: the same number.
+"""
 
 
 def update_beliefs(
@@ -95,7 +103,7 @@ def update_in_turn(mean: FloatArray, cov: FloatArray, evidence: Evidence) -> tup
         np.dot(cov, x, out=own)
         z, q = float(x.dot(mean)), float(x.dot(own))
         if is_logit:
-            shift, shrink = _logistic_step_of_one(z, q, reward, noise)
+            shift, shrink = (float(each[0]) for each in logistic_step(*np.array([[z], [q], [reward], [noise]])))
         else:
             shrink = 1.0 / (noise + q)
             shift = shrink * (reward - z)
@@ -142,17 +150,143 @@ def logistic_step(
     return (a - z) / q, curvature / (1.0 + curvature * q)
 
 
-def _logistic_step_of_one(z: float, q: float, reward: float, noise_var: float) -> tuple[float, float]:
-    """`logistic_step` of one user whose reward is known, on plain numbers, which are faster than arrays of one."""
-    q = max(q, 1e-12)
-    weight, precision = 1.0 / noise_var, 1.0 / q
-    a = z if (2.0 * reward - 1.0) * z > 0 else 0.0
-    p = 1.0 / (1.0 + exp(-max(a, LOWEST)))
-    for _ in range(NEWTON_STEPS):
-        before = a
-        a -= ((a - z) * precision - weight * (reward - p)) / (precision + weight * p * (1.0 - p))
-        p = 1.0 / (1.0 + exp(-max(a, LOWEST)))
-        if a == before:
-            break
-    curvature = weight * p * (1.0 - p)
-    return (a - z) * precision, curvature / (1.0 + curvature * q)
+def read_pairs(
+    reactions: list[tuple[str, float | None]], row_of: dict[str, int], largest: float
+) -> tuple[IntArray, FloatArray] | None:
+    """Return the rows and values of reactions; None where one needs a closer look, which here is as quick for all."""
+    return None
+
+
+def evidence_by_block(
+    channels: Channels, rows: IntArray, rewards: FloatArray, weights: FloatArray | None = None
+) -> Iterator[tuple[int, Evidence]]:
+    """Yield where each block of the user's vector begins, and what some reactions reveal about it, oldest first.
+
+    Args:
+        channels: of the model.
+        rows: rows of the items, shape (reactions,).
+        rewards: shape (reactions, channels); NaN reveals nothing.
+        weights: how many times a reaction counts, shape (reactions,); None: once.
+    """
+    for start in np.unique(channels.starts).tolist():
+        own = np.flatnonzero(channels.starts == start)
+        x = np.stack([channels.vectors[number][rows] for number in own], axis=1).astype(np.float64)
+        noise = np.stack([channels.noise[number][rows] for number in own], axis=1)
+        if weights is not None:
+            noise /= weights[:, None]
+        is_logit = np.broadcast_to(channels.is_logit[own], noise.shape)
+        yield start, Evidence(x.reshape(-1, x.shape[2]), rewards[:, own].ravel(), noise.ravel(), is_logit.ravel())
+
+
+def learn(
+    mean: FloatArray,
+    cov: FloatArray,
+    channels: Channels,
+    rows: IntArray,
+    rewards: FloatArray,
+    weights: FloatArray | None,
+) -> None:
+    """Update one user's belief, mean (D,) and covariance (D, D), by a history as in `evidence_by_block`, in place."""
+    for start, revealed in evidence_by_block(channels, rows, rewards, weights):
+        update_belief(mean, cov, start, revealed)
+
+
+def learn_in_turn(rules: Classes, mean: FloatArray, cov: FloatArray, rows: IntArray, classes: IntArray) -> None:
+    """Update one user's belief by a history, in place; a reaction counts as what is known when it comes allows.
+
+    Args:
+        rules: what the model can tell apart.
+        mean: of the user's vector, shape (D,).
+        cov: of the user's vector, shape (D, D).
+        rows: rows of the items, oldest reaction first, shape (reactions,).
+        classes: the class of each reaction; the number of classes stands for no reaction.
+    """
+    channels = Channels(*rules[:4])
+    for place, (row, number) in enumerate(zip(rows.tolist(), classes.tolist(), strict=True)):
+        counted = counted_class(rules, mean, cov, row, number)
+        learn(mean, cov, channels, rows[place : place + 1], rules.rewards[counted][None], None)
+
+
+def counted_classes(rules: Classes, means: FloatArray, covs: FloatArray, rows: IntArray, classes: IntArray) -> IntArray:
+    """As which class the reaction of each of many users counts, shape (users,).
+
+    The whole update is carried out in the space of the item's own channels: z = X mean and Q = X cov X'.
+
+    Args:
+        rules: what the model can tell apart.
+        means: of the users' vectors, shape (users, D).
+        covs: of the users' vectors, shape (users, D, D).
+        rows: the item of each user.
+        classes: the class of each reaction; the number of classes stands for no reaction.
+    """
+    n_classes, n_users = len(rules.is_failure), len(rows)
+    z, Q = _own_moments(rules, means, covs, rows)
+    before = _view(rules, z, Q, rows)
+    current, counted = before.copy(), np.full(n_users, n_classes + 1)
+    is_none = classes == n_classes
+    last = np.where(is_none, 0, classes)
+    for number in range(int(last.max()) + 1):
+        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[number]), rows)
+        is_better = (after >= current - TOLERANCE).all(axis=1)
+        is_good = last >= number
+        if rules.is_full and rules.is_failure[number]:
+            is_good &= (after <= before + TOLERANCE).all(axis=1)
+        is_good &= is_better | ((counted == n_classes + 1) & (not rules.is_full or number == 0))
+        current[is_good], counted[is_good] = after[is_good], number
+    if is_none.any():
+        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[n_classes]), rows)
+        is_learned = (after >= current - TOLERANCE).all(axis=1) | (not rules.is_full)
+        counted[is_none] = np.where(is_learned, n_classes, n_classes + 1)[is_none]
+    return counted
+
+
+def counted_class(rules: Classes, mean: FloatArray, cov: FloatArray, row: int, number: int) -> int:
+    """As which class the reaction of one user counts."""
+    return int(counted_classes(rules, mean[None], cov[None], np.array([row]), np.array([number]))[0])
+
+
+def _own_moments(rules: Classes, means: FloatArray, covs: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Means (users, channels) and covariances of z of the items' own channels; blocks are not correlated."""
+    n_channels = len(rules.starts)
+    z, Q = np.zeros((len(rows), n_channels)), np.zeros((len(rows), n_channels, n_channels))
+    for start in np.unique(rules.starts):
+        own = np.flatnonzero(rules.starts == start)
+        X = np.stack([rules.vectors[number][rows] for number in own], axis=1).astype(np.float64)
+        span = slice(start, start + X.shape[2])
+        z[:, own] = np.einsum("ucd,ud->uc", X, means[:, span])
+        Q[:, own[:, None], own] = X @ covs[:, span, span] @ X.transpose(0, 2, 1)
+    return z, Q
+
+
+def _after(
+    rules: Classes, z: FloatArray, Q: FloatArray, rows: IntArray, rewards: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments after a reaction with these rewards, channel after channel as the belief learns them."""
+    z, Q = z.copy(), Q.copy()
+    for number in np.flatnonzero(~np.isnan(rewards)):
+        step = logistic_step if rules.is_logit[number] else gaussian_step
+        own = np.full(len(z), rewards[number])
+        shift, shrink = step(z[:, number], Q[:, number, number], own, rules.noise[number][rows])
+        w = Q[:, :, number].copy()
+        z += shift[:, None] * w
+        Q -= shrink[:, None, None] * w[:, :, None] * w[:, None, :]
+    return z, Q
+
+
+def _view(rules: Classes, z: FloatArray, Q: FloatArray, rows: IntArray) -> FloatArray:
+    """Expected reward and chance of the items, shape (users, 2); the reward twice where the chance follows from it."""
+    expected = np.where(rules.is_logit, sigmoid(z), z)
+    products = np.where(rules.is_member, expected[:, None, :], 1.0).prod(axis=2)
+    reward = products @ rules.weights
+    first, second = rules.chance.tolist()
+    slope, shift, spread = rules.calibration.tolist()
+    if first < 0:
+        return np.stack([reward, reward], axis=1)
+    if second >= 0:
+        success = np.maximum(z[:, first], 0.0) + EXPOSURE_FLOOR * rules.prior_ratio[rows]
+        chance = success / (np.maximum(z[:, second], 0.0) + EXPOSURE_FLOOR)
+    else:
+        variance = np.maximum(Q[:, first, first], 0.0)
+        scale = np.sqrt(1.0 + np.pi / 8.0 * (slope * spread) ** 2 * variance)
+        chance = sigmoid((slope * z[:, first] + shift) / scale)
+    return np.stack([reward, chance], axis=1)

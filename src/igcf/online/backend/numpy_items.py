@@ -1,19 +1,43 @@
-"""Means and variances of all items in NumPy: after an update, from a covariance, from several channels."""
+"""Items in NumPy: means and variances after an update, the best available ones, and chances of a few."""
 
 from collections.abc import Callable
 from functools import partial
+from math import erf, sqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.model import Model
-from igcf.model.channel import activations, expectation, gradients
+from igcf.model.channel import activations, expectation, gradients, sigmoid
 from igcf.online.backend.numpy_beliefs import USERS, update_in_turn
-from igcf.online.backend.types import Arrays, Block, BlockRewards, Evidence, Mixture, Moments
+from igcf.online.backend.types import (
+    Arrays,
+    Block,
+    BlockRewards,
+    Columns,
+    Evidence,
+    ItemTerms,
+    MakeRng,
+    Mixture,
+    Moments,
+    Selection,
+)
 
 CHUNK = 1_024
 """Items per block when all variances are computed: the product stays in the cache."""
+LEAST = float(np.finfo(np.float32).min)
+"""Any score is at least this; what is not available has less."""
+
+FEW = 3
+"""Items whose ranks are counted one by one, which needs no sorting of what is above them."""
+WIDTH = 1.2815515655446004
+"""Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
+CLIPPED = 0.005
+"""Smallest and, from 1, largest probability whose logit is taken."""
+Triple = tuple[FloatArray, FloatArray, FloatArray]
+"""Chances, lower and upper ends of their intervals, as arrays."""
 
 
 def observe_and_rescore(
@@ -134,3 +158,108 @@ def _variance(model: Model, *parts: Any) -> AnyFloatArray:
         start = model.channels[number].start
         deviations[start] = deviations[start] + part if start in deviations else part
     return np.asarray(sum(part * part for part in deviations.values()))
+
+
+def select_users(
+    scores: AnyFloatArray, available: BoolArray, k: int, make_rng: MakeRng
+) -> tuple[IntArray, AnyFloatArray]:
+    """Select the `k` best available items of each user, best first; ties are broken at random.
+
+    Args:
+        scores: of shape (users, items).
+        available: of shape (users, items); at least `k` items of every user.
+        k: how many.
+        make_rng: asked only where scores are equal.
+
+    Returns:
+        Rows and scores of the selected items, both of shape (users, k).
+    """
+    rows: IntArray = np.empty((len(available), k), dtype=np.int64)
+    best: AnyFloatArray = np.empty((len(available), k), dtype=scores.dtype)
+    for user in range(len(available)):
+        rows[user], best[user] = _best_of(scores[user], available[user], k, make_rng)
+    return rows, best
+
+
+def _best_of(scores: AnyFloatArray, available: BoolArray, k: int, make_rng: MakeRng) -> tuple[IntArray, AnyFloatArray]:
+    masked = np.where(available, scores, -np.inf)
+    parted = masked.copy()
+    parted.partition(len(masked) - k)
+    rows = (masked >= max(parted.item(len(masked) - k), LEAST)).nonzero()[0]
+    best = masked[rows]
+    order: AnyFloatArray | IntArray = rows
+    if len(np.unique(best)) < len(rows):  # no draws without need
+        order = make_rng().random(len(rows))
+    chosen = rows[np.lexsort((order, -best))[:k]]
+    return chosen, masked[chosen]
+
+
+def count_above(means: AnyFloatArray, available: BoolArray, of: AnyFloatArray) -> IntArray:
+    """Count the available means (items,) above each of some numbers (k,)."""
+    if len(of) <= FEW:
+        return np.array([np.count_nonzero((means > mean) & available) for mean in of], dtype=np.int64)
+    above = np.sort(means[available & (means > of.min())])
+    return np.asarray(len(above) - above.searchsorted(of, side="right"), dtype=np.int64)
+
+
+def described(
+    rows: IntArray, scores: AnyFloatArray, means: AnyFloatArray, stds: AnyFloatArray, above: IntArray
+) -> Selection:
+    """Return the columns of some items as lists; ranks by the mean follow from how many lie above it."""
+    return Selection(rows.tolist(), scores.tolist(), means.tolist(), stds.tolist(), (above + 1).tolist())
+
+
+def chances_of_logits(
+    rows: list[int], z: AnyFloatArray, variances: AnyFloatArray, slope: float, spread: float, items: ItemTerms
+) -> Columns:
+    """Chances, lows and highs of a few items from the means and variances (items,) of the logit."""
+    chance, low, high = logit_chances(z[rows], variances[rows], slope, spread, items.at(rows))
+    return chance.tolist(), low.tolist(), high.tolist()
+
+
+def logit_chances(m: npt.ArrayLike, v: npt.ArrayLike, slope: float, spread: float, items: ItemTerms) -> Triple:
+    """E[sigmoid(a z + offset)] of z ~ N(m, s^2 v), by the probit approximation, and its quantiles."""
+    mean, var = np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    middle, of_user = slope * mean + items.offset, (slope * spread) ** 2 * var + items.missing
+    chance = sigmoid(middle / np.sqrt(1.0 + np.pi / 8.0 * of_user))
+    return chances_around(chance, middle, WIDTH * np.sqrt(of_user + items.own))
+
+
+def chances_around(chance: FloatArray, middle: FloatArray, half: FloatArray) -> Triple:
+    """The chance with the interval whose logits are `middle` -+ `half`, widened to contain it."""
+    return chance, np.minimum(sigmoid(middle - half), chance), np.maximum(sigmoid(middle + half), chance)
+
+
+def chances_of_probabilities(
+    means: list[float], stds: list[float], slope: float, shift: float, spread: float
+) -> Columns:
+    """Chances, lows and highs of a few items whose expected reward is a probability."""
+    chance, low, high = probability_chances(np.array(means), np.array(stds), slope, shift, spread)
+    return chance.tolist(), low.tolist(), high.tolist()
+
+
+def probability_chances(means: FloatArray, stds: FloatArray, slope: float, shift: float, spread: float) -> Triple:
+    """Chances from expected probabilities, which need no further averaging; intervals of a Beta of the same moments."""
+    from scipy.special import betaincinv
+
+    p = np.clip(means, CLIPPED, 1.0 - CLIPPED)
+    chance = sigmoid(slope * np.log(p / (1.0 - p)) + shift)
+    most = chance * (1.0 - chance)
+    variance = np.clip((slope * spread * stds * most / (p * (1.0 - p))) ** 2, 1e-9 * most, 0.9 * most)
+    weight = most / variance - 1.0
+    low, high = (betaincinv(chance * weight, (1.0 - chance) * weight, level) for level in (0.1, 0.9))
+    return chance, np.minimum(low, chance), np.maximum(high, chance)
+
+
+def chances_of_values(
+    rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
+) -> Columns:
+    """P(value >= line) of a value ~ N(mean, std^2 + noise[row]), with an interval for what is not noise."""
+    found = []
+    for row, mean, std in zip(rows, means, stds, strict=True):
+        own = float(noise[row])
+        half, inside = WIDTH * std, 1.0 / sqrt(2.0 * own)
+        chance = 0.5 * (1.0 + erf((mean - line) / sqrt(2.0 * (std * std + own))))
+        low, high = (0.5 * (1.0 + erf((mean + side - line) * inside)) for side in (-half, half))
+        found.append((chance, min(low, chance), max(high, chance)))
+    return tuple(map(list, zip(*found, strict=True)))  # type: ignore[return-value]

@@ -17,6 +17,8 @@ MakeRng = Callable[[], np.random.Generator]
 """Gives a generator of random numbers; making one takes as long as a product over thousands of items."""
 Arrays = tuple[Any, ...]
 """One array per scored channel."""
+Columns = tuple[list[float], list[float], list[float]]
+"""Chances, lower and upper ends of their intervals."""
 
 
 class Evidence(NamedTuple):
@@ -114,6 +116,44 @@ class Selection(NamedTuple):
     stds: list[float]
     mean_ranks: list[int]
     """1 + the number of available items with a larger mean."""
+
+
+class RecordTerms(NamedTuple):
+    """The log likelihood of one record about one block of a user's vector, and the place that a search starts from."""
+
+    absent: tuple[AnyFloatArray, ...]
+    """Item vectors of the channels in which absence counts, each of shape (items, d), float32."""
+    noise: tuple[FloatArray, ...]
+    """What the log likelihood of an item is divided by in each of them, each of shape (items,)."""
+    slope: FloatArray
+    """Sum over all items of x sigmoid(x . user) / noise where the search starts, shape (d,)."""
+    weight: float
+    """Weight of every item as an absent one."""
+    own_x: AnyFloatArray
+    """Vectors of the record's own logistic terms, shape (terms, d), float32."""
+    own_weights: AnyFloatArray
+    """Weights of these terms, shape (terms,), float32; negative where an absence is taken back."""
+    information: FloatArray
+    """Sum over the reactions of reward x / noise, shape (d,)."""
+    prior_mean: FloatArray
+    """Shape (d,)."""
+    frame: FloatArray
+    """Directions in which the prior is uncertain, shape (d, r): the user's vector is prior_mean + frame v."""
+
+
+class ItemTerms(NamedTuple):
+    """What items add to the logits that their chances are read from, arrays of shape (items,)."""
+
+    offset: FloatArray
+    """Added to slope z."""
+    missing: FloatArray
+    """Variance of what is unknown of how tastes differ on the item."""
+    own: FloatArray
+    """Variance of what is unknown of the share of users whom it satisfies."""
+
+    def at(self, rows: IntArray | list[int]) -> "ItemTerms":
+        """Return the terms of some items."""
+        return ItemTerms(self.offset[rows], self.missing[rows], self.own[rows])
 
 
 @dataclass(frozen=True, eq=False)

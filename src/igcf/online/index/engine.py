@@ -7,8 +7,8 @@ import numpy as np
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Arrays, Moments, Selection
-from igcf.online.backend.numpy_selection import described
+from igcf.online.backend.numpy_items import described
+from igcf.online.backend.types import Arrays, Moments, Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists

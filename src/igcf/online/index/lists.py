@@ -13,7 +13,7 @@ from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntA
 from igcf.errors import ModelError
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend import Arrays, Mixture
+from igcf.online.backend.types import Arrays, Mixture
 from igcf.online.belief import Belief
 
 LISTS_ASKED = 32

@@ -1,4 +1,4 @@
-/* As which class a reaction counts, so that learning is monotone. The NumPy version is in numpy_classes.py. */
+/* As which class a reaction counts, so that learning is monotone. The NumPy version is in numpy_beliefs.py. */
 #ifndef IGCF_CLASSES_H
 #define IGCF_CLASSES_H
 #include "belief.h"
