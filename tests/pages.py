@@ -11,7 +11,7 @@ import numpy as np
 
 from igcf.cli.main import cli
 from igcf.data import load_dataset, synthetic_catalogue
-from igcf.lab.baselines.pca import principal_components
+from igcf.lab.baselines.factors import principal_components
 from igcf.model import Model, Reward
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from igcf.data import synthetic_catalogue
-from igcf.lab.baselines.pca import principal_components
+from igcf.lab.baselines.factors import principal_components
 from igcf.model import Model, Reward
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app

@@ -20,13 +20,29 @@ QUICK: dict[str, dict[str, Any]] = {
     "nicf": {"dim": 8, "epochs": 6, "steps": 2, "check_every": 3},
     "item-knn": {"k": 12},
     "ease": {"penalty": 5.0},
+    "slim": {"l1": 0.5, "l2": 5.0},
     "als": {"factors": 3, "regularization": 0.1},
+    "ials": {"factors": 3},
+    "mult-vae": {"hidden": 20, "dim": 4, "epochs": 60, "learning_rate": 0.01},
     "pca-gp": {"dim": 3},
     "igcf": {"linear_dim": 3, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
     **{name: {"dim": 4, "learning_rate": 0.5, "epochs": 2} for name in METHODS if name.startswith("igcf-paper")},
 }
-LEARNING = ("mf", "icf-ucb", "icf-ts", "item-knn", "ease", "als", "graph-filter", "pca-gp", "igcf")
+LEARNING = (
+    "mf",
+    "icf-ucb",
+    "icf-ts",
+    "item-knn",
+    "ease",
+    "slim",
+    "als",
+    "ials",
+    "mult-vae",
+    "graph-filter",
+    "pca-gp",
+    "igcf",
+)
 
 
 @cache
@@ -157,7 +173,7 @@ def test_the_rule_of_the_online_phase_is_a_setting() -> None:
 
 
 def test_a_setting_that_a_method_does_not_have_is_refused() -> None:
-    with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, estimate, forgetting, nu"):
+    with pytest.raises(ConfigError, match="icf-ucb has no setting lambda; it has: dim, forgetting, nu"):
         method_named("icf-ucb").settings({"lambda": 3})
     with pytest.raises(ConfigError, match="unknown method 'lightfm'; known are random, pop"):
         method_named("lightfm")

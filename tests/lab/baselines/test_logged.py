@@ -8,7 +8,7 @@ import pytest
 
 from igcf.arrays import IntArray
 from igcf.lab.baselines import METHODS, method_named
-from igcf.lab.baselines.logged import Logged
+from igcf.lab.baselines.history import Logged
 from igcf.online import Greedy, Recommender
 from tests.lab.baselines.test_contract import QUICK
 from tests.lab.baselines.worlds import N_ITEMS, task

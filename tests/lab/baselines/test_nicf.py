@@ -2,20 +2,25 @@ import numpy as np
 import pytest
 import torch
 
-from igcf.lab.baselines.nicf import Nicf
-from igcf.lab.baselines.nicf_network import QNetwork, last_items
-from igcf.lab.baselines.nicf_training import Episodes, batch_loss, discount, exploration, play_sessions, rating_levels
+from igcf.lab.baselines.nicf import (
+    Episodes,
+    Nicf,
+    QNetwork,
+    batch_loss,
+    discount,
+    exploration,
+    last_items,
+    play_sessions,
+    rating_levels,
+)
 from igcf.model import Reward
 from igcf.online import replay
 
 STARS = Reward("raw", threshold=4.0, low=1.0, high=5.0)
 
 
-def network(*, attention: bool, n_items: int = 9, dim: int = 4, dropout: float = 0.0) -> QNetwork:
-    made = QNetwork(
-        n_items, dim, n_blocks=2, attention=attention, dropout=dropout, generator=torch.Generator().manual_seed(0)
-    )
-    return made.eval()
+def network(n_items: int = 9, dim: int = 4) -> QNetwork:
+    return QNetwork(n_items, dim, torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(
@@ -56,49 +61,32 @@ def test_the_released_state_is_the_last_item_of_each_level() -> None:
     items = torch.tensor([[3, 7, 5, 2], [1, 2, 3, 4]])
     levels = torch.tensor([[4, 0, 4, -1], [1, 1, 1, 5]])
     assert last_items(items, levels).tolist() == [[7, 0, 0, 0, 5, 0], [0, 3, 0, 0, 0, 4]]
-    assert last_items(items[:, :0], levels[:, :0]).tolist() == [[0] * 6] * 2
-
-
-def test_the_released_network_forgets_earlier_items_and_attention_does_not() -> None:
-    one, other = torch.tensor([[3, 7, 5]]), torch.tensor([[2, 7, 5]])  # differ in an item that is no longer the last
-    levels = torch.tensor([[4, 4, 0]])
-    released, attentive = network(attention=False), network(attention=True)
-    assert torch.equal(released(one, levels), released(other, levels))
-    assert not torch.allclose(attentive(one, levels), attentive(other, levels))
-
-
-def test_attention_does_not_depend_on_what_other_sessions_are_padded_to() -> None:
-    net = network(attention=True)
-    items, levels = torch.tensor([[3, 7, 0, 0], [1, 2, 3, 4]]), torch.tensor([[4, 0, -1, -1], [4, 4, 4, 4]])
-    together = net(items, levels)
-    alone = net(items[:1, :2], levels[:1, :2])
-    torch.testing.assert_close(together[:1], alone)
 
 
 def test_parameters_number_as_in_the_released_network() -> None:
     """Six tables of 3707 x 50, layer norms 600, 300 x 50 + 50, 50 x 3707 + 3707."""
-    net = network(attention=False, n_items=3706, dim=50)
+    net = network(n_items=3706, dim=50)
     assert sum(part.numel() for part in net.parameters()) == 1_112_100 + 600 + 15_050 + 189_057
 
 
 @pytest.mark.parametrize(("t", "mask"), [(0, False), (1, True), (2, False)])
 def test_target_is_reward_plus_discounted_maximum_over_all_items(t: int, mask: bool) -> None:
     """The maximum leaves out number 0 only, or with `mask` also what was shown; the last round has no future."""
-    net = network(attention=False)
+    net = network()
     items, levels = torch.tensor([[3, 7, 5]]), torch.tensor([[4, 0, 5]])
     loss = batch_loss(net, items, levels, np.array([t]), 0.5, mask_target=mask)
     before = torch.where(torch.arange(3) < t, levels, -1)
     after = torch.where(torch.arange(3) <= t, levels, -1)
-    following = net(items, after).detach()[0]
+    following = net(last_items(items, after)).detach()[0]
     allowed = [item for item in range(1, 10) if not (mask and item in items[0, : t + 1].tolist())]
     target = float(levels[0, t] >= 4) + (0.5 * following[allowed].max() if t < 2 else 0.0)
-    value = net(items, before)[0, items[0, t]]
+    value = net(last_items(items, before))[0, items[0, t]]
     torch.testing.assert_close(loss, (value - target) ** 2)
 
 
 def test_sessions_show_no_item_twice_and_record_the_users_levels() -> None:
     truth = np.random.default_rng(0).integers(0, 6, size=(5, 10)).astype(np.int64)
-    items, levels = play_sessions(network(attention=False), truth, 9, 0.5, np.random.default_rng(1))
+    items, levels = play_sessions(network(), truth, 9, 0.5, np.random.default_rng(1))
     for user in range(5):
         assert sorted(items[user].tolist()) == list(range(1, 10))
         assert levels[user].tolist() == truth[user, items[user]].tolist()
@@ -111,13 +99,12 @@ def test_replay_keeps_the_latest_sessions() -> None:
     assert sorted(set(episodes.items[:, 0].tolist())) == [2, 3]
 
 
-@pytest.mark.parametrize("attention", [False, True])
-def test_the_learner_shows_what_the_network_values_most(attention: bool) -> None:
-    net = network(attention=attention)
+def test_the_learner_shows_what_the_network_values_most() -> None:
+    net = network()
     table = np.random.default_rng(0).integers(1, 6, size=(3, 9)).astype(np.float32)
     shown = replay(Nicf(net, STARS), table, rounds=4, rng=np.random.default_rng(0))
     items, levels = torch.from_numpy(shown.rows[:, :3, 0].astype(np.int64) + 1), rating_levels(shown.values, STARS)
-    values = net(items, torch.from_numpy(levels[:, :3, 0])).detach().numpy()
+    values = net(last_items(items, torch.from_numpy(levels[:, :3, 0]))).detach().numpy()
     for user in range(3):
         left = [row for row in range(9) if row not in shown.rows[user, :3, 0]]
         assert shown.rows[user, 3, 0] in left

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from igcf.data.synthetic import SyntheticWorld, synthetic_world
-from igcf.lab.baselines.pca import principal_components
+from igcf.lab.baselines.factors import principal_components
 from igcf.model import Model, Reward
 from igcf.online import Belief, Recommender
 from igcf.service.serving.taste import category_evidence, taste_of

@@ -10,7 +10,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.splits import has_all_times
 from igcf.errors import ConfigError, TrainingDivergedError
 from igcf.graph import GraphWarning
-from igcf.lab.baselines.logged_models import LoggedModelLearner
+from igcf.lab.baselines.factors import LoggedModelLearner
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.model import Model
 from igcf.online import Policy, Ucb, named_policy

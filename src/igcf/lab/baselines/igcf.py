@@ -8,7 +8,7 @@ import numpy as np
 
 from igcf.config import ExpertsConfig
 from igcf.errors import ConfigError
-from igcf.lab.baselines.logged_models import LoggedModelLearner
+from igcf.lab.baselines.factors import LoggedModelLearner
 from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Channel, Model, Term
 from igcf.model.usage import Usage

@@ -2,8 +2,10 @@
 
 import hashlib
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +13,18 @@ import numpy as np
 
 from igcf.config import imported
 from igcf.errors import ConfigError
-from igcf.lab.baselines import als, ease, graph_filter, igcf, item_knn
+from igcf.lab.baselines import igcf
+from igcf.lab.baselines.als import fit_als, fit_ials
+from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
-from igcf.lab.baselines.icf import fit_icf, play_mf, play_thompson, play_ucb
-from igcf.lab.baselines.liked import fit_liked_factors, like_shares
-from igcf.lab.baselines.pca import fit_pca_gp, play_pca_gp
-from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, recent_counts, satisfied_counts
+from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim
+from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.online import Learner
 
-PMF_DEFAULTS = {"dim": 32, "penalty": 20.0, "rounds": 20, "estimate": "map", "reward": None, "forgetting": 1.0}
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
-DIMS = (32, 64, 128, 256)
-PAPER_PMF_GRID = {**PMF_GRID, "dim": DIMS}
-"""The paper searches the size only; without the penalty the comparison would not be fair."""
 NICF_DEFAULTS = {
     "dim": 50,
-    "blocks": 2,
-    "attention": False,
-    "dropout": 0.1,
     "epochs": 1000,
     "steps": 3,
     "learning_rate": 1e-3,
@@ -39,85 +34,121 @@ NICF_DEFAULTS = {
 }
 
 
-def _nothing(task: Task, settings: Settings, rng: np.random.Generator) -> None:
-    """Fit nothing: random items need no fit."""
-
-
-def _fit_nicf(task: Task, settings: Settings, rng: np.random.Generator) -> Any:
-    from igcf.lab.baselines.nicf import fit_nicf  # torch
-
-    return fit_nicf(task, settings, rng)
-
-
 def _as_fitted(learner: Any, settings: Settings) -> Learner:
     return learner  # type: ignore[no-any-return]
 
 
-def _by_history(name: str, fit: Any, defaults: Settings, grid: Any) -> Method:
+def _needs_torch(module: str, function: str) -> Callable[[Task, Settings, np.random.Generator], Any]:
+    """Return a fit whose module imports torch, loaded when it is called."""
+    return lambda *arguments: getattr(import_module(f"igcf.lab.baselines.{module}"), function)(*arguments)
+
+
+def _ranked(name: str, counts: Callable[..., Any], **more: Any) -> Method:
+    """Return a method that shows everybody the same list."""
+    return Method(
+        name,
+        lambda task, settings, rng: counts(task, **settings),
+        lambda counts, settings: RankedItems(counts),
+        **more,
+    )
+
+
+def _by_factors(name: str, defaults: Settings, grid: Settings) -> Method:
+    """Return a method of interactive collaborative filtering.
+
+    The paper searches the size only; without the penalty the comparison would not be fair.
+    """
+    return Method(
+        name,
+        fit_icf,
+        play_icf,
+        {"dim": 32, "penalty": 20.0, "rounds": 20, "reward": None, "forgetting": 1.0, **defaults},
+        online=frozenset({"forgetting", *defaults}),
+        grid={**PMF_GRID, **grid},
+        paper_grid={**PMF_GRID, "dim": (32, 64, 128, 256), **grid},
+        is_refitted=True,
+    )
+
+
+def _by_history(name: str, fit: Any, defaults: Settings, grid: Settings, **more: Any) -> Method:
     """Return a method that scores by what satisfied the user before."""
-    return Method(name, fit, _as_fitted, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True)
+    return Method(
+        name, fit, _as_fitted, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True, **more
+    )
 
 
 _ALL = (
-    Method("random", _nothing, lambda fitted, settings: RandomItems(), uses_logged=True),
-    Method(
-        "pop",
-        lambda task, settings, rng: interaction_counts(task),
-        lambda counts, settings: RankedItems(counts),
-        uses_logged=True,
-    ),
-    Method(
-        "pop-satisfied",
-        lambda task, settings, rng: satisfied_counts(task),
-        lambda counts, settings: RankedItems(counts),
-        uses_logged=True,
-    ),
-    Method(
+    Method("random", lambda *_: None, lambda fitted, settings: RandomItems(), uses_logged=True),
+    _ranked("pop", interaction_counts, uses_logged=True),
+    _ranked("pop-satisfied", satisfied_counts, uses_logged=True),
+    _ranked(
         "pop-recent",
-        lambda task, settings, rng: recent_counts(task, settings["days"]),
-        lambda counts, settings: RankedItems(counts),
-        {"days": 30.0},
+        satisfied_counts,
+        defaults={"days": 30.0},
         grid={"days": (1.0, 3.0, 7.0, 14.0, 30.0, 60.0, 120.0, 365.0)},
         uses_logged=True,
         is_refitted=True,
     ),
-    Method("share", lambda task, settings, rng: like_shares(task), lambda shares, settings: RankedItems(shares)),
+    _ranked("share", like_shares),
     Method("liked-factors", fit_liked_factors, _as_fitted),
-    Method(
-        "mf",
-        fit_icf,
-        play_mf,
-        PMF_DEFAULTS,
-        online=frozenset({"forgetting"}),
-        grid=PMF_GRID,
-        paper_grid=PAPER_PMF_GRID,
-        is_refitted=True,
+    _by_factors("mf", {}, {}),
+    _by_factors("icf-ucb", {"nu": 0.5}, {"nu": (0.1, 0.5, 1.0)}),
+    _by_factors("icf-ts", {"sample_items": False}, {}),
+    Method("nicf", _needs_torch("nicf", "fit_nicf"), _as_fitted, NICF_DEFAULTS, packages=("torch",)),
+    _by_history(
+        "item-knn",
+        fit_item_knn,
+        {"k": 100, "shrink": 10.0},
+        {"k": (20, 50, 100, 200, 400), "shrink": (0.0, 10.0, 50.0, 200.0)},
     ),
-    Method(
-        "icf-ucb",
-        fit_icf,
-        play_ucb,
-        {**PMF_DEFAULTS, "nu": 0.5},
-        online=frozenset({"nu", "forgetting"}),
-        grid={**PMF_GRID, "nu": (0.1, 0.5, 1.0)},
-        paper_grid={**PAPER_PMF_GRID, "nu": (0.1, 0.5, 1.0)},
-        is_refitted=True,
+    _by_history(
+        "ease",
+        fit_ease,
+        {"penalty": 300.0},
+        {"penalty": (10.0, 30.0, 100.0, 300.0, 600.0, 1000.0, 2000.0, 4000.0, 10000.0, 30000.0)},
     ),
-    Method(
-        "icf-ts",
-        fit_icf,
-        play_thompson,
-        {**PMF_DEFAULTS, "sample_items": False},
-        online=frozenset({"sample_items", "forgetting"}),
-        grid=PMF_GRID,
-        paper_grid=PAPER_PMF_GRID,
-        is_refitted=True,
+    _by_history(
+        "slim", fit_slim, {"l1": 5.0, "l2": 300.0}, {"l1": (1.0, 5.0, 20.0), "l2": (30.0, 100.0, 300.0, 1000.0)}
     ),
-    Method("nicf", _fit_nicf, _as_fitted, NICF_DEFAULTS, packages=("torch",)),
-    _by_history("item-knn", item_knn.fit_item_knn, item_knn.DEFAULTS, item_knn.GRID),
-    _by_history("ease", ease.fit_ease, ease.DEFAULTS, ease.GRID),
-    _by_history("graph-filter", graph_filter.fit_filter, graph_filter.DEFAULTS, graph_filter.GRID),
-    _by_history("als", als.fit_als, als.DEFAULTS, als.GRID),
+    _by_history(
+        "graph-filter",
+        fit_filter,
+        {
+            "user_exponent": 0.4,
+            "item_exponent": 0.5,
+            "rank": 256,
+            "low_pass": 0.2,
+            "sharpening": 0.8,
+            "popularity": 0.1,
+        },
+        {
+            "user_exponent": (0.3, 0.5),
+            "item_exponent": (0.4, 0.5),
+            "rank": (64, 128, 256, 512),
+            "low_pass": (0.1, 0.2, 0.4),
+            "sharpening": (0.0, 0.5, 0.8),
+            "popularity": (0.0, 0.1),
+        },
+    ),
+    _by_history(
+        "als",
+        fit_als,
+        {"factors": 64, "regularization": 20.0, "alpha": 5.0, "iterations": 12},
+        {"factors": (32, 128, 256), "regularization": (20.0, 60.0, 150.0), "alpha": (3.0, 6.0, 10.0, 20.0)},
+    ),
+    _by_history(
+        "ials",
+        fit_ials,
+        {"factors": 64, "regularization": 0.01, "unobserved": 0.1, "exponent": 1.0, "iterations": 12},
+        {"regularization": (0.003, 0.01, 0.03, 0.1), "unobserved": (0.03, 0.1, 0.3), "factors": (64, 128)},
+    ),
+    _by_history(
+        "mult-vae",
+        _needs_torch("vae", "fit_mult_vae"),
+        {"hidden": 300, "dim": 100, "dropout": 0.5, "kl_weight": 0.2, "epochs": 100, "learning_rate": 1e-3},
+        {"epochs": (50, 100, 200), "kl_weight": (0.1, 0.2, 0.5), "dropout": (0.3, 0.5)},
+        packages=("torch",),
+    ),
     Method(
         "pca-gp",
         fit_pca_gp,

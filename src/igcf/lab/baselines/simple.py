@@ -1,4 +1,4 @@
-"""Baselines that learn nothing from the user: chance and popularity."""
+"""Baselines that learn nothing from the user: chance, popularity, and the share of likes."""
 
 import numpy as np
 
@@ -7,23 +7,8 @@ from igcf.errors import DataError
 from igcf.lab.baselines.task import Task
 from igcf.online import top_k
 
-
-class RandomItems:
-    """Learner that shows every item that is left with the same probability."""
-
-    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Start a session; random numbers come from `rng`."""
-        self._rng = rng
-
-    def select(self, available: BoolArray, k: int) -> IntArray:
-        """Select the items with the largest random scores."""
-        return top_k(self._rng.random(available.shape), available, k, rng=self._rng)
-
-    def know(self, logged: object) -> None:
-        """Learn nothing from what a user did before."""
-
-    def observe(self, rows: IntArray, values: Float32Array) -> None:
-        """Learn nothing."""
+SHARE_WEIGHT = 5.0
+"""Reactions of the population's own share of likes that are added to every item's."""
 
 
 class RankedItems:
@@ -38,15 +23,26 @@ class RankedItems:
         """Start a session; random numbers come from `rng`."""
         self._rng = rng
 
+    def know(self, logged: object) -> None:
+        """Learn nothing from what a user did before."""
+
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select the next `k` items of the list."""
         return top_k(np.broadcast_to(self._score, available.shape), available, k, rng=self._rng)
 
-    def know(self, logged: object) -> None:
-        """Learn nothing from what a user did before."""
-
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Learn nothing."""
+
+
+class RandomItems(RankedItems):
+    """Learner that shows every item that is left with the same probability."""
+
+    def __init__(self) -> None:
+        """Need no counts."""
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """Select the items with the largest random scores."""
+        return top_k(self._rng.random(available.shape), available, k, rng=self._rng)
 
 
 def interaction_counts(task: Task) -> FloatArray:
@@ -54,17 +50,21 @@ def interaction_counts(task: Task) -> FloatArray:
     return np.bincount(task.train.item_idx, minlength=task.train.n_items).astype(np.float64)
 
 
-def recent_counts(task: Task, days: float) -> FloatArray:
-    """Count the training users who were satisfied with each item in the last days of the log."""
+def satisfied_counts(task: Task, days: float | None = None) -> FloatArray:
+    """Count the training users who were satisfied with each item, ever or in the last days of the log."""
     train = task.train
-    if train.timestamps is None:
-        raise DataError(f"{train.name} has no timestamps; pop-recent needs them")
-    is_recent = train.timestamps >= train.timestamps.max() - days * 86_400
-    happy = (train.values >= task.satisfied) & is_recent
+    happy = train.values >= task.satisfied
+    if days is not None:
+        if train.timestamps is None:
+            raise DataError(f"{train.name} has no timestamps; pop-recent needs them")
+        happy &= train.timestamps >= train.timestamps.max() - days * 86_400
     return np.bincount(train.item_idx[happy], minlength=train.n_items).astype(np.float64)
 
 
-def satisfied_counts(task: Task) -> FloatArray:
-    """Count the training users who were satisfied with each item."""
-    happy = task.train.values >= task.satisfied
-    return np.bincount(task.train.item_idx[happy], minlength=task.train.n_items).astype(np.float64)
+def like_shares(task: Task) -> FloatArray:
+    """Return the share of likes among the reactions to each item, drawn toward that of all reactions."""
+    train = task.train
+    is_liked = (train.values >= task.satisfied).astype(np.float64)
+    count = np.bincount(train.item_idx, minlength=train.n_items)
+    likes = np.bincount(train.item_idx, is_liked, minlength=train.n_items)
+    return np.asarray((likes + SHARE_WEIGHT * is_liked.mean()) / (count + SHARE_WEIGHT))

@@ -8,7 +8,7 @@ import numpy as np
 
 from igcf.arrays import Float32Array, IntArray
 from igcf.data import Interactions
-from igcf.lab.baselines.logged import Logged
+from igcf.lab.baselines.history import Logged
 from igcf.lab.evaluate.protocols.base import Session
 from igcf.online import Learner, Shown
 
