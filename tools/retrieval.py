@@ -10,8 +10,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray
 from igcf.data.registry import load_dataset
-from igcf.lab.bench.memory import PeakMemory
-from igcf.lab.bench.timing import one_thread
+from igcf.lab.bench.measure import PeakMemory, one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists, save_lists

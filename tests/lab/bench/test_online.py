@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from igcf.lab.bench.online import K, one_round
-from igcf.lab.bench.textbook import TextbookUser
-from igcf.lab.bench.worlds import random_model, random_pairs, random_truth, random_vectors
+from igcf.lab.bench.worlds import TextbookUser, random_model, random_pairs, random_truth, random_vectors
 from igcf.online import Recommender, ScoringEngine, Ucb
 
 

@@ -4,9 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
-from igcf.lab.theory.world import SimulatedWorld, truncated_variance
+from igcf.lab.theory.world import truncated_variance
 from tests.lab.theory.worlds import small_assumptions, small_world
 
 
@@ -57,23 +56,3 @@ def test_users_come_from_the_population() -> None:
 def test_impossible_worlds_are_refused(changes: dict[str, Any], word: str) -> None:
     with pytest.raises(ConfigError, match=word):
         small_world(**changes)
-
-
-@pytest.mark.parametrize(
-    ("cov", "word"),
-    [
-        (np.diag([1.0, 0.0]), "singular"),
-        (np.diag([1.0, -0.5]), "singular"),
-        (np.array([[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
-        (np.eye(3), "do not fit"),
-        (np.diag([1.0, np.nan]), "finite"),
-    ],
-)
-def test_a_covariance_that_is_none_is_refused(cov: FloatArray, word: str) -> None:
-    with pytest.raises(ConfigError, match=word):
-        SimulatedWorld(np.eye(2), np.zeros(2), cov, 1.0, 1.0, 0.5)
-
-
-def test_items_longer_than_the_radius_are_refused() -> None:
-    with pytest.raises(ConfigError, match="norm 2"):
-        SimulatedWorld(2 * np.eye(2), np.zeros(2), np.eye(2), 1.0, 1.0, 0.5)

@@ -1,150 +1,186 @@
-"""The online phase beside the matrix products that it cannot do without."""
+"""The online phase beside the matrix products that it cannot do without, as a table of comparisons."""
 
+import time
 import tracemalloc
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from igcf.lab.bench.new_items import new_items
+from igcf.errors import ConfigError
+from igcf.lab.bench.measure import Job, Row, compared, exponent, interleaved, one_thread
 from igcf.lab.bench.sizes import Sizes
-from igcf.lab.bench.textbook import TextbookUser
-from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
-from igcf.lab.bench.worlds import SHIPPED, random_experts, random_model, random_neighbours, random_truth, random_vectors
+from igcf.lab.bench.worlds import (
+    SHIPPED,
+    TextbookUser,
+    random_experts,
+    random_model,
+    random_neighbours,
+    random_truth,
+    random_vectors,
+)
 from igcf.model import Model
-from igcf.online import ModelLearner, Recommender, Session, replay
+from igcf.online import ModelLearner, Policy, Recommender, Session, Ucb, replay
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import logged_evidence
+from igcf.online.index import build_lists
+from igcf.online.index.building import load_faiss
 from igcf.online.learning import belief_from_history
 from igcf.online.tracking import RESYNC_EVERY
+from igcf.training.content import fit_content
 
 K = 10
 MATVEC = "one matrix-vector product"
+TEXTBOOK = "the textbook way"
+EXPLORING = 0.5
+"""The nu of the rows that need variances; the policy that models ship with needs none."""
 LIMITS = {3_706: 5.0, 100_000: 2.0}
 """Times one matrix-vector product, by catalogue size."""
 GIGABYTE = 1e9
 LARGE_CATALOGUE = 100_000
 """Items from which the first answer to a known user is limited by products: before, fixed costs are larger."""
+LONGEST_ADD_S = 10.0
+"""Seconds within which a tenth of the largest catalogue must have joined it."""
+INDEX_EXPONENT = 0.5
+"""Largest exponent of an answer's time over the number of items, with an index."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Jobs of one model that take turns with a reference: one row of the benchmark each."""
+
+    jobs: Mapping[str, Job]
+    """The jobs by what the table calls them."""
+    reference: Job | float
+    """What they are compared with, or so many seconds."""
+    turns: int
+    run: int = 1
+    """Executions in a row per turn."""
+    against: str = MATVEC
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+    """Largest ratios, by job."""
+    per: Mapping[str, int] = field(default_factory=dict)
+    """Numbers that the time of a job is divided by."""
+    where: str = ""
+    """What is written behind each job."""
+
+    def rows(self) -> list[Row]:
+        """Measure everything."""
+        fixed = isinstance(self.reference, float)
+        seconds = interleaved(
+            self.jobs if fixed else {self.against: self.reference, **self.jobs},  # type: ignore[dict-item]
+            repeats=self.turns,
+            run=self.run,
+        )
+        reference = np.full(self.turns, self.reference) if fixed else seconds[self.against]
+        return [
+            compared(
+                "online",
+                f"{job}, {self.where}" if self.where else job,
+                self.against,
+                seconds[job] / self.per.get(job, 1),
+                reference,
+                at_most=self.limits.get(job),
+            )
+            for job in self.jobs
+        ]
 
 
 def online_rows(sizes: Sizes) -> dict[str, Any]:
-    """One user, a returning user, many users."""
-    rows, memory = [], []
+    """One user, a returning user, a known user, many users, new items: linear models and the default model."""
     with one_thread():
-        for n_items, turns, run in sizes.items:
-            own, peak = single_user(n_items, turns, run, sizes)
-            rows += own
-            memory.append({"items": n_items, "dim": sizes.dim, "gigabytes_beyond_items": peak / GIGABYTE})
-        rows += [lock_step(sizes), *experts(sizes), *known_user(sizes), *new_items(sizes)]
+        rows = [row for each in comparisons(sizes) for row in each.rows()]
+        memory = [serving_memory(n_items, sizes.dim) for n_items, _, _ in sizes.items]
         many = many_users(sizes)
     return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
 
 
-def single_user(n_items: int, turns: int, run: int, sizes: Sizes) -> tuple[list[Row], int]:
-    """Rows for one warm and one returning user, and the bytes that serving needs beyond the item matrix."""
-    vectors = random_vectors(n_items, sizes.dim)
-    tracemalloc.start()
-    model = random_model(vectors)
-    recommender = Recommender(model, SHIPPED)
-    session = recommender.session()
-    one_round(session)()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return [*_warm(model, session, turns, run, sizes), *_returning(recommender, turns * run // 3, sizes)], peak
+def comparisons(sizes: Sizes) -> Iterator[Comparison]:
+    """Yield the table of the benchmark, a model in memory at a time."""
+    for n_items, turns, run in sizes.items:
+        model = random_model(random_vectors(n_items, sizes.dim))
+        yield from warm_user(model, turns, run, sizes, "", LIMITS.get(n_items))
+        yield returning_user(model, turns * run // 3, sizes, "", 10.0 if n_items >= 3_706 else None)
+    n_items, turns, run = sizes.items[0]
+    yield lock_step(random_model(random_vectors(n_items, sizes.dim)), sizes, "", 3.0)
+    experts = random_experts(n_items, *sizes.expert_dims)
+    yield from warm_user(experts, turns, run, sizes, "two experts: ", None)
+    yield returning_user(experts, turns * run // 3, sizes, "two experts: ", None)
+    yield lock_step(experts, sizes, "two experts: ", None)
+    for n_items, turns, run in sizes.items:
+        if n_items <= sizes.logged[2]:
+            yield from known_user(n_items, max(turns * run // 3, 2), sizes)
+    yield from new_items(sizes)
 
 
-def one_round(session: Session) -> Callable[[], None]:
-    """Recommend `K` items and learn from the reaction to the first."""
+def one_round(session: Session, k: int = K) -> Callable[[], None]:
+    """Recommend `k` items and learn from the reaction to the first."""
 
     def round_() -> None:
-        best = session.recommend(K)[0]
+        best = session.recommend(k)[0]
         session.observe(best.item_id, 5.0)
 
     return round_
 
 
-def _warm(model: Model, session: Session, turns: int, run: int, sizes: Sizes) -> list[Row]:
-    where = f"{model.n_items:,} items, d={model.dim}"
+def product(model: Model) -> Job:
+    """Return the least that a change of belief costs: all items times one user, float32."""
     vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
+    return lambda: vectors @ user
+
+
+def place(model: Model) -> str:
+    """Describe the size of a model."""
+    return f"{model.n_items:,} items, d={model.dim}"
+
+
+def session_of(model: Model, policy: Policy = SHIPPED) -> Session:
+    """Start a user."""
+    return Recommender(model, policy).session()
+
+
+def warm_user(model: Model, turns: int, run: int, sizes: Sizes, name: str, limit: float | None) -> Iterator[Comparison]:
+    """Rounds in a row of one user, with the policy that models ship with and with one that explores."""
+    shipped, exploring = f"{name}recommend({K}) + observe", f"{name}recommend({K}) + observe, nu = {EXPLORING}"
+    jobs = {shipped: one_round(session_of(model)), exploring: one_round(session_of(model, Ucb(EXPLORING)))}
+    yield Comparison(jobs, product(model), turns, run, limits={shipped: limit}, where=place(model))
+    if not model.is_linear:
+        return
+    resync = f"resync every {RESYNC_EVERY} reactions, per reaction"
     engine = ScoringEngine(model)
-    jobs: dict[str, Callable[[], object]] = {"matvec": lambda: vectors @ user, "ours": one_round(session)}
+    yield Comparison({resync: engine.resync}, product(model), turns, per={resync: RESYNC_EVERY}, where=place(model))
     if model.n_items <= sizes.textbook_items:
-        textbook = TextbookUser(model)
+        textbook = TextbookUser(model, nu=EXPLORING)
 
         def textbook_round() -> None:
             textbook.observe(int(textbook.recommend(K)[0]), 5.0)
 
-        jobs["textbook"] = textbook_round
-    seconds = interleaved(jobs, repeats=turns, run=run)
-    resync = interleaved({"matvec": jobs["matvec"], "resync": engine.resync}, repeats=turns)
-    job = f"recommend({K}) + observe, {where}"
-    rows = [
-        compared("online", job, MATVEC, seconds["ours"], seconds["matvec"], at_most=LIMITS.get(model.n_items)),
-        compared(
-            "online",
-            f"resync every {RESYNC_EVERY} reactions, per reaction, {where}",
-            MATVEC,
-            resync["resync"] / RESYNC_EVERY,
-            resync["matvec"],
-        ),
-    ]
-    if "textbook" in seconds:
-        limit = 1 / 20 if model.n_items == 3_706 else None
-        rows.append(compared("online", job, "the textbook way", seconds["ours"], seconds["textbook"], at_most=limit))
-    return rows
+        job = {exploring: one_round(session_of(model, Ucb(EXPLORING)))}
+        limits = {exploring: 1 / 20 if model.n_items == 3_706 else None}
+        yield Comparison(job, textbook_round, turns, run, TEXTBOOK, limits, where=place(model))
 
 
-def _returning(recommender: Recommender, repeats: int, sizes: Sizes) -> list[Row]:
-    model = recommender.model
-    where = f"{model.n_items:,} items, d={model.dim}"
+def returning_user(model: Model, repeats: int, sizes: Sizes, name: str, limit: float | None) -> Comparison:
+    """The first answer from stored reactions, and the belief that is a part of it."""
+    recommender = Recommender(model, SHIPPED)
     rng = np.random.default_rng(4)
     rows = rng.permutation(model.n_items)[: sizes.history].tolist()
     values = rng.integers(1, 6, size=len(rows)).astype(np.float64).tolist()
     history = [(model.item_ids[row], value) for row, value in zip(rows, values, strict=True)]
-    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
-    seconds = interleaved(
-        {
-            "matvec": lambda: vectors @ user,
-            "ours": lambda: recommender.session(history).recommend(K),
-            "belief": lambda: belief_from_history(model, rows, values, 1.0),
-        },
-        repeats=max(repeats // 3, min(sizes.step_repeats, 8)),
-    )
-    limit = 10.0 if model.n_items >= 3_706 and model.is_linear else None
-    answer = f"first answer from {len(history)} stored reactions, {where}"
-    belief = f"of it, the belief from {len(history)} stored reactions, {where}"
-    return [
-        compared("online", answer, MATVEC, seconds["ours"], seconds["matvec"], at_most=limit),
-        compared("online", belief, MATVEC, seconds["belief"], seconds["matvec"]),
-    ]
+    answer = f"{name}first answer from {len(history)} stored reactions"
+    jobs: dict[str, Job] = {
+        answer: lambda: recommender.session(history).recommend(K),
+        f"{name}of it, the belief from {len(history)} stored reactions": lambda: belief_from_history(
+            model, rows, values, 1.0
+        ),
+    }
+    turns = max(repeats // 3, min(sizes.step_repeats, 8))
+    return Comparison(jobs, product(model), turns, limits={answer: limit}, where=place(model))
 
 
-def experts(sizes: Sizes) -> list[Row]:
-    """The default model, two experts with four channels: one user, a returning one, many."""
-    n_items, turns, run = sizes.items[0]
-    model = random_experts(n_items, *sizes.expert_dims)
-    recommender = Recommender(model, SHIPPED)
-    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
-    jobs = {"matvec": lambda: vectors @ user, "ours": one_round(recommender.session())}
-    seconds = interleaved(jobs, repeats=turns, run=run)
-    job = f"recommend({K}) + observe, {n_items:,} items, d={model.dim}"
-    rows = [
-        compared("online", job, MATVEC, seconds["ours"], seconds["matvec"]),
-        *_returning(recommender, turns * run // 3, sizes),
-        lock_step(sizes, model),
-    ]
-    return [replace(row, job=f"two experts: {row.job}") for row in rows]
-
-
-def known_user(sizes: Sizes) -> list[Row]:
+def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
     """The first answer of the default model to a user with a logged record, and its parts."""
-    most_items = sizes.logged[2]
-    own = [_known_user(*each, sizes) for each in sizes.items if each[0] <= most_items]
-    return [replace(row, job=f"two experts: {row.job}") for rows in own for row in rows]
-
-
-def _known_user(n_items: int, turns: int, run: int, sizes: Sizes) -> list[Row]:
     n_logged, k, _ = sizes.logged
     seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
     model = random_experts(n_items, *sizes.expert_dims, seen=seen).with_neighbours(random_neighbours(n_items, k))
@@ -154,39 +190,31 @@ def _known_user(n_items: int, turns: int, run: int, sizes: Sizes) -> list[Row]:
     logged = [(model.item_ids[row], value) for row, value in zip(items, values.tolist(), strict=True)]
     record = evidence.record(items, values, ())
     part = record._replace(weight=0.5)
-    vectors, user = model.item_vectors, np.ones(model.dim, dtype=np.float32)
-    expected = vectors @ user
+    matvec = product(model)
+    expected: Any = matvec()
     linear, logistic = evidence.blocks
-    jobs: dict[str, Callable[[], object]] = {
-        "first answer from": lambda: recommender.session(logged=logged).recommend(K),
-        "of it, the linear belief from": lambda: linear.posterior(record),
-        "the same where absence has weight 0.5, from": lambda: linear.posterior(part),
-        "of it, the logistic belief from": lambda: logistic.posterior(record),
-        "of it, the neighbours' offset from": lambda: evidence.offset(model, record, expected),
+    answer = "two experts: first answer from"
+    parts: dict[str, Job] = {
+        answer: lambda: recommender.session(logged=logged).recommend(K),
+        "two experts: of it, the linear belief from": lambda: linear.posterior(record),
+        "two experts: the same where absence has weight 0.5, from": lambda: linear.posterior(part),
+        "two experts: of it, the logistic belief from": lambda: logistic.posterior(record),
+        "two experts: of it, the neighbours' offset from": lambda: evidence.offset(model, record, expected),
     }
-    seconds = interleaved({"matvec": lambda: vectors @ user, **jobs}, repeats=max(turns * run // 3, 2))
-    where = f"{n_logged} logged reactions, {n_items:,} items, d={model.dim}"
-    answer = "first answer from"
-    limits = {answer: 10.0 if n_items >= LARGE_CATALOGUE else None}
-    rows = [
-        compared("online", f"{job} {where}", MATVEC, seconds[job], seconds["matvec"], at_most=limits.get(job))
-        for job in jobs
-    ]
+    jobs = {f"{name} {n_logged} logged reactions": job for name, job in parts.items()}
+    first = f"{answer} {n_logged} logged reactions"
+    limits = {first: 10.0 if n_items >= LARGE_CATALOGUE else None}
+    yield Comparison(jobs, matvec, turns, limits=limits, where=place(model))
     if n_items < LARGE_CATALOGUE:
-        one = np.full(len(seconds[answer]), 1e-3)
-        rows.append(compared("online", f"{answer} {where}", "one millisecond", seconds[answer], one, at_most=1.0))
-    return rows
+        wait = {first: jobs[first]}
+        yield Comparison(wait, 1e-3, turns, 1, "one millisecond", {first: 1.0}, where=place(model))
 
 
-def lock_step(sizes: Sizes, model: Model | None = None) -> Row:
+def lock_step(model: Model, sizes: Sizes, name: str, limit: float | None) -> Comparison:
     """Many users in lock-step, one item per round."""
-    n_items = sizes.items[0][0]
-    limit = 3.0 if model is None else None
-    model = random_model(random_vectors(n_items, sizes.dim)) if model is None else model
     learner = ModelLearner(model, SHIPPED)
-    truth = random_truth(sizes.users, n_items)
+    truth = random_truth(sizes.users, model.n_items)
     users = np.random.default_rng(5).standard_normal((sizes.users, model.dim), dtype=np.float32)
-
     covs = np.repeat(model.prior_cov[None], sizes.users, axis=0)
 
     def products() -> None:
@@ -194,27 +222,104 @@ def lock_step(sizes: Sizes, model: Model | None = None) -> Row:
             np.matmul(covs, model.item_vectors[: sizes.users].astype(np.float64)[:, :, None])
             users @ model.item_vectors.T
 
-    def experiment() -> None:
-        replay(learner, truth, rounds=sizes.rounds, rng=np.random.default_rng(6))
-
-    seconds = interleaved({"products": products, "ours": experiment}, repeats=max(sizes.step_repeats // 3, 2))
-    return compared(
-        "online",
-        f"{sizes.users} users x {sizes.rounds} rounds, {n_items:,} items, d={model.dim}",
-        "its products: covariances x item, items x users",
-        seconds["ours"],
-        seconds["products"],
-        at_most=limit,
+    job = f"{name}{sizes.users} users x {sizes.rounds} rounds"
+    return Comparison(
+        {job: lambda: replay(learner, truth, rounds=sizes.rounds, rng=np.random.default_rng(6))},
+        products,
+        max(sizes.step_repeats // 3, 2),
+        against="its products: covariances x item, items x users",
+        limits={job: limit},
+        where=place(model),
     )
 
 
+def new_items(sizes: Sizes) -> Iterator[Comparison]:
+    """Answers of the default model while one item in a hundred is new and not settled; a tenth that joins at once."""
+    n_items, turns, run = max(each for each in sizes.items if each[0] <= sizes.logged[2])
+    categories = [(f"category {row % 20}",) for row in range(n_items)]
+    model = random_experts(n_items, *sizes.expert_dims, categories=categories)
+    model = model.with_content(fit_content(model))
+    growing, n_new = Recommender(model, SHIPPED), n_items // 10
+    growing.add_items(new_descriptions(n_items // 100, "unsettled"))
+    job = f"two experts: recommend(5) + observe, 1 % of {place(model)} new and not settled"
+    jobs, reference = {job: one_round(growing.session(), 5)}, one_round(session_of(model), 5)
+    yield Comparison(jobs, reference, turns, run, "no new items", {job: 1.5})
+    joining, job = new_descriptions(n_new, "joining"), f"add {n_new:,} items to {place(model)}"
+    adding = {job: lambda: Recommender(model, SHIPPED).add_items(joining)}
+    yield Comparison(adding, LONGEST_ADD_S, 1, 1, "10 s", {job: 1.0})
+
+
+def new_descriptions(n_items: int, name: str) -> list[dict[str, object]]:
+    """Describe items that no model has yet."""
+    return [{"id": f"{name} {row}", "categories": [f"category {row % 20}"]} for row in range(n_items)]
+
+
+def traced(work: Callable[[], object]) -> tuple[int, int]:
+    """Return the bytes that Python and NumPy hold after some work, while its result lives, and their peak."""
+    tracemalloc.start()
+    result = work()
+    found = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del result
+    return found
+
+
+def serving_memory(n_items: int, dim: int) -> dict[str, Any]:
+    """Return the memory that serving one user needs beyond the item matrix."""
+    vectors = random_vectors(n_items, dim)
+    peak = traced(lambda: one_round(session_of(random_model(vectors)))())[1]
+    return {"items": n_items, "dim": dim, "gigabytes_beyond_items": peak / GIGABYTE}
+
+
 def many_users(sizes: Sizes) -> dict[str, Any]:
-    """Peak memory of thousands of users, met in blocks; the table of their reactions is not counted."""
+    """Return the peak memory of thousands of users, played in blocks, without the table of their reactions."""
     n_items = sizes.items[0][0]
     learner = ModelLearner(random_model(random_vectors(n_items, sizes.dim)), SHIPPED)
     truth = random_truth(sizes.many_users, n_items)
-    tracemalloc.start()
-    replay(learner, truth, rounds=sizes.many_rounds, rng=np.random.default_rng(7))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak = traced(lambda: replay(learner, truth, rounds=sizes.many_rounds, rng=np.random.default_rng(7)))[1]
     return {"users": sizes.many_users, "items": n_items, "gigabytes": peak / GIGABYTE}
+
+
+def index_rows(sizes: Sizes) -> dict[str, Any]:
+    """Rounds of one user from an index beside exact ones of the smallest catalogue: linear models, and two experts."""
+    try:
+        load_faiss()
+    except ConfigError as error:
+        return {"rows": [], "curves": [], "missing": str(error)}
+    kinds: dict[str, Callable[[int], Model]] = {
+        "": lambda n: random_model(random_vectors(n, sizes.dim)),
+        "two experts: ": lambda n: random_experts(n, *sizes.expert_dims),
+    }
+    rows, curves = [], []
+    with one_thread():
+        for name, make in kinds.items():
+            own, points = _indexed(name, make, sizes)
+            rows += own
+            slope = exponent(sizes.indexed, [point["seconds"] for point in points])
+            curve = {"model": name.rstrip(": ") or "linear", "points": points, "exponent": slope}
+            curves.append({**curve, "at_most": INDEX_EXPONENT, "met": slope <= INDEX_EXPONENT})
+    return {"rows": [row.as_dict() for row in rows], "curves": curves, "missing": None}
+
+
+def _indexed(name: str, make: Callable[[int], Model], sizes: Sizes) -> tuple[list[Row], list[dict[str, Any]]]:
+    n_small, turns, run = sizes.items[0]
+    rows, points = [], []
+    for n_items in sizes.indexed:
+        model = make(n_items)
+        begun = time.process_time()
+        lists = build_lists(model)
+        built = time.process_time() - begun
+        recommender = Recommender(model, SHIPPED, index=lists)
+        jobs = {"exact": one_round(session_of(make(n_small))), "ours": one_round(recommender.session())}
+        seconds = interleaved(jobs, repeats=turns, run=run)
+        job = f"{name}recommend({K}) + observe from an index, {place(model)}"
+        rows.append(compared("index", job, f"the same, exact, {n_small:,} items", seconds["ours"], seconds["exact"]))
+        user_bytes = traced(lambda own=recommender: _played(own.session()))[0]  # type: ignore[misc]
+        own_seconds = float(np.median(seconds["ours"]))
+        points.append({"size": n_items, "seconds": own_seconds, "build_s": built, "user_bytes": user_bytes})
+    return rows, points
+
+
+def _played(session: Session) -> Session:
+    one_round(session)()
+    return session

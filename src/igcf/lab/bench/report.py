@@ -2,6 +2,8 @@
 
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -10,10 +12,14 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
+from igcf.lab.bench.measure import compared, interleaved
 from igcf.lab.bench.sizes import FULL, Sizes
 from igcf.tables import markdown_table, short_number
 from igcf.version import __version__
 
+HEAVY = ("torch", "matplotlib", "fastapi", "starlette", "numba", "scipy", "polars", "sqlalchemy")
+NEVER = ("torch", "matplotlib", "fastapi", "starlette")
+HELP_SECONDS = 0.3
 PACKAGES = ("numpy", "scipy", "torch", "numba", "threadpoolctl")
 
 
@@ -47,19 +53,53 @@ def installed(name: str) -> str | None:
         return None
 
 
+def startup_rows(sizes: Sizes) -> dict[str, Any]:
+    """Start processes one after the other, `igcf --help` and bare Python in turn, and time them."""
+    commands = {"help": ["-m", "igcf", "--help"], "import": ["-c", "import igcf"], "python": ["-c", "pass"]}
+    seconds = interleaved(
+        {name: lambda arguments=arguments: _run(arguments) for name, arguments in commands.items()},  # type: ignore[misc]
+        repeats=sizes.starts,
+        clock="wall",
+    )
+    rows = [
+        compared("start", job, "starting Python", seconds[name], seconds["python"], clock="wall")
+        for name, job in (("help", "igcf --help"), ("import", "import igcf"))
+    ]
+    loaded = modules_after("import igcf")
+    fastest = float(seconds["help"].min())
+    return {
+        "rows": [row.as_dict() for row in rows],
+        "help_seconds": {"fastest": fastest, "at_most": HELP_SECONDS, "met": fastest <= HELP_SECONDS},
+        "import_igcf": {
+            "modules": len(loaded),
+            "heavy": sorted(set(HEAVY) & loaded),
+            "met": not set(NEVER) & loaded,
+        },
+    }
+
+
+def modules_after(statement: str) -> set[str]:
+    """Return the modules that a fresh Python has loaded after `statement`."""
+    return set(_run(["-c", f"{statement}; import sys; print(' '.join(sys.modules))"]).split())
+
+
+def _run(arguments: list[str]) -> str:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout  # noqa: S603
+
+
 def _part(module: str, function: str) -> Callable[[Sizes], dict[str, Any]]:
     """Return a part that imports what it measures when it begins, so that nothing heavy is loaded before its turn."""
     return lambda sizes: getattr(import_module(f"igcf.lab.bench.{module}"), function)(sizes)
 
 
 PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
-    "start": _part("startup", "startup_rows"),
+    "start": startup_rows,
     "online": _part("online", "online_rows"),
-    "index": _part("index", "index_rows"),
+    "index": _part("online", "index_rows"),
     "peers": _part("peers", "peer_rows"),
-    "pretraining": _part("training", "pretraining_rows"),
-    "growth": _part("growth", "growth_curves"),
-    "learning": _part("learning", "learning_part"),
+    "pretraining": _part("graph", "pretraining_rows"),
+    "growth": _part("graph", "growth_curves"),
+    "learning": _part("graph", "learning_part"),
 }
 """Parts of the benchmark in order; those that bring threads of their own come last."""
 

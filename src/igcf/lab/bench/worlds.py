@@ -1,11 +1,12 @@
-"""Inputs of the benchmark: random models and random logs with popular and unpopular items."""
+"""Inputs of the benchmark: random models, random logs with popular and unpopular items, and the textbook algorithm."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from igcf.arrays import Float32Array
+from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.model import Channel, Model, Neighbours, Reward, Term
 from igcf.model.channel import Link
@@ -40,7 +41,15 @@ def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
     )
 
 
-def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: int = 1, seen: float = -2.0) -> Model:
+def random_experts(
+    n_items: int,
+    linear_dim: int,
+    logistic_dim: int,
+    *,
+    seed: int = 1,
+    seen: float = -2.0,
+    categories: Sequence[tuple[str, ...]] | None = None,
+) -> Model:
     """Build a model like the default one: half a linear expert, half the product of two logistic probabilities.
 
     `seen` is the logit of being seen of an average item.
@@ -69,6 +78,7 @@ def random_experts(n_items: int, linear_dim: int, logistic_dim: int, *, seed: in
         prior_cov=np.diag(1.0 - mean),
         item_ids=[str(row) for row in range(n_items)],
         reward=STARS,
+        categories=categories,
     )
 
 
@@ -118,3 +128,39 @@ def random_log(n_users: int, n_items: int, n_pairs: int, *, seed: int = 3) -> In
         values=stars,
         name="random",
     )
+
+
+class TextbookUser:
+    """One user of a linear model by eq:update_dis and eq:UCB2 as printed, in float64.
+
+    Every round inverts the precision and computes all variances anew.
+    """
+
+    def __init__(self, model: Model, *, nu: float = 0.5) -> None:
+        self.model, self.nu = model, nu
+        self.items = model.item_vectors.astype(np.float64)
+        self.precision = np.linalg.inv(model.prior_cov)
+        self.information = self.precision @ model.prior_mean
+        self.is_seen = np.zeros(model.n_items, dtype=np.bool_)
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of all items."""
+        cov = np.linalg.inv(self.precision)
+        variances = np.einsum("nd,nd->n", self.items @ cov, self.items)
+        return self.items @ (cov @ self.information), np.maximum(variances, 0.0)
+
+    def recommend(self, k: int) -> IntArray:
+        """Return the rows of the `k` best items, best first."""
+        means, variances = self.moments()
+        scores = means + self.nu * np.sqrt(variances)
+        scores[self.is_seen] = -np.inf
+        best = np.argpartition(scores, len(scores) - k)[-k:]
+        return np.asarray(best[np.argsort(-scores[best])])
+
+    def observe(self, row: int, value: float) -> None:
+        """Add one reaction."""
+        x = self.items[row]
+        weight = 1.0 / self.model.item_noise[row]
+        self.precision += weight * np.outer(x, x)
+        self.information += weight * float(self.model.reward.of(value)) * x
+        self.is_seen[row] = True

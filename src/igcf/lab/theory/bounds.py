@@ -1,4 +1,7 @@
-"""Bounds of the paper as functions, in their corrected forms (docs/theory.md says where they differ)."""
+"""Bounds of the paper as functions, in their corrected forms (docs/theory.md says where they differ).
+
+Every bound is a function of `Assumptions`, which refuse what the theorems do not cover.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +11,7 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from igcf.arrays import FloatArray
-from igcf.errors import ConfigError
-from igcf.lab.theory.world import Assumptions, check_count, check_delta, check_positive
+from igcf.lab.theory.world import Assumptions
 
 LARGEST_M = 1e300
 """Number of users at which the search for a sufficient number gives up."""
@@ -17,17 +19,7 @@ LARGEST_M = 1e300
 
 def mutual_information(var: npt.ArrayLike, noise_var: float) -> FloatArray:
     """Return I(user; item, reward) = log(1 + var / noise_var) / 2 in nats, var = e' cov e (lemma:m_info)."""
-    check_positive("noise_var", noise_var)
-    spread = np.asarray(var, dtype=np.float64)
-    if not (spread >= 0).all():
-        raise ConfigError("var must not be negative; a covariance has no negative eigenvalues")
-    return np.asarray(np.log1p(spread / noise_var) / 2.0)
-
-
-def information_gain(cov: FloatArray, X: FloatArray, noise_var: float) -> float:
-    """Return what all rows of `X` reveal together: log det(I + cov X'X / noise_var) / 2, the sum of I_t over rounds."""
-    check_positive("noise_var", noise_var)
-    return float(np.linalg.slogdet(np.eye(len(X)) + X @ cov @ X.T / noise_var)[1] / 2.0)
+    return np.asarray(np.log1p(np.asarray(var, dtype=np.float64) / noise_var) / 2.0)
 
 
 def max_information_gain(assumed: Assumptions, rounds: int) -> float:
@@ -35,18 +27,12 @@ def max_information_gain(assumed: Assumptions, rounds: int) -> float:
 
     Deviation: a^2 (the paper has 1) and the division by d (arithmetic and geometric mean of the eigenvalues).
     """
-    check_count("rounds", rounds)
     d, trace = assumed.dim, assumed.radius**2 * assumed.cov_high * rounds
     return float(d / 2 * np.log1p(trace / (d * assumed.noise_var)))
 
 
 def gamma_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> float:
     """Return Gamma_t of thm:ucb, 4 sqrt(lambda_t / log(1 + lambda_t / noise_var) * log(2 |A| / delta))."""
-    check_positive("noise_var", noise_var)
-    check_count("n_items", n_items)
-    check_delta(delta)
-    if not 0 <= lambda_t < np.inf:
-        raise ConfigError(f"lambda_t must be zero or more, got {lambda_t!r}")
     log_term = np.log1p(lambda_t / noise_var)
     ratio = lambda_t / log_term if log_term > 0 else noise_var  # its limit at 0
     return float(4.0 * np.sqrt(ratio * np.log(2.0 * n_items / delta)))
@@ -57,26 +43,13 @@ def nu_t(lambda_t: float, noise_var: float, n_items: int, delta: float) -> float
     return float(gamma_t(lambda_t, noise_var, n_items, delta) / (2.0 * np.sqrt(2.0 * noise_var)))
 
 
-def information_width(var: npt.ArrayLike, noise_var: float, delta: float) -> FloatArray:
-    """Return the half-width Gamma_t / 2 * sqrt(I) of thm:ucb; the last axis of `var` runs over the candidates."""
-    info = mutual_information(var, noise_var)
-    n_items = info.shape[-1]
-    largest = np.max(np.asarray(var, dtype=np.float64), axis=-1)
-    gammas = [gamma_t(float(each), noise_var, n_items, delta) for each in np.ravel(largest)]
-    return np.asarray(np.reshape(gammas, largest.shape)[..., None] / 2.0 * np.sqrt(info))
-
-
 def union_factor(n_items: int, delta: float) -> float:
     """Return the standard deviations of the plain Gaussian union bound, sqrt(2 log(2 |A| / delta))."""
-    check_count("n_items", n_items)
-    check_delta(delta)
     return float(np.sqrt(2.0 * np.log(2.0 * n_items / delta)))
 
 
 def ellipsoid_factor(dim: int, delta: float) -> float:
     """Return the standard deviations that cover every direction at once: |e . z| <= |e| |z| with |z|^2 ~ chi2(d)."""
-    check_count("dim", dim)
-    check_delta(delta)
     return float(np.sqrt(chi2.ppf(1.0 - delta, dim)))
 
 
@@ -102,18 +75,13 @@ class GoodEvent:
 
 def good_event(dim: int, cov_high: float, n_meta: int, rounds: int) -> GoodEvent:
     """Compute the constants of eq:choose_f; M centred vectors carry M - 1 independent ones (Cochran), hence M - 1."""
-    check_count("dim", dim)
-    check_count("n_meta", n_meta, 2)
-    check_count("rounds", rounds)
-    check_positive("cov_high", cov_high)
     complexity = _complexity(dim, n_meta, rounds)
     gamma = 32.0 * cov_high * np.sqrt(complexity / (n_meta - 1))  # eq:choose_f
     c_1 = cov_high * (2.0 * dim + 3.0 * np.log(float(dim) * n_meta * rounds))
-    c_2 = (2.0 * gamma) ** 2 * n_meta
     return GoodEvent(
         gamma=float(gamma),
         c_1=float(c_1),
-        c_2=float(c_2),
+        c_2=float((2.0 * gamma) ** 2 * n_meta),
         mean_error=float(np.sqrt(c_1 / n_meta)),
         cov_error=float(2.0 * gamma),
         failure=9.0 / (float(n_meta) * dim * rounds),
@@ -135,3 +103,133 @@ def least_users(needed: Callable[[float], float]) -> float:
 
 def _complexity(dim: int, n_meta: float, rounds: int) -> float:
     return float(5.0 * dim + 2.0 * max(np.log(dim * n_meta * rounds / 3.0), 0.0))
+
+
+@dataclass(frozen=True)
+class RegretBound:
+    """Bound on the Bayesian regret after T rounds, term by term."""
+
+    rounds: int
+    gamma: float
+    """Factor Gamma with delta = 1 / (2 T) and a^2 lambda-bar."""
+    information: float
+    """Largest information that T rounds can reveal, in nats."""
+    failure: float
+    """Term B: regret of the rounds in which the confidence bound fails."""
+    correct_prior: float
+    """Proven bound Gamma sqrt(T information) + B, for UCB that starts from the correct prior."""
+    printed: float
+    """Bound as the paper prints it, without a^2; it holds only if a <= 1."""
+    trivial: float
+    """Bound 2 a (m + sqrt(d lambda-bar)) T that any policy satisfies."""
+    vacuous: bool
+    """True if `correct_prior` is no better than `trivial`."""
+
+
+@dataclass(frozen=True)
+class MetaRegretBound:
+    """Bound of the paper for a prior estimated from M users (lemma:meta); not proven for this algorithm."""
+
+    rounds: int
+    n_meta: int
+    tau: float
+    k_1: float
+    bad_event: float
+    """Term c_bad delta / sqrt(d): regret where the estimated prior is far off."""
+    exploration: float
+    """Term 2 a E[tau |user|]: regret of the rounds before every direction is explored."""
+    total: float
+    c_delta: float
+    """Smallest M that the theorem asks for at this M, a condition that the paper drops."""
+    users_needed: float
+    """Smallest M that satisfies the condition; infinite if none below 1e300 does."""
+    condition_holds: bool
+    vacuous: bool
+    """True if the condition fails or `total` is no better than the trivial bound."""
+
+
+def regret_bound(assumed: Assumptions, rounds: int) -> RegretBound:
+    """Bound the regret of InfoUcb(delta = 1 / (2 T)) with the correct prior (lemma:bayesian regret, a^2 corrected)."""
+    delta = 1.0 / (2.0 * rounds)
+    gamma = gamma_t(assumed.radius**2 * assumed.cov_high, assumed.noise_var, assumed.n_items, delta)
+    information = max_information_gain(assumed, rounds)
+    failure = assumed.radius * user_norm(assumed)
+    bound = gamma * np.sqrt(rounds * information) + failure
+    printed_gamma = gamma_t(assumed.cov_high, assumed.noise_var, assumed.n_items, delta)
+    printed_information = assumed.dim / 2.0 * np.log1p(assumed.cov_high * rounds / assumed.noise_var)
+    trivial = 2.0 * failure * rounds
+    return RegretBound(
+        rounds=rounds,
+        gamma=gamma,
+        information=information,
+        failure=failure,
+        correct_prior=float(bound),
+        printed=float(printed_gamma * np.sqrt(rounds * printed_information) + failure),
+        trivial=trivial,
+        vacuous=bool(bound >= trivial),
+    )
+
+
+def informative_from(assumed: Assumptions) -> int:
+    """Return the T from which on the bound for the correct prior beats the trivial one, at most 2^60."""
+    low, high = 0, 2**60
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if regret_bound(assumed, middle).vacuous else (low, middle)
+    return high
+
+
+def meta_regret_bound(
+    assumed: Assumptions, rounds: int, n_meta: int, tau: float, tau_norm: float | None = None
+) -> MetaRegretBound:
+    """Compute the whole bound of thm:regret for a prior from `n_meta` users.
+
+    Args:
+        assumed: the constants.
+        rounds: T.
+        n_meta: M.
+        tau: the sufficient rounds of def:tau; T or more if some direction is never explored.
+        tau_norm: E[tau |user|] where it is known, for instance from a simulation; otherwise the calculator takes
+            tau (m + sqrt(d lambda-bar)), which holds only for a `tau` that is never exceeded.
+    """
+    event = good_event(assumed.dim, assumed.cov_high, n_meta, rounds)
+    base = regret_bound(assumed, rounds)
+    log_term = np.log(float(assumed.dim) ** 2 * n_meta * rounds)
+    c_bad = 22.0 * assumed.radius * (assumed.mean_norm + np.sqrt(4.0 * assumed.cov_high * log_term))
+    bad_event = c_bad / n_meta / np.sqrt(assumed.dim)
+    exploration = 2.0 * assumed.radius * (tau * user_norm(assumed) if tau_norm is None else tau_norm)
+    k_1, c_delta = meta_constants(assumed, rounds, n_meta, tau)
+    total = (1.0 + k_1) * base.correct_prior + bad_event + exploration
+    holds = event.holds and n_meta >= c_delta
+    return MetaRegretBound(
+        rounds=rounds,
+        n_meta=n_meta,
+        tau=float(tau),
+        k_1=k_1,
+        bad_event=float(bad_event),
+        exploration=float(exploration),
+        total=float(total),
+        c_delta=c_delta,
+        users_needed=least_users(lambda m: max(meta_constants(assumed, rounds, m, tau)[1], event.least_users)),
+        condition_holds=bool(holds),
+        vacuous=bool(not holds or total >= base.trivial),
+    )
+
+
+def meta_constants(assumed: Assumptions, rounds: int, n_meta: float, tau: float) -> tuple[float, float]:
+    """Return k_1 and c_delta of lemma:meta at delta = 1 / M; its sigma is sigma_noise, its c_1 not the events'."""
+    d, delta = assumed.dim, 1.0 / n_meta
+    event = good_event(d, assumed.cov_high, int(n_meta), rounds)
+    f_m, f_s = event.c_1, event.c_2
+    c_s = 2.0 * assumed.noise_var / (assumed.cov_low**2 * assumed.items_low)
+    c_xi2 = assumed.noise_var * 5.0 * np.log(d * rounds / delta)
+    c_1 = 2.0 / assumed.cov_low * np.log(d**2 * rounds / delta)
+    k_1 = 12.0 * np.sqrt(c_xi2 * c_s * f_m * delta)
+    k_1 += (c_s * tau + 12.0 * np.sqrt(c_xi2 * c_s * c_1 * d) + 2.0 * c_xi2 * c_s) * np.sqrt(f_s * delta)
+    c_delta = max(3.0, c_s**2 * tau**2 * f_s, 18.0 * c_xi2 * c_s * (f_m + (c_1 * d + c_xi2 * c_s / 36.0) * f_s))
+    return float(k_1), float(c_delta)
+
+
+def user_norm(assumed: Assumptions) -> float:
+    """Return m + sqrt(d lambda-bar), which is no less than E|user| (eq:tau2)."""
+    return float(assumed.mean_norm + np.sqrt(assumed.dim * assumed.cov_high))

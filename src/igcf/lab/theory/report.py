@@ -7,19 +7,30 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.lab.theory.bounds import ellipsoid_factor, good_event, max_information_gain, nu_t, union_factor
-from igcf.lab.theory.coverage import simulate_coverage
-from igcf.lab.theory.meta_prior import fitted_slope, meta_belief, simulate_meta_prior, simulate_shrunken
-from igcf.lab.theory.regret import (
+from igcf.lab.theory.bounds import (
+    ellipsoid_factor,
+    good_event,
+    informative_from,
+    max_information_gain,
+    meta_regret_bound,
+    nu_t,
+    regret_bound,
+    union_factor,
+)
+from igcf.lab.theory.simulate import (
     Crowd,
     Run,
     UniformChoice,
     draw_crowd,
     fit_exponent,
+    fitted_slope,
+    meta_belief,
+    simulate_coverage,
+    simulate_meta_prior,
     simulate_regret,
+    simulate_shrunken,
     sufficient_rounds,
 )
-from igcf.lab.theory.regret_bound import informative_from, meta_regret_bound, regret_bound
 from igcf.lab.theory.world import SimulatedWorld, TheorySettings, draw_world
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 
@@ -54,7 +65,7 @@ def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Docum
     world = draw_world(settings.assumptions(), rng)
     narrow = Belief(world.mean, world.cov / 10.0)
     lost = simulate_coverage(world, deltas=deltas, seen=(0, 20), n_users=n_users, prior=narrow, rng=rng)
-    return {"rows": [asdict(row) for row in rows], "narrow_prior": [asdict(row) for row in lost]}
+    return {"rows": rows, "narrow_prior": lost}
 
 
 def report_nu(settings: TheorySettings, rng: np.random.Generator) -> Document:
@@ -97,7 +108,7 @@ def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Docum
                     "policy": name,
                     "repeats": repeats,
                     "regret": _mean(run.total),
-                    "exponent": asdict(fit_exponent(run, rng)),
+                    "exponent": fit_exponent(run, rng),
                     "information": float(run.information.mean()),
                     "tau_median": float(np.median(tau)),
                     "tau_reached": float((tau <= settings.rounds).mean()),
@@ -165,15 +176,10 @@ def report_meta_prior(settings: TheorySettings, rng: np.random.Generator) -> Doc
     sizes = sorted({max(int(size * settings.dim), 2) for size in (*META_SIZES, 512)})
     exact = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
     shrunken = simulate_shrunken(world, sizes=sizes, n_ratings=N_RATINGS, most_repeats=50, rng=rng)
-    late = [row for row in exact if row.n_meta >= settings.dim]
-    users = [row.n_meta for row in late]
-    return {
-        "exact": [asdict(row) for row in exact],
-        "mean_exponent": fitted_slope(users, [row.mean_error for row in late]),
-        "cov_exponent": fitted_slope(users, [row.cov_error for row in late]),
-        "n_ratings": N_RATINGS,
-        "shrunken": [asdict(row) for row in shrunken],
-    }
+    late = [row for row in exact if row["n_meta"] >= settings.dim]
+    users, mean, cov = ([row[name] for row in late] for name in ("n_meta", "mean_error", "cov_error"))
+    slopes = {"mean_exponent": fitted_slope(users, mean), "cov_exponent": fitted_slope(users, cov)}
+    return {"exact": exact, **slopes, "n_ratings": N_RATINGS, "shrunken": shrunken}
 
 
 PARTS: dict[str, Callable[[TheorySettings, np.random.Generator], Document]] = {

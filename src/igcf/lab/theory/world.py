@@ -34,15 +34,14 @@ class Assumptions:
     """Smallest eigenvalue of the covariance of the item vectors, lambda_Sigma_A."""
 
     def __post_init__(self) -> None:
-        """Refuse what the theorems do not speak about."""
-        check_count("dim", self.dim)
-        check_count("n_items", self.n_items)
-        check_positive("noise_var", self.noise_var)
-        check_positive("radius", self.radius)
-        check_positive("items_low", self.items_low)
+        """Refuse what the theorems do not cover."""
+        for name in ("dim", "n_items"):
+            check_count(name, getattr(self, name))
+        for name in ("noise_var", "radius", "items_low", "cov_high"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ConfigError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
         if not 0 <= self.mean_norm < np.inf:
             raise ConfigError(f"mean_norm must be zero or more, got {self.mean_norm}")
-        check_positive("cov_high", self.cov_high)
         if not SINGULAR * self.cov_high < self.cov_low <= self.cov_high:
             raise ConfigError(
                 f"the eigenvalues of the covariance must satisfy 0 < cov_low <= cov_high, got {self.cov_low:g} and "
@@ -61,23 +60,6 @@ class SimulatedWorld:
     noise_var: float
     radius: float
     items_low: float
-
-    def __post_init__(self) -> None:
-        """Refuse shapes that do not fit, infinite numbers and a covariance that is none or singular."""
-        d = self.items.shape[-1]
-        if self.items.ndim != 2 or self.mean.shape != (d,) or self.cov.shape != (d, d):
-            raise ConfigError(
-                f"items {self.items.shape}, mean {self.mean.shape} and cov {self.cov.shape} do not fit; "
-                "expected (N, d), (d,) and (d, d)"
-            )
-        if not all(np.isfinite(part).all() for part in (self.items, self.mean, self.cov)):
-            raise ConfigError("items, mean and cov must be finite numbers")
-        if not np.allclose(self.cov, self.cov.T, rtol=1e-8, atol=0.0):
-            raise ConfigError("cov is not symmetric; a covariance is")
-        longest = float(np.linalg.norm(self.items, axis=1).max())
-        if longest > self.radius * (1 + 1e-6):
-            raise ConfigError(f"the longest item vector has norm {longest:g}, more than radius {self.radius:g}")
-        self.assumptions  # noqa: B018  checks noise and eigenvalues
 
     @property
     def assumptions(self) -> Assumptions:
@@ -162,18 +144,6 @@ def check_count(name: str, value: int, least: int = 1) -> None:
         raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def check_positive(name: str, value: float) -> None:
-    """Refuse zero, negative, infinite and NaN."""
-    if not 0 < value < np.inf:
-        raise ConfigError(f"{name} must be positive and finite, got {value!r}")
-
-
-def check_delta(delta: float) -> None:
-    """Refuse what is no probability."""
-    if not 0 < delta < 1:
-        raise ConfigError(f"delta must lie strictly between 0 and 1, got {delta!r}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class TheorySettings:
     """Constants of the world and size of the simulation; the defaults finish within a minute on one core."""
@@ -203,13 +173,10 @@ class TheorySettings:
 
     def __post_init__(self) -> None:
         """Refuse settings that the theorems or the simulation cannot use."""
-        check_delta(self.delta)
-        check_positive("noise_var", self.noise_var)
-        check_count("dim", self.dim)
-        check_count("rounds", self.rounds, 20)
-        check_count("n_users", self.n_users, 10)
-        check_count("n_items", self.n_items)
-        check_count("seed", self.seed, 0)
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta!r}")
+        for name, least in (("dim", 1), ("rounds", 20), ("n_users", 10), ("n_items", 1), ("seed", 0)):
+            check_count(name, getattr(self, name), least)
         if self.n_items <= self.rounds:
             raise ConfigError(
                 f"n_items must be more than rounds, so that no item is shown twice, got {self.n_items} items "
@@ -220,13 +187,6 @@ class TheorySettings:
     def assumptions(self, dim: int | None = None, n_items: int | None = None) -> Assumptions:
         """Return the constants of the world, in another size if asked for; item variance 1 / d per axis or less."""
         d = dim or self.dim
-        return Assumptions(
-            dim=d,
-            n_items=n_items or self.n_items,
-            noise_var=self.noise_var,
-            radius=self.radius,
-            mean_norm=self.mean_norm,
-            cov_low=self.cov_low,
-            cov_high=self.cov_high,
-            items_low=min(1.0 / d, 0.8 * self.radius**2 / (d + 2)),
-        )
+        shared = {name: getattr(self, name) for name in ("noise_var", "radius", "mean_norm", "cov_low", "cov_high")}
+        items_low = min(1.0 / d, 0.8 * self.radius**2 / (d + 2))
+        return Assumptions(dim=d, n_items=n_items or self.n_items, items_low=items_low, **shared)

@@ -5,7 +5,8 @@ import pytest
 
 from igcf.config import GraphConfig
 from igcf.graph import normalised_adjacency
-from igcf.lab.bench import training
+from igcf.lab.bench import graph, report
+from igcf.lab.bench.sizes import QUICK
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
 from igcf.training import StepStats
 from igcf.training.variational.run import GraphTrainingData
@@ -15,9 +16,7 @@ from igcf.training.variational.run import GraphTrainingData
 def test_all_sparse_products_agree(n_users: int, n_items: int, n_pairs: int, dim: int) -> None:
     adjacency = normalised_adjacency(n_users, n_items, *random_pairs(n_users, n_items, n_pairs))
     dense = np.random.default_rng(0).standard_normal((n_users + n_items, dim), dtype=np.float32)
-    results: list[Any] = [
-        job() for job in training.product_jobs(adjacency, training.torch_csr(adjacency), dense).values()
-    ]
+    results: list[Any] = [job() for job in graph.product_jobs(adjacency, graph.torch_csr(adjacency), dense).values()]
     assert len(results) == 3
     for result in results[1:]:
         np.testing.assert_allclose(np.asarray(result), results[0], atol=1e-5)
@@ -26,7 +25,20 @@ def test_all_sparse_products_agree(n_users: int, n_items: int, n_pairs: int, dim
 @pytest.mark.slow
 def test_a_step_and_its_products_run_on_the_same_world() -> None:
     world = GraphTrainingData.from_log(random_log(30, 20, 120), GraphConfig(dim=4), STARS)
-    training.bare_products(world)()
-    stats = training.whole_step(world)()
+    graph.bare_products(world)()
+    stats = graph.whole_step(world)()
     assert isinstance(stats, StepStats)
     assert np.isfinite(stats.loss)
+
+
+@pytest.mark.slow
+def test_the_time_is_that_of_the_first_look_that_is_good_enough() -> None:
+    result = graph.learning_curve("synthetic", GraphConfig(dim=4, epochs=6, validate_every=2, validate_rounds=10))
+    assert [look["epoch"] for look in result["looks"]] == [2, 4, 6]
+    assert result["final_precision"] == max(look["precision"] for look in result["looks"])
+    assert result["reached"]["precision"] >= 0.99 * result["final_precision"]
+    assert 0 < result["reached"]["seconds"] <= result["seconds_in_all"]
+
+
+def test_without_a_dataset_nothing_is_trained() -> None:
+    assert report.PARTS["learning"](QUICK) == {}

@@ -3,11 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from igcf.lab.bench import memory
-from igcf.lab.bench.growth import exponent
-from igcf.lab.bench.memory import PeakMemory
+from igcf.lab.bench import measure
+from igcf.lab.bench.measure import PeakMemory, Row, compared, exponent, interleaved, one_thread
 from igcf.lab.bench.report import _steepest
-from igcf.lab.bench.timing import Row, compared, interleaved, one_thread
 
 
 def test_jobs_take_turns_after_one_run_to_warm_up() -> None:
@@ -50,7 +48,7 @@ def test_threads_are_given_back() -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.skipif(not memory.RESET.exists(), reason="Linux tells the peak of a process's memory")
+@pytest.mark.skipif(not measure.RESET.exists(), reason="Linux tells the peak of a process's memory")
 def test_peak_memory_sees_a_large_array_that_is_gone() -> None:
     peak = PeakMemory()
     held = np.ones(8_000_000)
@@ -62,7 +60,7 @@ def test_peak_memory_sees_a_large_array_that_is_gone() -> None:
 
 
 def test_without_the_systems_counter_the_peak_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "RESET", tmp_path / "nowhere" / "clear_refs")
+    monkeypatch.setattr(measure, "RESET", tmp_path / "nowhere" / "clear_refs")
     assert PeakMemory().bytes() is None
     assert PeakMemory().total() is None
 
