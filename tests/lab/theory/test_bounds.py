@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from igcf.arrays import FloatArray
+from igcf.arrays import AnyFloatArray, FloatArray
 from igcf.lab.theory.bounds import (
     ellipsoid_factor,
     gamma_t,
@@ -28,10 +28,10 @@ def information_gain(cov: FloatArray, X: FloatArray, noise_var: float) -> float:
     return float(np.linalg.slogdet(np.eye(len(X)) + X @ cov @ X.T / noise_var)[1] / 2.0)
 
 
-def information_width(var: FloatArray, noise_var: float, delta: float) -> FloatArray:
+def information_width(var: AnyFloatArray, noise_var: float, delta: float) -> FloatArray:
     """The half-width Gamma_t / 2 * sqrt(I) of thm:ucb; the last axis of `var` runs over the candidates."""
     gammas = [gamma_t(float(row.max()), noise_var, var.shape[-1], delta) for row in np.atleast_2d(var)]
-    return np.reshape(gammas, (*var.shape[:-1], 1)) / 2.0 * np.sqrt(mutual_information(var, noise_var))
+    return np.asarray(np.reshape(gammas, (*var.shape[:-1], 1)) / 2.0 * np.sqrt(mutual_information(var, noise_var)))
 
 
 UNHURRIED = settings(deadline=None, max_examples=50)  # a busy machine is no failure

@@ -141,7 +141,7 @@ def slim_weights(successes: sp.csr_array, l1: float, l2: float) -> FloatArray:
         if max(np.abs(sparse - before).max(), np.abs(sparse - dense).max()) < SLIM_TOLERANCE:
             break
     np.fill_diagonal(sparse, 0.0)
-    return sparse
+    return np.asarray(sparse)
 
 
 def _ridge_inverse(gram: FloatArray, penalty: float) -> FloatArray:

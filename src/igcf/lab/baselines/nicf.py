@@ -160,16 +160,16 @@ def play_sessions(
     network: QNetwork, truth: IntArray, rounds: int, epsilon: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Play one session of every row of `truth` (users, N + 1 levels); return items and levels, (users, rounds)."""
-    n_users = len(truth)
+    n_users, n_numbers = len(truth), truth.shape[1]
     items, levels = (np.zeros((n_users, rounds), dtype=np.int64) for _ in range(2))
-    used = np.zeros(truth.shape, dtype=np.bool_)
+    used = np.zeros((n_users, n_numbers), dtype=np.bool_)
     used[:, 0] = True
     last = np.zeros((n_users, LEVELS), dtype=np.int64)
     row = np.arange(n_users)
     for t in range(rounds):
-        chosen = rng.integers(1, used.shape[1], size=n_users)
+        chosen = rng.integers(1, n_numbers, size=n_users)
         while (again := np.flatnonzero(used[row, chosen])).size:  # drawn again where an item was used
-            chosen[again] = rng.integers(1, used.shape[1], size=again.size)
+            chosen[again] = rng.integers(1, n_numbers, size=again.size)
         greedy = np.flatnonzero(rng.random(n_users) >= epsilon)
         if len(greedy):
             with torch.inference_mode():

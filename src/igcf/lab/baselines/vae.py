@@ -28,7 +28,8 @@ class MultVae(nn.Module):
         mean, log_var = self.encoder(functional.dropout(functional.normalize(x), dropout)).chunk(2, dim=1)
         logits = self.decoder(mean + torch.randn_like(mean) * torch.exp(log_var / 2))
         kl = (log_var.exp() + mean.square() - 1.0 - log_var).sum(1) / 2
-        return (-(functional.log_softmax(logits, dim=1) * x).sum(1) + kl_weight * kl).mean()
+        found: Tensor = (-(functional.log_softmax(logits, dim=1) * x).sum(1) + kl_weight * kl).mean()
+        return found
 
     def scores(self, successes: sp.csr_array) -> FloatArray:
         """Return the logits of all items at the mean code of each user."""
