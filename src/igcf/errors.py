@@ -19,6 +19,10 @@ class RuleError(ConfigError):
     """Rules about an answer that cannot be read, or name what no item has."""
 
 
+class AttributesError(ConfigError):
+    """Attributes or context that a model does not know, or values that are not plain."""
+
+
 class DataError(IgcfError):
     """A log cannot be used: missing column, bad value, empty file, unknown data set.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from igcf.data.columns import ColumnOptions
     from igcf.data.findings import Defect
     from igcf.data.layout import LogLayout
+    from igcf.data.users import UserTable
 
 MISSING_TIME = np.iinfo(np.int64).min
 """Timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
@@ -73,6 +74,8 @@ class Interactions:
     """Sentences about the table of items, and about what thresholds left."""
     rare_items: tuple[Item, ...] = field(default=(), compare=False)
     """Items with fewer reactions than `at_least` asked for; a model knows them through their content only."""
+    users: "UserTable | None" = field(default=None, compare=False)
+    """Attributes of users by id, where there are any."""
 
     def __repr__(self) -> str:
         """Name the log and its size; the arrays themselves would fill screens."""
@@ -194,6 +197,25 @@ class Interactions:
         from igcf.data.items import read_items
 
         return read_items(items).describe(self)
+
+    def with_users(self, users: "str | Path | object", without: Sequence[str] = ()) -> "Interactions":
+        """Return the same log with the attributes of its users: a file or frame, one row per user (docs/data.md).
+
+        Args:
+            users: a column `user`, then one column per attribute.
+            without: columns to leave out.
+        """
+        from igcf.data.users import read_users
+
+        table = read_users(users, without)
+        n_known = sum(user_id in table.row_of for user_id in self.user_ids)
+        if not n_known:
+            raise DataError(
+                f"no user of the log is in the table of users; the log has {self.user_ids[0]!r}, the table "
+                f"{next(iter(table.row_of), None)!r}: expected the same ids in both"
+            )
+        known = f"{n_known:,} of {self.n_users:,} users of the log are in the table of users"
+        return replace(self, users=table, notes=(*self.notes, table.sentence, known))
 
     def as_implicit(self) -> "Interactions":
         """Return the same log in which every reaction counts as 1."""

@@ -29,6 +29,16 @@ MATRIX = ("small_matrix.csv", "small_matrix.csv.gz")
 VIDEO_TAGS = "item_categories.csv"
 VOTE_DATE = "%m/%d/%y %H:%M:%S"
 VOTES, TRIPLE = ("Vote.txt", "vote.txt"), ("eachmovie_triple", "eachmovie_triple.gz")
+AGE_GROUPS = {
+    "1": "under 18", "18": "18-24", "25": "25-34", "35": "35-44", "45": "45-49", "50": "50-55", "56": "56 and over",
+}  # fmt: skip
+"""Age groups of ML-1M by their codes."""
+OCCUPATIONS = (
+    "other", "educator", "artist", "clerical", "college student", "customer service", "health care", "executive",
+    "farmer", "homemaker", "K-12 student", "lawyer", "programmer", "retired", "sales", "scientist", "self-employed",
+    "engineer", "craftsman", "unemployed", "writer",
+)  # fmt: skip
+"""Occupations of ML-1M by their codes."""
 
 
 def _member(path: Path, *names: str) -> Callable[[], IO[bytes]] | None:
@@ -78,7 +88,8 @@ def read_movielens_100k(path: Path) -> Interactions:
         flags = zip(genres, rest[-len(genres) :], strict=True)
         return item_id, title, [genre for genre, flag in flags if flag == "1"]
 
-    return _with_movies(read_table(frame, name="ml-100k", source=f"{path}: u.data"), path, "u.item", movie)
+    log = _with_movies(read_table(frame, name="ml-100k", source=f"{path}: u.data"), path, "u.item", movie)
+    return _with_people(log, path, "u.user", "|", ("user", "age", "gender", "occupation"))
 
 
 def read_movielens_1m(path: Path) -> Interactions:
@@ -89,7 +100,22 @@ def read_movielens_1m(path: Path) -> Interactions:
         item_id, title, genres = line.split("::")
         return item_id, title, genres.split("|")
 
-    return _with_movies(read_table(frame, name="ml-1m", source=f"{path}: ratings.dat"), path, "movies.dat", movie)
+    log = _with_movies(read_table(frame, name="ml-1m", source=f"{path}: ratings.dat"), path, "movies.dat", movie)
+    return _with_people(log, path, "users.dat", "::", ("user", "gender", "age", "occupation"))
+
+
+def _with_people(log: Interactions, path: Path, file_name: str, separator: str, names: Sequence[str]) -> Interactions:
+    """Add the attributes of the users, where the archive has them."""
+    if _member(path, file_name) is None:
+        return log
+    rows = [line.split(separator) for line in _lines(path, file_name)]
+    if any(len(row) < len(names) for row in rows):
+        raise DataError(f"{path}: {file_name}: expected the columns {', '.join(names)} in every row")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    if separator == "::":
+        columns["age"] = [AGE_GROUPS.get(code, code) for code in columns["age"]]
+        columns["occupation"] = [OCCUPATIONS[int(code)] for code in columns["occupation"]]
+    return log.with_users(columns)
 
 
 def _with_movies(

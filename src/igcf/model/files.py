@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 
 from igcf.attributes import Attributes
 from igcf.errors import ConfigError, DataError, ModelError
+from igcf.model.attribute_prior import AttributePrior
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
@@ -103,6 +104,7 @@ def load_model(folder: Path) -> Model:
             reactions=tensors.get("reactions"),
             usage=Usage.from_dict(meta.get("usage", {})),
             content=ContentPrior.from_saved(tensors, meta["content"], n_channels) if "content" in meta else None,
+            attribute_prior=AttributePrior.from_saved(tensors, meta["users"]) if "users" in meta else None,
             added=tensors.get("added", ()),
             evidence=evidence_from_arrays(tensors, n_channels),
         )
@@ -150,6 +152,8 @@ def _write_parts(model: Model, part: Path) -> None:
     tensors |= {name: own for name in ("appeared", "reactions") if (own := getattr(model, name)) is not None}
     if model.content is not None:
         tensors |= model.content.arrays()
+    if model.attribute_prior is not None:
+        tensors |= model.attribute_prior.arrays()
     if len(model.added):
         tensors |= {"added": model.added} | evidence_arrays(model.evidence)
     items = io.BytesIO()
@@ -188,6 +192,7 @@ def _description(model: Model) -> dict[str, Any]:
         "metadata": model.metadata,
         **({} if neighbours is None else {"neighbours": {"mix": neighbours.mix, "penalty": neighbours.penalty}}),
         **({} if model.content is None else {"content": model.content.description()}),
+        **({} if model.attribute_prior is None else {"users": model.attribute_prior.description()}),
         "usage": asdict(model.usage),
     }
 

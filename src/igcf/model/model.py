@@ -16,6 +16,7 @@ from igcf.attributes import Attributes
 from igcf.config import Objective
 from igcf.errors import ModelError, UnknownItemError
 from igcf.item import Item
+from igcf.model.attribute_prior import AttributePrior
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, linearised
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
@@ -31,7 +32,7 @@ UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 PARTS = (
     "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
     "categories", "metadata", "neighbours", "appeared", "reactions", "usage", "attributes", "content", "added",
-    "evidence",
+    "evidence", "attribute_prior",
 )  # fmt: skip
 """What a model is made of, by the names of the constructor's arguments."""
 
@@ -82,6 +83,7 @@ class Model:
         content: ContentPrior | None = None,
         added: npt.ArrayLike = (),
         evidence: Sequence[ItemEvidence] = (),
+        attribute_prior: AttributePrior | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -107,6 +109,7 @@ class Model:
             content: what the vectors of further items are likely to be; `with_items` needs it.
             added: rows of the items that joined after training; they follow those of the log.
             evidence: what users' reactions say about each added item; empty: nothing yet.
+            attribute_prior: what attributes of users say about their vectors; None: nothing.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -124,6 +127,7 @@ class Model:
         self.usage = Usage() if usage is None else usage
         self.attributes = attributes
         self.content = content
+        self.attribute_prior = attribute_prior
         self.added: IntArray = np.array(added, dtype=np.int64)
         self.evidence = tuple(evidence) or (ItemEvidence(),) * len(self.added)
         if item_vectors is not None:
@@ -317,6 +321,12 @@ class Model:
     def with_content(self, content: ContentPrior | None) -> "Model":
         """Return the same model with another content prior, or without one."""
         other = self._copied(content=content)
+        check_shapes(other)
+        return other
+
+    def with_attribute_prior(self, prior: AttributePrior | None) -> "Model":
+        """Return the same model with another attribute prior, or without one."""
+        other = self._copied(attribute_prior=prior)
         check_shapes(other)
         return other
 

@@ -13,6 +13,7 @@ from igcf.data.validate import report_of
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
+from igcf.training.attribute_prior import with_attributes
 from igcf.training.cluster.workers import Engine, Workers
 from igcf.training.content import fit_content
 from igcf.training.experts.kept import NOTE
@@ -106,6 +107,6 @@ def _told(model: Model, data: Interactions, success: Success) -> Model:
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
-    model = model.with_content(fit_content(model))
+    model = with_attributes(model.with_content(fit_content(model)), data)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model

@@ -1,0 +1,249 @@
+"""Attributes of users and of requests become numbers: one encoder per model, learned from the training users."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.errors import AttributesError, ModelError, quoted
+
+Kind = Literal["category", "number", "time"]
+OTHER = "(other)"
+"""Level of all values that are too rare for one of their own."""
+FEWEST_USERS = 20
+"""Users with a value below which it has no level of its own."""
+LEAST_POOLED = 3
+"""Users with a value below which the model does not know the value at all, so that it cannot point at a person."""
+MOST_LEVELS, MOST_COLUMNS = 50, 200
+"""Levels of one attribute, and numbers that all attributes together become."""
+MOST_VALUES, LONGEST_TEXT = 100, 200
+"""Values that one attribute may have at a time, and characters of a value."""
+FARTHEST = 3.0
+"""Standard deviations from the mean at which numbers are clipped."""
+TIME_LEVELS = ("hour: cos", "hour: sin", "hour: cos 2", "hour: sin 2", *(f"weekday {day}" for day in range(1, 8)))
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """How one attribute becomes numbers."""
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...]
+    """What each number stands for: values of a category, the number itself, parts of a time."""
+    centre: tuple[float, ...]
+    """Mean of each number over the training users who have the attribute; it is subtracted."""
+    scale: float = 1.0
+    """Standard deviation of a number."""
+    pooled: tuple[str, ...] = ()
+    """Values that count as `(other)`."""
+
+    @classmethod
+    def fit(cls, name: str, kind: Kind, values: Sequence[Any], most_levels: int = MOST_LEVELS) -> "Attribute | None":
+        """Learn from the values of the training users (None: unknown); None where nothing can be learned."""
+        known = [value for value in values if value is not None]
+        levels: tuple[str, ...]
+        pooled: tuple[str, ...] = ()
+        mean, scale = 0.0, 1.0
+        if kind == "category":
+            counts = Counter(text for value in known for text in set(value))
+            common = [text for text, count in counts.most_common(most_levels) if count >= FEWEST_USERS]
+            rest = {text: count for text, count in counts.items() if text not in common and count >= LEAST_POOLED}
+            if sum(rest.values()) >= FEWEST_USERS:
+                pooled = tuple(sorted(rest))
+            levels = (*sorted(common), *([OTHER] if pooled else []))
+        elif kind == "number":
+            levels = (name,) if known else ()
+            mean, scale = (float(np.mean(known)), float(np.std(known))) if known else (0.0, 1.0)
+        else:
+            levels = TIME_LEVELS if known else ()
+        if len(known) < FEWEST_USERS or not levels or not scale > 0:
+            return None
+        whole = cls(name, kind, levels, (mean,) if kind == "number" else (0.0,) * len(levels), scale, pooled)
+        if kind == "number":
+            return whole
+        rows = [row for row in map(whole.encoded, known) if row is not None]
+        centre = np.mean(rows, axis=0)
+        return None if len({*map(bytes, rows)}) < 2 else cls(name, kind, levels, tuple(centre.tolist()), 1.0, pooled)
+
+    def encoded(self, value: Any) -> FloatArray | None:
+        """Return the numbers of a parsed value, centred; None where the training users did not have it."""
+        if self.kind == "number":
+            return np.array([min(max((value - self.centre[0]) / self.scale, -FARTHEST), FARTHEST)])
+        if self.kind == "time":
+            return np.asarray(_time_parts(value) - np.array(self.centre))
+        places = [place for place in map(self._place, value) if place is not None]
+        if not places:
+            return None
+        result = np.zeros(len(self.levels))
+        for place in places:
+            result[place] += 1.0 / len(places)
+        return np.asarray(result - np.array(self.centre))
+
+    def _place(self, text: str) -> int | None:
+        return self._places.get(text)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        places = {level: place for place, level in enumerate(self.levels)}
+        return places | dict.fromkeys(self.pooled, places.get(OTHER, 0))
+
+
+class Encoded(NamedTuple):
+    """Attributes as numbers."""
+
+    numbers: FloatArray
+    """Centred numbers of all attributes, shape (columns,); zero where an attribute is unknown."""
+    known: tuple[int, ...]
+    """Places of the attributes that are known."""
+    ignored: tuple[str, ...]
+    """One sentence per value that the training users did not have."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """All attributes that a model understands, in the order of their numbers."""
+
+    attributes: tuple[Attribute, ...]
+    what: str = "attribute"
+    """What an error calls one of them."""
+
+    def __post_init__(self) -> None:
+        """Refuse an encoder whose parts do not fit together."""
+        for each in self.attributes:
+            fits = len(each.levels) == len(each.centre) and each.kind in get_args(Kind) and each.scale > 0
+            if not fits or not all(map(math.isfinite, (*each.centre, each.scale))):
+                raise ModelError(f"the {self.what} {each.name!r} of the model is damaged; retrain")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the attributes."""
+        return tuple(each.name for each in self.attributes)
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Which of the numbers belong to each attribute."""
+        ends = np.cumsum([0, *(len(each.levels) for each in self.attributes)]).tolist()
+        return tuple(slice(start, end) for start, end in zip(ends, ends[1:], strict=False))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of numbers."""
+        return self.spans[-1].stop if self.spans else 0
+
+    def encode(self, given: Mapping[str, Any]) -> Encoded:
+        """Turn attributes by name into numbers; unknown names are refused, unknown values reported as ignored."""
+        check_given(given, self.what)
+        numbers, known, ignored = np.zeros(self.n_columns), [], []
+        for name in given:
+            if name not in self._places:
+                names = ", ".join(self.names) or "none"
+                raise AttributesError(f"unknown {self.what} {quoted(name)}; this model knows {names}")
+        for name, value in given.items():
+            place = self._places[name]
+            attribute = self.attributes[place]
+            parsed = parsed_value(self.what, name, attribute.kind, value)
+            found = None if parsed is None else attribute.encoded(parsed)
+            if found is not None:
+                numbers[self.spans[place]] = found
+                known.append(place)
+            elif parsed is not None:
+                ignored.append(f"{name}: {quoted(value)} was too rare in training to count")
+        return Encoded(numbers, tuple(sorted(known)), tuple(ignored))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def without(self, names: Sequence[str]) -> "Encoder":
+        """Return the encoder without some attributes."""
+        return Encoder(tuple(each for each in self.attributes if each.name not in names), self.what)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Encoder":
+        """Build it from what `as_dict` gave."""
+
+        def attribute(each: Mapping[str, Any]) -> Attribute:
+            lists = {name: tuple(each[name]) for name in ("levels", "centre", "pooled")}
+            return Attribute(str(each["name"]), each["kind"], scale=float(each["scale"]), **lists)
+
+        return cls(tuple(map(attribute, saved["attributes"])), str(saved["what"]))
+
+
+def check_given(given: Mapping[str, Any], what: str) -> None:
+    """Refuse what is not a mapping from names to plain values, whatever a model knows of them."""
+    if not isinstance(given, Mapping):
+        raise AttributesError(f"{what}s must be a mapping from names to values, got {quoted(given)}")
+    if len(given) > MOST_VALUES:
+        raise AttributesError(f"{len(given):,} {what}s given; pass at most {MOST_VALUES}")
+    for name, value in given.items():
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT:
+            raise AttributesError(f"{what} name {quoted(name)}: expected text of 1 to {LONGEST_TEXT} characters")
+        several = isinstance(value, list | tuple | set | frozenset)
+        if several and len(value) > MOST_VALUES:
+            raise AttributesError(f"{what} {name!r} has {len(value):,} values; pass at most {MOST_VALUES}")
+        for each in value if several else [value]:
+            _check_plain(what, name, each)
+
+
+def _check_plain(what: str, name: str, value: Any) -> None:
+    if value is None or isinstance(value, bool | datetime | np.datetime64):
+        return
+    if isinstance(value, str) and len(value) <= LONGEST_TEXT:
+        return
+    if isinstance(value, int | float | np.number) and math.isfinite(value) and abs(value) < 1e15:
+        return
+    expected = f"text of at most {LONGEST_TEXT} characters, a finite number, true or false, or a list of these"
+    raise AttributesError(f"{what} {name!r} is {quoted(value)}; expected {expected}")
+
+
+def parsed_value(what: str, name: str, kind: Kind, value: Any) -> Any:
+    """Return a checked value in the form of its kind: a tuple of texts, a number, a time; None: unknown."""
+    several = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+    several = [each for each in several if each is not None and each != ""]
+    if not several:
+        return None
+    if kind == "category":
+        return tuple(dict.fromkeys(map(_text, several)))
+    if len(several) > 1:
+        raise AttributesError(f"{what} {name!r} has {len(several)} values; a {kind} has one")
+    [one] = several
+    try:
+        return float(one) if kind == "number" else _time(one)
+    except (TypeError, ValueError, OverflowError, OSError):
+        expected = "a number" if kind == "number" else "seconds since 1970 or a time like 2026-11-18T09:30:00+01:00"
+        raise AttributesError(f"{what} {name!r} is {quoted(one)}; expected {expected}") from None
+
+
+def _text(value: Any) -> str:
+    """Return a value as the name of a level: 25, 25.0 and "25" are the same."""
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, int | float | np.number):
+        return str(int(value)) if float(value).is_integer() else str(float(value))
+    return str(value).strip()
+
+
+def _time(value: Any) -> datetime:
+    """Return a time on the user's own clock where its zone is given, otherwise in UTC."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return datetime.fromtimestamp(float(value), UTC)
+
+
+def _time_parts(time: datetime) -> FloatArray:
+    angle = 2.0 * math.pi * (time.hour + time.minute / 60.0) / 24.0
+    day = [1.0 if time.isoweekday() == number else 0.0 for number in range(1, 8)]
+    return np.array([math.cos(angle), math.sin(angle), math.cos(2 * angle), math.sin(2 * angle), *day])

@@ -1,0 +1,206 @@
+"""Fit of the attribute prior: what the training users' attributes say of their vectors, in closed form.
+
+The belief about a training user after their whole record is N(mu, C). With S the population's variance in a principal
+direction and s = 1 - C / S the part of it that the record resolved, mu - m0 ~ N(s f'w, s S) under N(m0 + f'w, S) as the
+prior. Hence w = (sum s f f' + penalty)^-1 sum f (mu - m0), and its covariance is S times that inverse: users count by
+how well their vector is known. Everything follows from sums over users (docs/maths.md, section Who and when).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from igcf.arrays import FloatArray, IntArray
+from igcf.data.encoding import Encoder
+from igcf.data.interactions import Interactions
+from igcf.data.users import UserTable
+from igcf.model import Model
+from igcf.model.attribute_prior import AttributePrior, Worth, principal_directions
+from igcf.online.evidence import belief_from_logged
+
+PENALTIES = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
+"""Ridge penalties of an attribute that held-out users decide between; infinity: it has no weight."""
+START = 300.0
+FOLDS = 5
+PASSES = 2
+"""Rounds over all attributes in which each penalty is chosen with the others as they are."""
+LEAST_T = 2.5
+"""Standard errors by which an attribute must raise the likelihood of held-out users to have any weight."""
+MOST_USERS = 20_000
+"""Users whose vectors are regressed; of more, a random part is taken."""
+FEWEST_USERS = 50
+
+
+class UserVectors(NamedTuple):
+    """Beliefs about the training users along the principal directions of the population."""
+
+    rows: IntArray
+    """Rows of the users, shape (n,)."""
+    deviations: FloatArray
+    """Posterior mean minus prior mean, shape (n, d)."""
+    resolved: FloatArray
+    """Part of the prior variance that the record resolved, from 0 to 1, shape (n, d)."""
+    variances: FloatArray
+    """Prior variances, shape (d,)."""
+    directions: FloatArray
+    """Principal directions as columns, shape (d, d)."""
+
+
+def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model:
+    """Return the model with a prior per user attribute, learned from the users of its log and their table."""
+    if data.users is None:
+        return model
+    vectors = user_vectors(model, data, seed=seed)
+    prior = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
+    return model.with_attribute_prior(prior)
+
+
+def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVectors:
+    """Return what is believed of the users of a log after their whole records."""
+    order = np.argsort(data.user_idx, kind="stable")
+    ends = np.searchsorted(data.user_idx[order], np.arange(data.n_users + 1))
+    rows = np.flatnonzero(np.diff(ends))
+    if len(rows) > MOST_USERS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_USERS, replace=False))
+    directions = principal_directions(model.prior_cov, [span for span, _ in model.blocks])
+    variances = np.maximum(np.einsum("ik,ij,jk->k", directions, model.prior_cov, directions), 0.0)
+    deviations, resolved = np.zeros((len(rows), model.dim)), np.zeros((len(rows), model.dim))
+    is_axis = np.array_equal(directions, np.eye(model.dim))
+    for place, row in enumerate(rows.tolist()):
+        own = order[ends[row] : ends[row + 1]]
+        own = own[~np.isnan(data.values[own])]
+        belief = belief_from_logged(model, data.item_idx[own], data.values[own]).belief
+        left = np.diagonal(belief.cov) if is_axis else np.einsum("ik,ij,jk->k", directions, belief.cov, directions)
+        deviations[place] = (belief.mean - model.prior_mean) @ directions
+        resolved[place] = 1.0 - left / np.where(variances > 0, variances, 1.0)
+    resolved = np.where(variances > 0, np.clip(resolved, 0.0, 1.0), 0.0)
+    return UserVectors(rows, np.where(variances > 0, deviations, 0.0), resolved, variances, directions)
+
+
+def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], *, seed: int = 0) -> AttributePrior:
+    """Regress users' vectors on their attributes; attributes that predict nothing are left out of the encoder."""
+    encoder = table.encoder(user_ids) if len(user_ids) >= FEWEST_USERS else Encoder(())
+    F = encoded_users(encoder, table, user_ids)
+    problem = _Problem.from_users(vectors, F, np.random.default_rng(seed).permutation(len(F)) % FOLDS)
+    penalties, worth = _chosen(problem, encoder)
+    worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
+    useless = [name for name, each in worth.items() if each.penalty is None]
+    kept = np.concatenate([np.r_[0:0], *(np.r_[s] for n, s in zip(encoder.names, encoder.spans, strict=True) if n not in useless)])
+    final = problem.columns(kept.astype(np.int64))
+    inverses = np.linalg.inv(final.precision() + np.diag(penalties[kept.astype(np.int64)]))
+    weights = np.einsum("kpq,kq->kp", inverses, final.information())
+    errors = np.sqrt(vectors.variances[:, None] * np.einsum("kpp->kp", inverses))
+    own = F[:, kept.astype(np.int64)]
+    return AttributePrior(
+        encoder.without(useless),
+        vectors.directions @ weights,
+        np.sqrt(vectors.directions**2 @ errors**2),
+        own.T @ own / max(len(own), 1),
+        worth,
+    )
+
+
+def encoded_users(encoder: Encoder, table: UserTable, user_ids: list[str]) -> FloatArray:
+    """Return the numbers of some users' attributes, shape (users, columns); zero where unknown."""
+    F = np.zeros((len(user_ids), encoder.n_columns))
+    for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
+        for row, value in enumerate(table.values_of(attribute.name, user_ids)):
+            found = None if value is None else attribute.encoded(value)
+            if found is not None:
+                F[row, span] = found
+    return F
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Weighted regressions, one per direction, and their sums over users, fold by fold."""
+
+    F: FloatArray
+    vectors: UserVectors
+    folds: IntArray
+    """Fold of each user, shape (n,)."""
+    squares: FloatArray
+    """sum of s f f' over the users of a fold, shape (folds, d, columns, columns)."""
+    products: FloatArray
+    """sum of f (mu - m0), shape (folds, d, columns)."""
+
+    @classmethod
+    def from_users(cls, vectors: UserVectors, F: FloatArray, folds: IntArray) -> "_Problem":
+        squares, products = [], []
+        for fold in range(FOLDS):
+            own = F[folds == fold]
+            weights = vectors.resolved[folds == fold]
+            squares.append(np.stack([(own * each[:, None]).T @ own for each in weights.T]))
+            products.append(vectors.deviations[folds == fold].T @ own)
+        return cls(F, vectors, folds, np.stack(squares), np.stack(products))
+
+    def columns(self, kept: IntArray) -> "_Problem":
+        squares = self.squares[:, :, kept][:, :, :, kept]
+        return replace(self, F=self.F[:, kept], squares=squares, products=self.products[:, :, kept])
+
+    def precision(self, without: int | None = None) -> FloatArray:
+        total = self.squares.sum(axis=0)
+        return np.asarray(total if without is None else total - self.squares[without])
+
+    def information(self, without: int | None = None) -> FloatArray:
+        total = self.products.sum(axis=0)
+        return np.asarray(total if without is None else total - self.products[without])
+
+    def gains(self, penalties: FloatArray) -> FloatArray:
+        """Log-likelihood of each user's vector beside that without weights, fitted on the other folds, shape (n,)."""
+        kept = np.flatnonzero(np.isfinite(penalties))
+        result = np.zeros(len(self.F))
+        if not len(kept):
+            return result
+        own, ridge = self.columns(kept), np.diag(penalties[kept])
+        inverse_variances = 1.0 / np.where(self.vectors.variances > 0, self.vectors.variances, np.inf)
+        for fold in range(FOLDS):
+            is_in = self.folds == fold
+            weights = np.linalg.solve(own.precision(fold) + ridge, own.information(fold)[..., None])[..., 0]
+            moves = own.F[is_in] @ weights.T
+            terms = moves * (self.vectors.deviations[is_in] - 0.5 * self.vectors.resolved[is_in] * moves)
+            result[is_in] = terms @ inverse_variances
+        return result
+
+
+def _chosen(problem: _Problem, encoder: Encoder) -> tuple[FloatArray, dict[str, Worth]]:
+    """Choose the penalty of each attribute on held-out users; return it per column, and what each attribute is worth."""
+    penalties = np.full(encoder.n_columns, START)
+
+    def gains_with(span: slice, penalty: float) -> FloatArray:
+        tried = penalties.copy()
+        tried[span] = penalty
+        return problem.gains(tried)
+
+    for _ in range(PASSES):
+        for span in encoder.spans:
+            found = [float(gains_with(span, penalty).sum()) for penalty in PENALTIES]
+            penalties[span] = PENALTIES[int(np.argmax(found))]
+    worth: dict[str, Worth] = {}
+    for name, span in zip(encoder.names, encoder.spans, strict=True):
+        gain, error = _difference(problem.gains(penalties), gains_with(span, np.inf))
+        if gain <= LEAST_T * error:
+            penalties[span] = np.inf
+    for name, span in zip(encoder.names, encoder.spans, strict=True):
+        penalty = float(penalties[span.start])
+        is_used = bool(np.isfinite(penalty))
+        gain, error = _difference(gains_with(span, penalty if is_used else START), gains_with(span, np.inf))
+        worth[name] = Worth(penalty if is_used else None, gain, error)
+    return penalties, worth
+
+
+def _difference(a: FloatArray, b: FloatArray) -> tuple[float, float]:
+    """Mean difference of two numbers per user, and its standard error."""
+    return float((a - b).mean()), float((a - b).std() / np.sqrt(len(a)))
+
+
+def worth_lines(worth: Mapping[str, Worth]) -> list[str]:
+    """Return one line per attribute about what it is worth, the best first."""
+    ordered = sorted(worth.items(), key=lambda pair: -pair[1].gain if pair[1].penalty is not None else np.inf)
+    return [
+        f"attribute {name}: {each.gain:+.3f} nats per held-out user (standard error {each.error:.3f})"
+        + ("" if each.penalty is not None else "; not used, it predicts nothing")
+        for name, each in ordered
+    ]
