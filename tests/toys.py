@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray
+from igcf.data.encoding import Attribute, Encoder
 from igcf.model import Channel, Model, Reward, Term
+from igcf.model.attribute_prior import AttributePrior, Worth
 from igcf.model.channel import Link
 from igcf.model.reward import RewardKind
 
@@ -92,3 +94,19 @@ def direct_posterior(
     prior_precision = np.linalg.inv(cov)
     posterior_cov = np.asarray(np.linalg.inv(prior_precision + X.T @ (weight[:, None] * X)), dtype=np.float64)
     return posterior_cov @ (prior_precision @ mean + X.T @ (weight * rewards)), posterior_cov
+
+
+def attributed(model: Model, *, seed: int = 3) -> Model:
+    """The model with a prior by gender, country and income, whose weights are random."""
+    encoder = Encoder(
+        (
+            Attribute("gender", "category", ("f", "m"), (0.4, 0.6)),
+            Attribute("country", "category", ("(other)", "de", "nz"), (0.2, 0.5, 0.3), pooled=("fr", "it")),
+            Attribute("income", "number", ("income",), (100.0,), scale=50.0),
+        )
+    )
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(model.dim, encoder.n_columns)) * 0.3 * np.sqrt(np.diagonal(model.prior_cov))[:, None]
+    spread = np.diag([0.24, 0.24, 0.16, 0.25, 0.21, 1.0])
+    worth = {name: Worth(100.0, 0.5, 0.1) for name in encoder.names}
+    return model.with_attribute_prior(AttributePrior(encoder, weights, np.full_like(weights, 0.1), spread, worth))

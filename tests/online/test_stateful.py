@@ -21,28 +21,35 @@ from igcf.model.channel import linearised, sigmoid
 from igcf.online import Belief, ScoringEngine, Session
 from igcf.online.learning import learned, prior_belief
 from igcf.training.content import fit_content
-from tests.toys import ensemble_model, two_channel_model
+from tests.toys import attributed, ensemble_model, two_channel_model
 
 CASES = int(os.environ.get("IGCF_CASES", "12"))
 USERS = ("ann", "ben", "eve")
 VALUES = st.sampled_from([1.0, 3.0, 4.0, 5.0, None])
 NEVER = igcf.Exposure(share=0.0, settled=4)
+ATTRIBUTES: list[tuple[dict[str, Any], list[float | None]]] = [
+    ({}, [None] * 6),
+    ({"gender": "x"}, [None] * 6),
+    ({"gender": "f"}, [0.6, -0.6, None, None, None, None]),
+    ({"country": ["fr", "nz"], "income": 200.0}, [None, None, 0.3, -0.5, 0.2, 2.0]),
+]
+"""Attributes of a user, and the numbers that they are; None where they are unknown."""
 
 
 def described(model: Model) -> Model:
     """Give every other item a category, and the model a content prior."""
     categories = [("comedy",) if row % 2 else ("horror",) for row in range(model.n_items)]
     model = model._changed(categories=categories)
-    return model.with_content(fit_content(model))
+    return attributed(model.with_content(fit_content(model)))
 
 
 MODELS = [described(two_channel_model(16, 3)), described(ensemble_model(16, 3))]
 
 
-def brute_force_record(model: Model, logged: dict[int, float], shown: set[int]) -> Belief:
+def brute_force_record(model: Model, logged: dict[int, float], shown: set[int], population: FloatArray) -> Belief:
     """The belief after a record of a linear model, with a sum over every single item of the training log."""
     prior = prior_belief(model)
-    counted = model.channels[1].vectors[: model.n_trained] @ model.prior_mean
+    counted = model.channels[1].vectors[: model.n_trained] @ population
     weight = min(1.0, len(logged) / max(float(counted.sum()), 1.0))
     precision, information = np.linalg.inv(prior.cov), np.linalg.inv(prior.cov) @ prior.mean
     for channel in model.channels:
@@ -57,9 +64,23 @@ def brute_force_record(model: Model, logged: dict[int, float], shown: set[int]) 
     return Belief(cov @ information, cov)
 
 
-def brute_force(model: Model, logged: dict[int, float], shown: list[tuple[int, float]]) -> Belief:
+def with_own_prior(model: Model, numbers: list[float | None]) -> Model:
+    """The model with the prior of a user whose attributes are these numbers, direction by direction."""
+    prior = model.attribute_prior
+    assert prior is not None
+    known = [place for place, number in enumerate(numbers) if number is not None]
+    f = np.array([numbers[place] for place in known])
+    W = prior.weights[:, known]
+    variances = np.diagonal(model.prior_cov)
+    explained = np.diagonal(W @ prior.spread[np.ix_(known, known)] @ W.T)
+    return model.with_prior(model.prior_mean + W @ f, np.diag(np.maximum(variances - explained, 0.3 * variances)))
+
+
+def brute_force(
+    model: Model, logged: dict[int, float], shown: list[tuple[int, float]], population: FloatArray
+) -> Belief:
     """The belief from the evidence, one reaction after the other."""
-    belief = brute_force_record(model, logged, {row for row, _ in shown}) if logged else prior_belief(model)
+    belief = brute_force_record(model, logged, {row for row, _ in shown}, population) if logged else prior_belief(model)
     for row, value in shown:
         belief = learned(belief, model, row, value)
     return belief
@@ -89,6 +110,7 @@ class Library(RuleBasedStateMachine):
         self.shown: dict[str, list[tuple[int, float]]] = {user: [] for user in USERS}
         self.before: dict[str, list[list[tuple[int, float]]]] = {user: [] for user in USERS}
         self.logged: dict[str, dict[int, float]] = {user: {} for user in USERS}
+        self.numbers: dict[str, list[float | None]] = dict.fromkeys(USERS, ATTRIBUTES[0][1])
         self.hidden: set[str] = set()
         self.is_linear = number == 0
         self.add("comedy")
@@ -110,6 +132,12 @@ class Library(RuleBasedStateMachine):
             if row not in dict(self.shown[name]) and row not in self.logged[name]:
                 np.testing.assert_array_equal(self.sessions[name].belief.mean, belief.mean)
 
+    @rule(user=st.sampled_from(USERS), attributes=st.sampled_from(ATTRIBUTES))
+    def set_attributes(self, user: str, attributes: tuple[dict[str, Any], list[float | None]]) -> None:
+        given, self.numbers[user] = attributes
+        self.sessions[user].set_attributes(given)
+        assert self.sessions[user].attributes == given
+
     @rule(user=st.sampled_from(USERS), number=st.integers(0, 40))
     def skip(self, user: str, number: int) -> None:
         self.sessions[user].skip(self.recommender.model.item_ids[self.row(number)])
@@ -129,7 +157,8 @@ class Library(RuleBasedStateMachine):
         self.logged[user] = {self.row(number): value or 5.0 for number in numbers}
         self.shown[user], self.before[user] = [], []
         record = [(ids[row], given) for row, given in self.logged[user].items()]
-        self.sessions[user] = self.recommender.session(logged=record, user=user)
+        given = self.sessions[user].attributes
+        self.sessions[user] = self.recommender.session(logged=record, user=user, attributes=given)
 
     @precondition(lambda self: self.recommender.model.n_items < 22)
     @rule(category=st.sampled_from(["comedy", "horror"]))
@@ -209,7 +238,9 @@ class Library(RuleBasedStateMachine):
         for user, session in self.sessions.items():
             belief = session.belief
             assert np.linalg.eigvalsh(belief.cov)[0] > -1e-9
-            expected = brute_force(model, self.logged[user], self.shown[user])
+            expected = brute_force(
+                with_own_prior(model, self.numbers[user]), self.logged[user], self.shown[user], model.prior_mean
+            )
             np.testing.assert_allclose(belief.mean, expected.mean, atol=1e-6)
             np.testing.assert_allclose(belief.cov, expected.cov, atol=1e-6)
             mean, std = scores(model, expected)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST_LEVELS, MOST_COLUMNS = 50, 200
 """Levels of one attribute, and numbers that all attributes together become."""
 MOST_VALUES, LONGEST_TEXT = 100, 200
 """Values that one attribute may have at a time, and characters of a value."""
+LARGEST = 1e15
+"""Numbers of an attribute are smaller than this; neither NaN nor infinity is."""
 FARTHEST = 3.0
 """Standard deviations from the mean at which numbers are clipped."""
 TIME_LEVELS = ("hour: cos", "hour: sin", "hour: cos 2", "hour: sin 2", *(f"weekday {day}" for day in range(1, 8)))
@@ -130,7 +133,7 @@ class Encoder:
     def spans(self) -> tuple[slice, ...]:
         """Which of the numbers belong to each attribute."""
         ends = np.cumsum([0, *(len(each.levels) for each in self.attributes)]).tolist()
-        return tuple(slice(start, end) for start, end in zip(ends, ends[1:], strict=False))
+        return tuple(slice(start, end) for start, end in pairwise(ends))
 
     @property
     def n_columns(self) -> int:
@@ -201,7 +204,7 @@ def _check_plain(what: str, name: str, value: Any) -> None:
         return
     if isinstance(value, str) and len(value) <= LONGEST_TEXT:
         return
-    if isinstance(value, int | float | np.number) and math.isfinite(value) and abs(value) < 1e15:
+    if isinstance(value, int | float | np.integer | np.floating) and abs(float(value)) < LARGEST:
         return
     expected = f"text of at most {LONGEST_TEXT} characters, a finite number, true or false, or a list of these"
     raise AttributesError(f"{what} {name!r} is {quoted(value)}; expected {expected}")

@@ -64,7 +64,9 @@ class UserTable:
     def encoder(self, user_ids: Sequence[str]) -> Encoder:
         """Learn from some users how each attribute becomes numbers."""
         levels = max(min(MOST_LEVELS, MOST_COLUMNS // max(len(self.kinds), 1)), 4)
-        fitted = (Attribute.fit(name, kind, self.values_of(name, user_ids), levels) for name, kind in self.kinds.items())
+        fitted = (
+            Attribute.fit(name, kind, self.values_of(name, user_ids), levels) for name, kind in self.kinds.items()
+        )
         return Encoder(tuple(each for each in fitted if each is not None))
 
 
@@ -96,7 +98,9 @@ def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> Use
 def _id_column(names: Sequence[str], source: str) -> str:
     found = named(names, (*NAMES["user"], "id"))
     if found is None:
-        raise DataError(f"{source} has the columns {', '.join(names)}; expected one called user, with the ids of the log")
+        raise DataError(
+            f"{source} has the columns {', '.join(names)}; expected one called user, with the ids of the log"
+        )
     return found
 
 
@@ -137,7 +141,7 @@ def _parsed(column: pl.Series) -> tuple[Kind, pl.Series] | None:
     kind = column.dtype
     if isinstance(kind, pl.List):
         inner = pl.List(pl.String)
-        return None if kind.inner.is_nested() else ("category", cast_or_null(column, inner))  # type: ignore[attr-defined]
+        return None if kind.inner.is_nested() else ("category", cast_or_null(column, inner))
     if kind.is_temporal() and kind in (pl.Date, pl.Datetime):
         return "time", cast_or_null(column, pl.Datetime())
     if kind == pl.Boolean:
@@ -158,7 +162,9 @@ def _parsed(column: pl.Series) -> tuple[Kind, pl.Series] | None:
         times = texts.str.slice(0, 19).str.replace(" ", "T").str.to_datetime(strict=False)
         if times.null_count() == texts.null_count():
             return "time", times
-    return "category", _lists(texts, next((sign for sign in LIST_SIGNS[:2] if texts.str.contains(sign, literal=True).any()), None))
+    return "category", _lists(
+        texts, next((sign for sign in LIST_SIGNS[:2] if texts.str.contains(sign, literal=True).any()), None)
+    )
 
 
 def _lists(texts: pl.Series, sign: str | None = None) -> pl.Series:

@@ -70,7 +70,9 @@ class AttributePrior:
         p = self.encoder.n_columns
         found = (self.weights.shape, self.errors.shape, self.spread.shape)
         if found != ((dim, p), (dim, p), (p, p)):
-            raise ModelError(f"the attribute prior has arrays of shapes {found}, expected {((dim, p), (dim, p), (p, p))}")
+            raise ModelError(
+                f"the attribute prior has arrays of shapes {found}, expected {((dim, p), (dim, p), (p, p))}"
+            )
         if not all(np.isfinite(each).all() for each in (self.weights, self.errors, self.spread)):
             raise ModelError("the attribute prior holds NaN or infinite numbers; retrain")
 

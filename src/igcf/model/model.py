@@ -59,6 +59,9 @@ class Model:
         (3, 2)
     """
 
+    population: "Model | None" = None
+    """The model whose prior this one replaces by that of one user; None: this is the population's."""
+
     def __init__(
         self,
         *,

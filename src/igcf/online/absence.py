@@ -5,6 +5,7 @@ Sums over the items of the training log are computed once per model; items added
 """
 
 from collections.abc import Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,14 @@ class LinearAbsence:
         )
         """Sum over channels and items of x x' / noise, shape (d, d)."""
         self._cov_of_all = self._cov(self.total)
+
+    def with_prior(self, mean: FloatArray, cov: FloatArray) -> "LinearAbsence":
+        """Return the same sums over items under another prior."""
+        other = copy(self)
+        other.prior_mean = mean
+        other._frame, _ = uncertain_directions(cov)
+        other._cov_of_all = other._cov(self.total)
+        return other
 
     def posterior(self, record: Record, channels: Sequence[Channel] | None = None) -> tuple[FloatArray, FloatArray]:
         """Return mean (d,) and covariance (d, d) in O(n d^2 + d^3), or O(n d + d^2) where absence has weight one.
@@ -123,6 +132,15 @@ class LogisticAbsence:
         self._log_counts = np.log([max(count, 1e-12) for count, _, _ in sums])
         self._sums = [(slope, curvature) for _, slope, curvature in sums]
         self._starts = [level * (self._inverse.T @ self._level) for level in levels]
+
+    def with_prior(self, mean: FloatArray, cov: FloatArray) -> "LogisticAbsence":
+        """Return the same sums over items under another prior; searches start from the same points as before."""
+        other = copy(self)
+        other.prior_mean = mean
+        other._frame, other._inverse = map(np.ascontiguousarray, uncertain_directions(cov))
+        points = (self.prior_mean + self._frame @ start for start in self._starts)
+        other._starts = [other._inverse.T @ (point - mean) for point in points]
+        return other
 
     def _level_direction(self, prior_cov: FloatArray) -> FloatArray:
         """The unit vector of the dimension that adds the same to every item's logit of being there; zero: none."""

@@ -1,8 +1,9 @@
 """What goes into a session and what comes out of it: reactions, recommendations, explanations."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from igcf.notebooks import MOST_ROWS, html_card, percent
 from igcf.online.belief import Belief
@@ -19,6 +20,7 @@ class Past(NamedTuple):
     logged: list[Reaction]
     until: int | None
     belief: Belief | LoggedBelief | None
+    attributes: Mapping[str, Any] | None = None
 
 
 class Recommendation(NamedTuple):
@@ -58,8 +60,17 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class AttributeContribution:
+    """What one attribute of the user adds to the expected reward of an item."""
+
+    name: str
+    value: Any
+    amount: float
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """Where an expected reward comes from: `prior` plus all contributions plus `absence` is exactly `mean`."""
+    """Where an expected reward comes from: prior, attributes, contributions and absence add up to exactly `mean`."""
 
     item_id: str
     prior: float
@@ -76,11 +87,14 @@ class Explanation:
     low: float = math.nan
     high: float = math.nan
     """Ends of the chance's 80 % interval."""
+    attributes: tuple[AttributeContribution, ...] = ()
+    """Of the user's known attributes."""
 
     def _repr_html_(self) -> str:
         """Show the parts of the expectation in a notebook, the largest reactions first."""
         parts = sorted((*self.contributions, *self.logged), key=lambda part: -abs(part.amount))
         rows: list[tuple[str, object, str]] = [("what people think of it", None, f"{self.prior:+.3f}")]
+        rows += [(part.name, part.value, f"{part.amount:+.3f}") for part in self.attributes]
         rows += [(part.item_id, part.value, f"{part.amount:+.3f}") for part in parts[:MOST_ROWS]]
         if self.absence:
             rows.append(("other items are absent from the log", None, f"{self.absence:+.3f}"))

@@ -7,6 +7,7 @@ these, so that every absent item is a weak "no" (docs/maths.md, section Logged e
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -108,12 +109,11 @@ def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[I
     return np.array(rows, dtype=np.int64), np.array(values)
 
 
-def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Belief:
+def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: float = 1.0) -> Belief:
     """Bring the only user of `engine` to what is believed after a record; the offset keeps the share `keep`.
 
-    Returns the belief; the expected rewards that the offset needs stay in the engine.
+    `model` has the user's prior. Returns the belief; the expected rewards that the offset needs stay in the engine.
     """
-    model = engine.model
     evidence = logged_evidence(model)
     belief = evidence.belief(record, model)
     engine.set_belief(belief)
@@ -126,7 +126,12 @@ def learn_record(engine: ScoringEngine, record: Record, keep: float = 1.0) -> Be
 def logged_evidence(model: Model) -> "LoggedEvidence":
     """Return the sums over the items that a model was trained on, which are computed when they are first needed."""
     trained = model.trained
-    return trained.computed("logged evidence", lambda: LoggedEvidence(trained))
+
+    def compute() -> LoggedEvidence:
+        population = trained.population
+        return LoggedEvidence(trained) if population is None else logged_evidence(population).with_prior(trained)
+
+    return trained.computed("logged evidence", compute)
 
 
 class LoggedEvidence:
@@ -144,6 +149,16 @@ class LoggedEvidence:
             _block(model, span, channels)
             for (span, _), channels in zip(model.blocks, record_channels(model), strict=True)
         )
+
+    def with_prior(self, model: Model) -> "LoggedEvidence":
+        """Return the same sums over items for a user whose own prior is that of `model`."""
+        other = copy(self)
+        other._prior = Belief(model.prior_mean, model.prior_cov)
+        other.blocks = tuple(
+            block.with_prior(model.prior_mean[block.span], model.prior_cov[block.span, block.span])
+            for block in self.blocks
+        )
+        return other
 
     def weight(self, values: FloatArray) -> float:
         """Return the weight of an absent item: the share of a whole record that these reactions are taken for."""

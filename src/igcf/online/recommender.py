@@ -121,6 +121,7 @@ class Recommender:
         belief: Belief | LoggedBelief | None = None,
         rng: np.random.Generator | None = None,
         user: Hashable = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> Session:
         """Start a session of a user, new or with a past; nothing that the user reacted to is recommended.
 
@@ -136,8 +137,10 @@ class Recommender:
             rng: makes draws and ties repeatable for this session.
             user: identifies the user: one user has one voice about a new item, in however many sessions. A session
                 without it counts as a user of its own.
+            attributes: what is known of the user, by the names in `model.attribute_prior`: they move the prior. Unknown
+                names are refused; unknown values are ignored, as `Session.ignored` reports.
         """
-        past = Past(list(history), list(logged), until, belief)
+        past = Past(list(history), list(logged), until, belief, attributes)
         check_pairs("history", past.history)
         rng_or_seed = rng or (self._seed, next(self._opened))
         name = (self._anonymous, next(self._numbers)) if user is None else user
@@ -150,7 +153,8 @@ class Recommender:
             if not isinstance(saved, dict) or saved.get("format") != SESSION_FORMAT:
                 raise DataError(f"{path} is not a saved session; expected what Session.save wrote")
             parts = {name: [(str(item), value) for item, value in saved[name]] for name in ("history", "logged")}
-            return self.session(parts["history"], logged=parts["logged"], until=saved["until"], user=saved["user"])
+            others = {"until": saved["until"], "user": saved["user"], "attributes": saved.get("attributes")}
+            return self.session(parts["history"], logged=parts["logged"], **others)
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"cannot read a session from {path}: {error}; save it again with Session.save") from error
 

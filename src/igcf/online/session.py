@@ -1,7 +1,7 @@
 """One user's session: recommend, observe, explain."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from types import EllipsisType
@@ -17,6 +17,7 @@ from igcf.model.new_items import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
+from igcf.online.attributes import attribute_contributions, encode_attributes, personal_model
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
@@ -106,6 +107,7 @@ class Session:
         self._until = past.until
         self._serving = serving = recommender._live.current()
         model, self._engine = serving.model, serving.engine.fresh()
+        self._set_attributes(past.attributes)
         self._record = logged_record(model, past.logged, past.until)
         logged = () if self._record is None else self._record.rows.tolist()
         shown = _latest(model, past.history, frozenset(logged))
@@ -131,13 +133,43 @@ class Session:
         """The model of the recommender, with the items as they are now."""
         return self._recommender.model
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is known of the user beside reactions, as it was given."""
+        return dict(self._given)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """One sentence per attribute whose value the model does not know."""
+        return () if self._encoded is None else self._encoded.ignored
+
+    @_with_items
+    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Replace what is known of the user beside reactions; the belief is computed again from all evidence."""
+        self._set_attributes(attributes)
+        self._learn_again()
+
+    def _set_attributes(self, given: Mapping[str, Any] | None) -> None:
+        model = self._serving.model
+        self._encoded = encode_attributes(model, given)
+        self._given = dict(given or {})
+        own = self._personal_model()
+        self._engine.prior = self._serving.engine.prior if own.population is None else prior_belief(own)
+
+    def _personal_model(self) -> Model:
+        """The model with the prior of this user."""
+        return personal_model(self._serving.model, self._encoded)
+
     def _in_force(self) -> Record | None:
         """The logged record without the items that the user reacted to since."""
         return None if self._record is None else without_items(self._serving.model, self._record, self._rows)
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to the belief after the logged reactions and the history."""
-        engine, model, rows, record = self._engine, self._serving.model, self._rows, self._in_force()
+        engine, model, rows, record = self._engine, self._personal_model(), self._rows, self._in_force()
+        if model.population is not None and not rows and record is None:
+            engine.set_belief(prior_belief(model))
+            return
         forgetting = self._recommender.forgetting
         if isinstance(known, LoggedBelief):
             if rows or record is not None:
@@ -145,7 +177,7 @@ class Session:
             return
         start = None
         if record is not None and (known is None or neighbours_share(model, record)):
-            start = learn_record(engine, record, forgetting ** len(rows))
+            start = learn_record(engine, record, model, forgetting ** len(rows))
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
@@ -154,7 +186,7 @@ class Session:
 
     def _learn_again(self) -> None:
         """Compute the belief from the evidence: nothing can be taken out of a belief."""
-        self._engine.set_belief(prior_belief(self._serving.model))
+        self._engine.set_belief(self._engine.prior)
         self._learn_past(None)
 
     def _follow(self) -> None:
@@ -214,7 +246,8 @@ class Session:
         """Write the evidence, no numbers of the model, as JSON; `Recommender.load_session` reads it."""
         user = self._user if isinstance(self._user, str | int) else None
         saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
-        text = json.dumps(saved | {"logged": self.logged, "history": self.history}, allow_nan=False)
+        reactions = {"logged": self.logged, "history": self.history}
+        text = json.dumps(saved | reactions | {"attributes": self._given}, allow_nan=False)
         Path(path).write_text(text, encoding="utf-8")
 
     @property
@@ -466,14 +499,15 @@ class Session:
         model = self._serving.model
         row = model.item_row(item_id)
         shown = Shown(self._rows, self._values, self._recommender.forgetting)
-        parts = parts_of_mean(model, self._in_force(), shown, row)
+        parts = parts_of_mean(self._personal_model(), self._in_force(), shown, row)
+        attributes = attribute_contributions(model, self._encoded, self._given, row)
         mean, amounts = parts.total, parts.shown
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
         found = self._serving.chances.of_engine(self._engine, np.array([row]), np.array([mean]), np.array([std]))
         chance, low, high = (float(each[0]) for each in found)
         return Explanation(
             item_id,
-            parts.prior,
+            parts.prior if not attributes else model.expected_of(model.prior_mean, row),
             _contributions(self.history, amounts),
             mean,
             std,
@@ -482,6 +516,7 @@ class Session:
             chance,
             low,
             high,
+            attributes,
         )
 
 

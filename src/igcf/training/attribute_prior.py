@@ -86,20 +86,29 @@ def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], 
     problem = _Problem.from_users(vectors, F, np.random.default_rng(seed).permutation(len(F)) % FOLDS)
     penalties, worth = _chosen(problem, encoder)
     worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
-    useless = [name for name, each in worth.items() if each.penalty is None]
-    kept = np.concatenate([np.r_[0:0], *(np.r_[s] for n, s in zip(encoder.names, encoder.spans, strict=True) if n not in useless)])
-    final = problem.columns(kept.astype(np.int64))
-    inverses = np.linalg.inv(final.precision() + np.diag(penalties[kept.astype(np.int64)]))
+    used = encoder.without([name for name, each in worth.items() if each.penalty is None])
+    kept = np.flatnonzero(np.isfinite(penalties))
+    final = problem.columns(kept)
+    inverses = np.linalg.inv(final.precision() + np.diag(penalties[kept]))
     weights = np.einsum("kpq,kq->kp", inverses, final.information())
-    errors = np.sqrt(vectors.variances[:, None] * np.einsum("kpp->kp", inverses))
-    own = F[:, kept.astype(np.int64)]
+    identified = _identified(used)
+    errors = np.einsum("pq,kqr,pr->kp", identified, inverses, identified) * vectors.variances[:, None]
     return AttributePrior(
-        encoder.without(useless),
+        used,
         vectors.directions @ weights,
-        np.sqrt(vectors.directions**2 @ errors**2),
-        own.T @ own / max(len(own), 1),
+        np.sqrt(vectors.directions**2 @ errors),
+        final.F.T @ final.F / max(len(F), 1),
         worth,
     )
+
+
+def _identified(encoder: Encoder) -> FloatArray:
+    """The projection onto what users can show: the levels of a category have nothing in common beside the mean."""
+    result = np.eye(encoder.n_columns)
+    for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
+        if attribute.kind == "category":
+            result[span, span] -= 1.0 / len(attribute.levels)
+    return result
 
 
 def encoded_users(encoder: Encoder, table: UserTable, user_ids: list[str]) -> FloatArray:
@@ -166,7 +175,7 @@ class _Problem:
 
 
 def _chosen(problem: _Problem, encoder: Encoder) -> tuple[FloatArray, dict[str, Worth]]:
-    """Choose the penalty of each attribute on held-out users; return it per column, and what each attribute is worth."""
+    """Choose the penalty of each attribute on held-out users; return it per column, and each attribute's worth."""
     penalties = np.full(encoder.n_columns, START)
 
     def gains_with(span: slice, penalty: float) -> FloatArray:
@@ -179,7 +188,7 @@ def _chosen(problem: _Problem, encoder: Encoder) -> tuple[FloatArray, dict[str, 
             found = [float(gains_with(span, penalty).sum()) for penalty in PENALTIES]
             penalties[span] = PENALTIES[int(np.argmax(found))]
     worth: dict[str, Worth] = {}
-    for name, span in zip(encoder.names, encoder.spans, strict=True):
+    for span in encoder.spans:
         gain, error = _difference(problem.gains(penalties), gains_with(span, np.inf))
         if gain <= LEAST_T * error:
             penalties[span] = np.inf

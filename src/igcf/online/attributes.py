@@ -1,0 +1,74 @@
+"""A user's own prior, from the user's attributes, in place of the population's (docs/maths.md, Who and when)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from igcf.arrays import FloatArray
+from igcf.data.encoding import Encoded
+from igcf.errors import AttributesError
+from igcf.model import Model
+from igcf.model.attribute_prior import principal_directions
+from igcf.online.answers import AttributeContribution
+from igcf.online.evidence import record_channels
+from igcf.online.learning import channels_of
+from igcf.online.monotone import monotone_learning
+
+MOST_COVARIANCES = 64
+"""Sets of known attributes whose covariance is kept."""
+
+
+def encode_attributes(model: Model, given: Mapping[str, Any] | None) -> Encoded | None:
+    """Return a user's attributes as numbers, or refuse them; None: nothing that the model understands is known."""
+    if not given:
+        return None
+    if model.attribute_prior is None:
+        raise AttributesError("this model knows no attributes; train it with a table of users (igcf pretrain --users)")
+    return model.attribute_prior.encoder.encode(given)
+
+
+def personal_model(model: Model, attributes: Encoded | None) -> Model:
+    """Return the model with a user's own prior; items and all sums over them are shared with `model`."""
+    prior = model.attribute_prior
+    if attributes is None or not attributes.known or prior is None:
+        return model
+    mean, cov = model.prior_mean + prior.shift(attributes), _covariance(model, attributes.known)
+    own = model._copied(prior_mean=mean, prior_cov=cov, population=model)
+    shared = {"monotone learning": monotone_learning, "channels": channels_of, "record channels": record_channels}
+    for key, compute in shared.items():
+        own.computed(key, lambda compute=compute: compute(model))  # type: ignore[misc]
+    if len(model.added):
+        own.__dict__["trained"] = personal_model(model.trained, attributes)
+    return own
+
+
+def _covariance(model: Model, known: tuple[int, ...]) -> FloatArray:
+    """The prior covariance of users of whom these attributes are known."""
+    kept: dict[tuple[int, ...], FloatArray] = model.computed("attribute covariances", dict)
+    found = kept.get(known)
+    if found is None:
+        prior = model.attribute_prior
+        assert prior is not None  # noqa: S101
+        spans = [span for span, _ in model.blocks]
+        directions = model.computed("principal directions", lambda: principal_directions(model.prior_cov, spans))
+        found = prior.covariance(model.prior_cov, directions, known)
+        if len(kept) < MOST_COVARIANCES:
+            kept[known] = found
+    return found
+
+
+def attribute_contributions(
+    model: Model, attributes: Encoded | None, given: Mapping[str, Any], row: int
+) -> tuple[AttributeContribution, ...]:
+    """Return what each known attribute adds to the expected reward that an item has in the population.
+
+    The attributes are added in the order of the encoder; for a linear model the order does not matter.
+    """
+    prior = model.attribute_prior
+    if prior is None or attributes is None or not attributes.known:
+        return ()
+    path = model.prior_mean + np.vstack([np.zeros(model.dim), np.cumsum(prior.shifts(attributes), axis=0)])
+    amounts = np.diff([model.expected_of(mean, row) for mean in path]).tolist()
+    names = [prior.encoder.names[place] for place in attributes.known]
+    return tuple(AttributeContribution(name, given[name], amount) for name, amount in zip(names, amounts, strict=True))
