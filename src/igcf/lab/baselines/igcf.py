@@ -33,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "meta": True,
     "nu": 0.0,
     "forgetting": 1.0,
+    "attributes": False,
 }
 VARIANTS: dict[str, Settings] = {
     "- meta": {"meta": False},
@@ -49,7 +50,7 @@ VARIANTS: dict[str, Settings] = {
 def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Pretrain with the project's defaults; what is None is chosen on the validation users."""
     return pretrain(
-        task.train,
+        task.train if settings["attributes"] else replace(task.train, users=None),
         validation=task.whole_validation(),
         method="experts",
         satisfied=task.satisfied,
