@@ -50,8 +50,9 @@ def test_attributes_move_the_prior_and_explanations_add_up(model: Model, logged:
         why = session.explain(item_id)
         assert [part.name for part in why.attributes] == ["gender", "country", "income"]
         assert [part.value for part in why.attributes] == ["f", ["de", "fr"], 150]
-        parts = [*why.attributes, *why.contributions, *why.logged]
-        assert abs(why.prior + why.absence + sum(part.amount for part in parts) - why.mean) < 1e-9
+        of_attributes = sum(part.amount for part in why.attributes)
+        of_reactions = sum(part.amount for part in (*why.contributions, *why.logged))
+        assert abs(why.prior + why.absence + of_attributes + of_reactions - why.mean) < 1e-9
         row = model.item_row(item_id)
         assert why.prior == pytest.approx(model.expected_of(model.prior_mean, row), abs=1e-12)
         mean = session.moments()[0][row]
