@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.data.encoding import Attribute, Encoder
+from igcf.encoding import Attribute, Encoder
 from igcf.model import Channel, Model, Reward, Term
 from igcf.model.attribute_prior import AttributePrior, Worth
 from igcf.model.channel import Link

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import igcf
-from igcf.data.encoding import Attribute, Encoder
 from igcf.data.users import read_users
+from igcf.encoding import Attribute, Encoder
 from igcf.errors import DataError
 
 N = 120

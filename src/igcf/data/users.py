@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from igcf.data.columns import cast_or_null, id_text
-from igcf.data.encoding import MOST_COLUMNS, MOST_LEVELS, Attribute, Encoder, Kind
 from igcf.data.items import LIST_SIGNS
 from igcf.data.layout import NAMES, named
 from igcf.data.log_files import is_parquet
 from igcf.data.reading import as_polars
 from igcf.data.text_tables import TextTable, check_readable, first_line
+from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Attribute, Encoder, Kind
 from igcf.errors import DataError, quoted
 
 FEW_NUMBERS = 12

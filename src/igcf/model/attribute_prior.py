@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import FloatArray
-from igcf.data.encoding import Encoded, Encoder
+from igcf.encoding import Encoded, Encoder
 from igcf.errors import ModelError
 
 PREFIX = "attributes_"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.data.encoding import Encoded
+from igcf.encoding import Encoded
 from igcf.errors import AttributesError
 from igcf.model import Model
 from igcf.model.attribute_prior import principal_directions

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from igcf.arrays import FloatArray, IntArray
-from igcf.data.encoding import Encoder
 from igcf.data.interactions import Interactions
 from igcf.data.users import UserTable
+from igcf.encoding import Encoder
 from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior, Worth, principal_directions
 from igcf.online.evidence import belief_from_logged
