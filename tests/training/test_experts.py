@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from igcf.arrays import FloatArray
+from igcf.arrays import FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions, cold_start, synthetic_catalogue
 from igcf.errors import ConfigError
@@ -15,7 +15,7 @@ from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic, rare_items
 from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import TEMPERATURES, best_temperature
+from igcf.training.experts.choosing import TEMPERATURES, best_temperature, prior_from_users
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.logistic import _Fit
@@ -205,15 +205,63 @@ def test_on_a_thin_sample_of_a_log_cold_users_still_get_more_than_from_popularit
         split = cold_start(log, min_reactions=60, n_test=60, n_validation=60, rng=np.random.default_rng(seed))
         thin = replace(split, train=few_of(split.train, 0.1))
         chosen = fit_experts(thin.train, config, validation=split.validation)
-        cov = chosen.prior_cov.copy()
+        temperature = chosen.metadata["chosen"]["likelihood_temperature"]
+        of_log = fit_experts(thin.train, replace(config, holdout=0.0, likelihood_temperature=temperature))
+        cov = of_log.prior_cov.copy()
         for constant in (0, config.linear_dim + 2):
             cov[constant] = cov[:, constant] = 0.0
-        activity_known = chosen.with_prior(chosen.prior_mean, cov)
-        of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, activity_known)]
+        activity_known = of_log.with_prior(of_log.prior_mean, cov)
+        of_models = [hits(model, Greedy(), split.test, 40) for model in (chosen, of_log, activity_known)]
         found.append([popular_hits(thin, 40), *of_models])
-    popular, activity_unknown, activity_known = np.mean(found, axis=0)
-    assert activity_unknown > popular
+    popular, whole, activity_unknown, activity_known = np.mean(found, axis=0)
+    assert whole > popular
     assert activity_unknown > activity_known
+
+
+def test_expectations_of_new_users_come_true_with_a_prior_estimated_on_users_like_them() -> None:
+    log = synthetic_catalogue(n_users=600, n_items=200, seed=1)
+    split = cold_start(log, min_reactions=60, n_test=120, n_validation=0, rng=np.random.default_rng(1))
+    some, others = split.test.dense()[::2], split.test.dense()[1::2]
+    plain = fit_experts(
+        split.train, ExpertsConfig(satisfied=4.0, iterations=4, logistic_dim=8, linear_dim=8, holdout=0.0)
+    )
+    estimated = prior_from_users(plain, some, 60)
+    share = float((others >= 4.0).mean())
+    before, after = (float(model.expected(model.prior_mean).mean()) for model in (plain, estimated))
+    assert abs(after - share) < 0.5 * abs(before - share)
+    np.testing.assert_array_equal(estimated.prior_cov, np.diag(np.diag(estimated.prior_cov)))
+
+
+def log_of_tastes(tastes: IntArray, rng: np.random.Generator) -> Interactions:
+    """Users of taste 1 like the items of odd numbers, those of taste 0 the others."""
+    is_liked = (np.arange(40) % 2)[None, :] == tastes[:, None]
+    users, items = np.nonzero(rng.random(is_liked.shape) < np.where(is_liked, 0.8, 0.1))
+    return Interactions(
+        name="two tastes",
+        user_ids=tuple(f"u{user}" for user in range(len(tastes))),
+        item_ids=tuple(f"i{item}" for item in range(40)),
+        user_idx=users,
+        item_idx=items,
+        values=np.full(len(users), 5.0),
+    )
+
+
+def test_the_prior_of_validation_users_is_taken_where_it_is_better_for_others_of_them() -> None:
+    rng = np.random.default_rng(0)
+    config = ExpertsConfig(
+        satisfied=4.0, iterations=3, logistic_dim=2, linear_dim=2, likelihood_temperature=1.0, validate_rounds=10,
+        refit=False, calibrated=False, neighbours=False,
+    )  # fmt: skip
+    all_alike, by_turns = np.ones(40, dtype=np.int64), np.arange(40) % 2  # the other half is right, or wrong
+    for share, tastes, is_taken in ((0.1, all_alike, True), (0.5, by_turns, False)):
+        data = log_of_tastes((rng.random(300) < share).astype(np.int64), rng)
+        validation = log_of_tastes(tastes, rng)
+        chosen = fit_experts(data, config, validation=validation)
+        plain = fit_experts(data, replace(config, holdout=0.0))
+        expected = prior_from_users(plain, validation.dense(), 10) if is_taken else plain
+        assert chosen.metadata["chosen"]["prior_from_validation"] is is_taken
+        np.testing.assert_allclose(chosen.prior_mean, expected.prior_mean)
+        np.testing.assert_allclose(chosen.prior_cov, expected.prior_cov)
 
 
 def test_after_all_choices_the_validation_users_are_learned_from_too() -> None:
@@ -277,7 +325,7 @@ def test_temperatures_are_tried_until_one_is_worse() -> None:
 def test_without_anybody_to_choose_on_the_first_choice_stands() -> None:
     log = synthetic_catalogue(n_users=80, n_items=40)
     model = fit_experts(log, ExpertsConfig(holdout=0.0, iterations=2, logistic_dim=4))
-    assert model.metadata["chosen"] == {"likelihood_temperature": 1.0}
+    assert model.metadata["chosen"] == {"likelihood_temperature": 1.0, "prior_from_validation": False}
     assert model.metadata["metrics"]["validation_precision"] is None
 
 

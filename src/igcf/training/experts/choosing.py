@@ -1,8 +1,10 @@
-"""Choice of the likelihood temperature on validation users."""
+"""Choices on validation users: the likelihood temperature, and where the prior comes from."""
 
 import numpy as np
 
-from igcf.arrays import Float32Array
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.model import Model
+from igcf.online import Greedy, ModelLearner, replay
 from igcf.training.experts.fitting import Fits
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
@@ -33,3 +35,47 @@ def best_temperature(fits: Fits, truth: Float32Array) -> tuple[float, float]:
         elif number:
             break
     return best, scores[best]
+
+
+def prior_from_users(model: Model, truth: Float32Array, rounds: int) -> Model:
+    """Return the model with the mean and variances of the beliefs about validation users as its prior.
+
+    They are played as new users; this is one step of EM. The users of a log are not always like new users: most are
+    less active, and a log may be a sample.
+    """
+    return _Played(model, truth, rounds).prior_of(np.arange(len(truth)))
+
+
+def is_prior_from_users_better(model: Model, truth: Float32Array, rounds: int) -> bool:
+    """Return whether validation users have more successes with a prior from others of them than with the model's own.
+
+    Each half of them is played with the prior that the other half gives. What counts is the share of successes so far,
+    mean over all rounds: a prior matters most in the first ones.
+    """
+    if len(truth) < 2:
+        return False
+    played = _Played(model, truth, rounds)
+    halves = (np.arange(0, len(truth), 2), np.arange(1, len(truth), 2))
+    with_prior = np.empty(len(truth))
+    for half, others in (halves, halves[::-1]):
+        with_prior[half] = _Played(played.prior_of(others), truth[half], rounds).shares
+    return bool(with_prior.mean() > played.shares.mean())
+
+
+class _Played:
+    """Users who were played by a model: their successes, and the beliefs about them after the last round."""
+
+    def __init__(self, model: Model, truth: Float32Array, rounds: int) -> None:
+        self.model = model
+        learner = ModelLearner(model, Greedy())
+        shown = replay(learner, truth, rounds=min(rounds, model.n_items), rng=np.random.default_rng(0))
+        self._means, self._covs = learner.engine.belief_means, learner.engine.belief_covs
+        successes = model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1)
+        self.shares: FloatArray = np.asarray(np.mean(successes / np.arange(1, successes.shape[1] + 1), axis=1))
+        """Share of successes so far, mean over the rounds, of each user."""
+
+    def prior_of(self, users: IntArray) -> Model:
+        """Return the model with the mean and variances of the beliefs about some of the users as its prior."""
+        means, covs = self._means[users], self._covs[users]
+        variances = means.var(axis=0) + np.einsum("uii->i", covs) / len(covs)
+        return self.model.with_prior(means.mean(axis=0), np.diag(variances))

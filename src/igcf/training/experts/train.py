@@ -12,7 +12,12 @@ from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
 from igcf.training.calibrating import for_use
 from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import TEMPERATURES, best_temperature
+from igcf.training.experts.choosing import (
+    TEMPERATURES,
+    best_temperature,
+    is_prior_from_users_better,
+    prior_from_users,
+)
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
@@ -56,17 +61,23 @@ def fit_experts(
     frequent = frequent_items(whole, config.min_item_reactions)
     judged_rows = judged_items(whole, frequent)
     everything, whole = None if frequent is None else whole, whole.only_items(frequent)
+    met = None if validation is None or config.objective == "liking" else truth
     if judged_rows is not None and rest is not None and truth is not None:
         rest, truth = rest.only_items(judged_rows), truth[:, judged_rows]
     fits = Fits(whole, config, reward, say, kept.part("whole"), everything)
     with one_thread_each():
         strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"))
+        if met is not None and not _is_prior_better(strangers, temperature, truth):
+            met = None
         fits.logistic()  # before the seconds are counted
         record = _record(fits, log, temperature, precision, time.perf_counter() - begun)
+        record["chosen"]["prior_from_validation"] = met is not None
         model = fits.model(temperature, record)
-        if not (config.calibrated or config.neighbours):
-            return model
         judged = model if strangers is None or strangers is fits else strangers.model(temperature)
+        if met is not None and truth is not None:
+            model, judged = (
+                prior_from_users(each, own, config.validate_rounds) for each, own in ((model, met), (judged, truth))
+            )
         if config.calibrated:
             say("calibrating the chance", 0, 1)
             model = model.used_as(
@@ -74,23 +85,45 @@ def fit_experts(
             )
         if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
-        say("neighbours of items", 0, 1)
-        executor, of_map = whole.executor, Fits((everything or whole).only_items(judged_rows), config, reward, say)
-        if strangers is None or truth is None:
-            best, ndcg = default_neighbours(of_map.successes(), executor), None
-        else:
-            records = truth[:: -(-len(truth) // MOST_USERS)]
-            if validation is not None:
-                records = drawn_records(validation, config.seed)
-                records = records if judged_rows is None else records[:, judged_rows]
-            drawn = hidden_successes(judged, records, config.seed)
-            of_records = best_record_temperature(judged, drawn, temperature)
-            judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
-            best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
-            if strangers is not fits:
-                say("neighbours of items", 1, 2)
-                [best] = fit_neighbours(of_map.successes(), [best.penalty], mix=best.mix, executor=executor)
+        records = truth if validation is None else drawn_records(validation, config.seed)
+        if judged_rows is not None and validation is not None and records is not None:
+            records = records[:, judged_rows]
+        of_map = fits
+        if strangers is not fits:
+            of_map = Fits((everything or whole).only_items(judged_rows), config, reward, say)
+        model, best, ndcg = _for_known_users(model, judged, of_map, strangers, temperature, records)
         return _with_neighbours(model, of_all_items(best, judged_rows, everything or whole, reward.threshold), ndcg)
+
+
+def _is_prior_better(strangers: Fits | None, temperature: float, truth: Float32Array | None) -> bool:
+    """Return whether new users should start from the prior of validation users."""
+    if strangers is None or truth is None:
+        return False
+    strangers.say("prior of new users", 0, 1)
+    return is_prior_from_users_better(strangers.model(temperature), truth, strangers.config.validate_rounds)
+
+
+def _for_known_users(
+    model: Model,
+    judged: Model,
+    of_map: Fits,
+    strangers: Fits | None,
+    temperature: float,
+    records: Float32Array | None,
+) -> tuple[Model, Neighbours, float | None]:
+    """Return the model with its record temperatures, the map between items, and the nDCG@100 by which it was chosen."""
+    of_map.say("neighbours of items", 0, 1)
+    executor = of_map.log.executor
+    if strangers is None or records is None:
+        return model, default_neighbours(of_map.successes(), executor), None
+    drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_map.config.seed)
+    of_records = best_record_temperature(judged, drawn, temperature)
+    judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
+    best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
+    if of_map is not strangers:
+        of_map.say("neighbours of items", 1, 2)
+        [best] = fit_neighbours(of_map.successes(), [best.penalty], mix=best.mix, executor=executor)
+    return model, best, ndcg
 
 
 def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
