@@ -124,7 +124,7 @@ def test_a_missing_column_is_named_beside_those_found(csv: Path, tmp_path: Path)
         (b"\n\n", "is empty"),
         (b"\xef\xbb\xbf", "is empty"),
         ("\u00a0\n", "is empty"),
-        ("x" * 70_000 + "\n" + TABLE, "has no line that ends within 65,536 bytes"),
+        ("x" * 300_000 + "\n" + TABLE, "has no line that ends within 262,144 bytes"),
         (TABLE.replace("3.5", "x" * 500), f"first {'x' * 79!r}"[:-1] + "... in row 2"),
         ("user,item,value\n", "has no rows"),
         (TABLE.replace("3.5", "three"), "'value' is not a number in 1 row, first 'three' in row 2"),

@@ -7,7 +7,6 @@ from typing import Any, TypedDict
 import numpy as np
 import polars as pl
 
-from igcf.arrays import BoolArray
 from igcf.errors import DataError
 
 
@@ -153,7 +152,9 @@ class Times:
         """Return times as integers, null where there is none, and whether they are microseconds for their fractions."""
         column = _categories_as_text(column)
         if column.dtype == pl.String:
-            column = self._from_text(column.str.strip_chars().replace("", None))
+            whole = column.cast(pl.Int64, strict=False)
+            is_plain = not self.formats and whole.null_count() == column.null_count()
+            column = whole if is_plain else self._from_text(column.str.strip_chars().replace("", None))
         if column.dtype.is_temporal():
             column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
             return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
@@ -286,12 +287,6 @@ def refuse_nested(frame: pl.DataFrame, names: Iterable[str], source: str) -> Non
                 f"{source}: column {name!r} is of type {frame[name].dtype}; expected text, numbers or times; "
                 "name another column with user=, item=, value=, timestamp="
             )
-
-
-def first_rows(mask: pl.Series | BoolArray, limit: int = 1) -> list[int]:
-    """Return the first row numbers where `mask` holds; row 1 is the first one after the header."""
-    rows = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)[:limit]
-    return [int(row) + 1 for row in rows]
 
 
 def whole_numbers(column: pl.Series) -> pl.Series | None:

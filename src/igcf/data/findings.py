@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.data.columns import first_rows
 from igcf.data.layout import LogLayout
 from igcf.errors import DataError, quoted
 
@@ -83,20 +82,23 @@ class Findings:
 
         `found` holds what stands in the rows, of which an error shows the first.
         """
-        rows = first_rows(mask, SHOWN_ROWS)
-        if not rows:
-            return
-        count = int(mask.sum())
+        places = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)
+        if len(places):
+            example = "" if found is None else f"{quoted(found[int(places[0])])} "
+            self.refuse(kind, message, len(places), example, piece.source, places[:SHOWN_ROWS] + piece.first_row + 1)
+            self.add(kind, message, len(places), (places[:SHOWN_ROWS] + before + 1).tolist())
+
+    def refuse(self, kind: str, message: str, count: int, example: str, source: str, rows: IntArray) -> None:
+        """Raise an error about rows of a file where `is_strict`."""
         if self.is_strict and LEVELS[kind] == "error":
-            example = "" if found is None else f"{quoted(found[rows[0] - 1])} "
             what, _, remedy = message.partition("; ")
+            where = f"in row {rows[0]}" if len(rows) else ""
             raise DataError(
-                f"{piece.source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}in row "
-                f"{rows[0] + piece.first_row}{'; ' if remedy else ''}{remedy}",
+                f"{source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}{where}".rstrip()
+                + (f"; {remedy}" if remedy else ""),
                 kind=kind,
-                rows=[row + piece.first_row for row in rows],
+                rows=rows.tolist(),
             )
-        self.add(kind, message, count, [row + before for row in rows])
 
     def add(self, kind: str, message: str, count: int, rows: Sequence[int] = ()) -> None:
         """Note a defect, together with earlier ones of the same kind and message."""
@@ -110,8 +112,10 @@ class Findings:
         return tuple(sorted(self._found.values(), key=lambda defect: order[defect.kind]))
 
 
-def check_ids(column: str, ids: Sequence[str], rows: IntArray, findings: Findings, source: str) -> None:
-    """Note what is suspicious about ids, of which `rows` holds one per row of the log, -1 where it has none."""
+def check_ids(
+    column: str, ids: Sequence[str], rows: IntArray, findings: Findings, source: str, *, is_exact: bool = True
+) -> None:
+    """Note what is suspicious about ids, of which `rows` holds one per row of the log, all of them where `is_exact`."""
     unique = pl.Series(ids, dtype=pl.String)
     is_number = unique.str.contains(WHOLE_NUMBER)
     is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
@@ -123,10 +127,10 @@ def check_ids(column: str, ids: Sequence[str], rows: IntArray, findings: Finding
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
     ):
         if is_suspect.any():
-            mask = np.append(is_suspect.to_numpy(), False)[rows]
-            first = int(mask.argmax())
-            found = {first: ids[rows[first]]}
-            findings.rows(kind, f"{column!r} {message}", mask, Piece(pl.DataFrame(), source), found=found)
+            places = np.flatnonzero(is_suspect.to_numpy()[rows])
+            first, message = places[: SHOWN_ROWS if is_exact else 0] + 1, f"{column!r} {message}"
+            findings.refuse(kind, message, len(places), f"{quoted(ids[rows[places[0]]])} ", source, first)
+            findings.add(kind, message, len(places), first.tolist())
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from igcf.attributes import Attributes
 from igcf.data.columns import Columns, Times, cast_or_null, id_text
 from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
-from igcf.data.layout import ITEM_NAMES, SEPARATORS, named
-from igcf.data.log_files import is_parquet, note_table
+from igcf.data.layout import ITEM_NAMES, named
+from igcf.data.log_files import is_parquet
 from igcf.data.reading import as_polars
 from igcf.data.text_tables import TextTable, check_readable, first_line
 from igcf.errors import DataError
@@ -109,15 +109,9 @@ def read_items(items: "str | Path | object", columns: Columns | None = None) -> 
             raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
         return _item_table(frame, str(path), "")
     table = TextTable(path, columns)
-    named_id = named(table.names, ITEM_NAMES["id"])
-    frames = list(table.frames(ids=table.names[:1] if named_id is None else [named_id]))
-    frame = pl.concat(frames) if frames else table.sample.clear()
-    findings = Findings(is_strict=False)
-    note_table(table, findings)
-    layout = f"; separator: {SEPARATORS.get(table.separator, table.separator)}"
-    layout += "" if table.has_header else "; no header"
-    layout += "" if table.encoding is None else f"; encoding: {table.encoding}"
-    return _item_table(frame, str(path), layout, findings)
+    named_id, findings = named(table.names, ITEM_NAMES["id"]), Findings(is_strict=False)
+    frame = pl.concat(table.frames(ids=table.names[:1] if named_id is None else [named_id], findings=findings))
+    return _item_table(frame, str(path), f"; {table.sentence}", findings)
 
 
 def _item_table(frame: pl.DataFrame, source: str, layout: str, findings: Findings | None = None) -> ItemTable:

@@ -1,6 +1,5 @@
 """Quotes in lines of text tables: which reading of a line gives it the columns that it should have."""
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -39,28 +38,46 @@ class Grammar:
         strict, escaped = rf'(?:"(?:[^"]|"")*"|[^"{sign}]*)', rf'(?: *"(?:[^"\\]|\\.|"")*" *|{unquoted})'
         self.plain = rf"^[^{sign}]*(?:{sign}[^{sign}]*){more}$"
         self.strict = rf"^{strict}(?:{sign}{strict}){more}$"
-        self._strict = re.compile(rf"{strict}(?:{sign}{strict}){more}", re.DOTALL)
-        self._escaped = re.compile(rf"{escaped}(?:{sign}{escaped}){more}", re.DOTALL)
-        self._field = re.compile(rf"({escaped})(?:{sign}|$)", re.DOTALL)
+        self._readings = [
+            (
+                how,
+                re.compile(rf"{field}(?:{sign}{field}){more}", re.DOTALL),
+                re.compile(rf"({field})(?:{sign}|\Z)", re.DOTALL),
+            )
+            for how, field in (("standard", strict), ("escaped", escaped))
+        ]
 
     def cells(self, text: str) -> tuple[list[str], str] | None:
         """Return the fields of a row and how they were found; None where it has another number of columns."""
-        if self._strict.fullmatch(text):
-            return next(csv.reader([text], delimiter=self.separator, strict=True)) if "\n" not in text else (
-                [_bare(field, escapes=False) for field in self._fields(text)]
-            ), "standard"  # fmt: skip
-        if self._escaped.fullmatch(text):
-            return [_bare(field, escapes=True) for field in self._fields(text)], "escaped"
+        for how, row, field in self._readings:
+            if row.fullmatch(text):
+                fields = [match[1] for match in field.finditer(text)][: self.n_columns]
+                return [_bare(each, escapes=how == "escaped") for each in fields], how
         if "\n" in text:
             return None
         between = f'"{self.separator}"'
         if text.startswith('"') and text.endswith('"') and text.count(between) == self.n_columns - 1:
-            return [_bare(f'"{field}"', escapes=True) for field in text[1:-1].split(between)], "stray"
+            return [_bare(f'"{field}"') for field in text[1:-1].split(between)], "stray"
         fields = text.split(self.separator)
-        return ([_bare(field, escapes=True) for field in fields], "stray") if len(fields) == self.n_columns else None
+        return ([_bare(field) for field in fields], "stray") if len(fields) == self.n_columns else None
 
-    def _fields(self, text: str) -> list[str]:
-        return [match[1] for match in self._field.finditer(text)][: self.n_columns]
+    def text(self, fields: Sequence[str]) -> str:
+        """Write a row by the rules of CSV."""
+        needs_quotes = ('"', "\n", self.separator)
+        return self.separator.join(
+            '"' + field.replace('"', '""') + '"' if any(sign in field for sign in needs_quotes) else field
+            for field in fields
+        )
+
+    def single(self, line: str) -> Record:
+        """Return the row that an odd line is by itself: its quotes have no meaning, or it is short, or wrong."""
+        read = self.cells(line)
+        if read is not None:
+            return Record(self.text(read[0]), "stray")
+        fields = cells(line, self.separator)
+        if len(fields) < self.n_columns and not _is_open(line):
+            return Record(self.text([*fields, *[""] * (self.n_columns - len(fields))]), "short")
+        return Record(line, "wrong", n_columns=len(fields))
 
 
 def records(
@@ -77,48 +94,31 @@ def records(
     found: list[Record] = []
     place = 0
     while place < len(lines):
-        if not is_odd[place]:
-            found.append(Record(lines[place]))
-            place += 1
-            continue
-        record, n = _odd_record(lines, is_odd, place, grammar)
+        record = _odd_record(lines, is_odd, place, grammar) if is_odd[place] else Record(lines[place])
         if record is None and may_go_on:
             return found, lines[place:]
-        found.append(record or _single(lines[place], grammar))
-        place += n
+        found.append(record or grammar.single(lines[place]))
+        place += found[-1].n_lines
     return found, ()
 
 
-def _odd_record(
-    lines: Sequence[str], is_odd: Sequence[bool], place: int, grammar: Grammar
-) -> tuple[Record | None, int]:
-    """Return the row that begins at an odd line and how many lines it has; None where its end is not among them."""
+def _odd_record(lines: Sequence[str], is_odd: Sequence[bool], place: int, grammar: Grammar) -> Record | None:
+    """Return the row that begins at an odd line; None where its end is not among the lines."""
     line = lines[place]
     read = grammar.cells(line)
     if read is not None and read[1] != "stray":
-        return Record(_text(read[0], grammar), None if read[1] == "standard" else read[1]), 1
-    if read is None and not _is_open(line):
-        return _short_or_wrong(line, grammar), 1
-    if read is not None and (not _is_open(line) or _are_rows(is_odd, place + 1, 1)):
-        return Record(_text(read[0], grammar), "stray"), 1  # what follows is a row: the quote has no meaning
+        return Record(grammar.text(read[0]), None if read[1] == "standard" else read[1])
+    if not _is_open(line) or (read is not None and _are_rows(is_odd, place + 1, 1)):
+        return grammar.single(line)  # nothing is open, or what follows is a row: the quote has no meaning
     text = line
     for n in range(1, min(LONGEST_RECORD, len(lines) - place)):
         text += "\n" + lines[place + n]
         if '"' in lines[place + n] and (joined := grammar.cells(text)) is not None:
             broken = tuple(number for number, cell in enumerate(joined[0]) if "\n" in cell)
-            return Record(_text(joined[0], grammar), "several-lines", n + 1, broken=broken), n + 1
+            return Record(grammar.text(joined[0]), "several-lines", n + 1, broken=broken)
         if _are_rows(is_odd, place + n, SWALLOWED):
-            break  # the quote is never closed
-    else:
-        if len(lines) - place < LONGEST_RECORD:
-            return None, 1
-    return _single(line, grammar), 1
-
-
-def _single(line: str, grammar: Grammar) -> Record:
-    """Return the row that an odd line is by itself: its quotes have no meaning, or it is wrong."""
-    read = grammar.cells(line)
-    return _short_or_wrong(line, grammar) if read is None else Record(_text(read[0], grammar), "stray")
+            return grammar.single(line)  # the quote is never closed
+    return None if len(lines) - place < LONGEST_RECORD else grammar.single(line)
 
 
 def _are_rows(is_odd: Sequence[bool], start: int, n: int) -> bool:
@@ -131,14 +131,7 @@ def _is_open(line: str) -> bool:
     return '"' in QUOTED.sub("", line)
 
 
-def _short_or_wrong(line: str, grammar: Grammar) -> Record:
-    fields = cells(line, grammar.separator)
-    if len(fields) < grammar.n_columns and not _is_open(line):
-        return Record(_text([*fields, *[""] * (grammar.n_columns - len(fields))], grammar), "short")
-    return Record(line, "wrong", n_columns=len(fields))
-
-
-def _bare(field: str, *, escapes: bool) -> str:
+def _bare(field: str, *, escapes: bool = True) -> str:
     field = field.strip() if field.strip().startswith('"') else field
     if len(field) < 2 or not (field.startswith('"') and field.endswith('"')):
         return field
@@ -146,21 +139,11 @@ def _bare(field: str, *, escapes: bool) -> str:
     return re.sub(r"\\([\"\\])", r"\1", bare) if escapes else bare
 
 
-def _text(fields: Sequence[str], grammar: Grammar) -> str:
-    """Write a row by the rules of CSV."""
-    needs_quotes = ('"', "\n", grammar.separator)
-    return grammar.separator.join(
-        '"' + field.replace('"', '""') + '"' if any(sign in field for sign in needs_quotes) else field
-        for field in fields
-    )
-
-
 def cells(line: str, separator: str) -> list[str]:
     """Return the fields of a line whose number of columns is not known."""
     if separator == "::" or '"' not in line:
         return line.split(separator)
-    unquoted = QUOTED.sub("", line)
-    found = Grammar(separator, unquoted.count(separator) + 1).cells(line)
+    found = Grammar(separator, QUOTED.sub("", line).count(separator) + 1).cells(line)
     return line.split(separator) if found is None else found[0]
 
 
@@ -168,14 +151,10 @@ def separator_of(lines: Sequence[str]) -> str | None:
     """Return the sign that divides the lines into equally many columns, the most of them; None where none does."""
     bare = [QUOTED.sub("", line) for line in lines]
     for share in (1.0, MOST_ALIKE):
-        best: tuple[int, str] | None = None
-        for sign in SIGNS:
-            count, n = Counter(line.count(sign) for line in bare).most_common(1)[0]
-            if count and n >= share * len(bare) and (best is None or count > best[0]):
-                best = (count, sign)
-        if best is not None:
-            return best[1]
-    count, sign = max(((bare[0].count(sign), sign) for sign in (",", "\t", ";", "|")), key=lambda each: each[0])
-    if count:  # rows of unequal length: the header tells
-        return sign
+        counts = [(*Counter(line.count(sign) for line in bare).most_common(1)[0], sign) for sign in SIGNS]
+        alike = [(count, sign) for count, n, sign in counts if count and n >= share * len(bare)]
+        if alike:
+            return max(alike, key=lambda each: each[0])[1]
+    if found := max(SIGNS[1:], key=bare[0].count) if any(sign in bare[0] for sign in SIGNS[1:]) else None:
+        return found  # rows of unequal length: the header tells
     return " " if len({line.count(" ") for line in bare}) == 1 and " " in bare[0] else None

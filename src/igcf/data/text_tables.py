@@ -12,16 +12,16 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import polars as pl
 
 from igcf.data.columns import Columns
+from igcf.data.findings import Findings
 from igcf.data.layout import SEPARATORS, is_known_name
 from igcf.data.quoting import Grammar, Record, cells, records, separator_of
-from igcf.errors import DataError
+from igcf.errors import DataError, quoted
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = {".csv": ",", ".tsv": "\t", ".txt": None, ".dat": None, ".data": None}
@@ -41,7 +41,13 @@ MARKS = {
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
 LINE_SIGN, UNIT_SIGN = "\x1e", "\x1f"
 """Signs that stand in no line, and between columns in the place of `::`."""
-SHOWN_ROWS = 5
+ODD_ROWS = {
+    "escaped": ("escaped-quotes", "quotes inside a field, with or without a backslash, were read as part of it"),
+    "stray": ("stray-quotes", "a quote that no other one closes was read as part of its field"),
+    "several-lines": ("several-lines", "a quoted field spans lines: one row, of several lines of the file"),
+    "short": ("short-row", "there are fewer columns than in the header; is the file complete?"),
+}  # fmt: skip
+"""Defects of rows that were read otherwise than by the rules of CSV."""
 
 
 class TextTable:
@@ -55,33 +61,25 @@ class TextTable:
         self.path, self._open = path, opener or partial(opened, path)
         if opener is None:
             check_readable(path)
-        self._given_encoding = checked_encoding(given.encoding)
+        self._given_encoding = _checked_encoding(given.encoding)
         self.encoding: str | None = None
         """Encoding, known to the end of the rows that were read; None while they are ASCII."""
-        lines = self._first_lines()
-        ending = ENDINGS.get(_ending(path))
-        self.separator = given.separator or separator_of(lines) or ending or ","
-        first = cells(lines[0], self.separator)
-        rows = [cells(line, self.separator) for line in lines[1:]]
+        self._n_lines = self._n_rows = 0
+        head = next(self._blocks(SAMPLE_BYTES), b"").decode().split("\n")
+        lines = [line for line in head if line.strip()][: SAMPLE_ROWS + 1]
+        if not lines:
+            raise DataError(f"{path} is empty; expected a header and one row per reaction")
+        self.separator = given.separator or separator_of(lines) or ENDINGS.get(_ending(path)) or ","
+        rows = [cells(line, self.separator) for line in lines]
+        first, n_columns = rows[0], len(rows[0])
         has_names = any(map(is_known_name, first))
-        found = has_names or not (any(map(_is_number, first)) or _occur_again(first, rows))
+        found = has_names or not (any(map(_is_number, first)) or _occur_again(first, rows[1:]))
         self.has_header = found if given.has_header is None else given.has_header
-        self.is_header_guessed = self.has_header and not has_names and given.has_header is None
-        self.names = first if self.has_header else [str(place + 1) for place in range(len(first))]
+        self._is_header_guessed = self.has_header and not has_names and given.has_header is None
+        self.names = first if self.has_header else [str(place + 1) for place in range(n_columns)]
         self._refuse_names(lines[0])
-        body = [[*row, *[None] * len(first)][: len(first)] for row in ([] if self.has_header else [first]) + rows]
-        columns = [[row[place] or None for row in body] for place in range(len(first))]
-        self.sample = pl.DataFrame(
-            [pl.Series(name, column, dtype=pl.String) for name, column in zip(self.names, columns, strict=True)]
-        )
-        self.odd_rows: dict[str, list[int]] = {}
-        """Rows that were not read by the rules of CSV, by what was done: `escaped`, `stray`, `several-lines`, `short`.
-
-        Only the first rows are kept; `n_odd` counts them all.
-        """
-        self.n_odd: Counter[str] = Counter()
-        self.n_rows = 0
-        self._is_unended = False
+        body = [[cell or None for cell in [*row, *[""] * n_columns][:n_columns]] for row in rows[self.has_header :]]
+        self.sample = pl.DataFrame(body, schema=dict.fromkeys(self.names, pl.String), orient="row")
 
     def _refuse_names(self, line: str) -> None:
         other = next((sign for sign in SEPARATORS if sign in line and sign not in (self.separator, " ")), None)
@@ -94,207 +92,206 @@ class TextTable:
         if twice is not None:
             raise DataError(f"{self.path} has two columns called {twice!r}; give every column a name of its own")
 
-    def _first_lines(self) -> list[str]:
-        head = next(self._blocks(SAMPLE_BYTES), b"")
-        found = [line for line in head.decode().split("\n") if line.strip()]
-        if not found:
-            raise DataError(f"{self.path} is empty; expected a header and one row per reaction")
-        return found[: SAMPLE_ROWS + 1]
+    @property
+    def sentence(self) -> str:
+        """How the text was divided: `separator: comma; no header; encoding: cp1252`."""
+        parts = [f"separator: {SEPARATORS.get(self.separator, self.separator)}"]
+        parts += [] if self.has_header else ["no header"]
+        return "; ".join(parts + ([] if self.encoding is None else [f"encoding: {self.encoding}"]))
 
-    def frames(self, wanted: Sequence[str] | None = None, ids: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-        """Yield the rows in order, some at a time; a field of the columns `ids` may not span lines."""
-        wanted = list(self.names if wanted is None else wanted)
+    def frames(
+        self, wanted: Sequence[str] | None = None, ids: Sequence[str] = (), findings: Findings | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the rows in order, some at a time; a field of the columns `ids` may not span lines.
+
+        What is odd about rows goes to the findings, and at the end the encoding, and a header that was guessed.
+        """
+        wanted, findings = list(self.names if wanted is None else wanted), findings or Findings()
         grammar = Grammar(UNIT_SIGN if self.separator == "::" else self.separator, len(self.names))
-        self.odd_rows, self.n_odd, self.n_rows = {}, Counter(), 0
-        is_first, rest = self.has_header, b""
+        id_places = {place: name for place, name in enumerate(self.names) if name in ids}
+        self._n_rows, is_first, rest = 0, self.has_header, b""
+        yield pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         for block in self._blocks():
+            if is_first:
+                block, is_first = block.lstrip(b"\n").partition(b"\n")[2], False
             if self.separator == "::":
                 block = block.replace(b"::", UNIT_SIGN.encode())
-            block = rest + block
-            if is_first:
-                block = block.lstrip(b"\n")
-                _, _, block = block.partition(b"\n")
-                is_first = False
-            frame, rest = self._frame(block, grammar, wanted, ids)
-            self.n_rows += len(frame)
-            if len(frame):
-                yield frame
-        if rest:
-            self._is_unended = True
-            frame, _ = self._frame(rest, grammar, wanted, ids)
-            self.n_rows += len(frame)
+            frame, rest = self._frame(rest + block, grammar, wanted, id_places, findings)
             yield frame
+        if rest:
+            yield self._frame(rest, grammar, wanted, id_places, findings, may_go_on=False)[0]
+        if self._is_header_guessed:
+            names = ", ".join(self.names)
+            message = f"the first line ({names}) was taken for the header; if it is a row, pass --no-header"
+            findings.add("guessed-header", message, 1)
+        if self.encoding is not None:
+            findings.encodings.add(self.encoding)
 
     def _frame(
-        self, block: bytes, grammar: Grammar, wanted: Sequence[str], ids: Sequence[str]
+        self,
+        block: bytes,
+        grammar: Grammar,
+        wanted: Sequence[str],
+        ids: dict[int, str],
+        findings: Findings,
+        *,
+        may_go_on: bool = True,
     ) -> tuple[pl.DataFrame, bytes]:
-        """Return the rows of a block, and what belongs to a row that goes on in the next block."""
-        if not block.strip(b"\n"):
-            return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String)), b""
-        n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        has_blank = b"\n\n" in block or block.startswith(b"\n")
-        is_plain = b'"' not in block or self.separator == "::"
-        if is_plain and not has_blank and block.count(grammar.separator.encode()) == n_lines * (grammar.n_columns - 1):
-            frame = self._parsed(block, grammar, wanted)
-            if frame is not None and len(frame) == n_lines:
-                return frame, b""
-        lines = _lines(block)
-        if has_blank:
-            lines = lines.filter(lines.str.len_bytes() > 0)
-        is_odd = ~lines.str.contains(grammar.plain if is_plain else grammar.strict)
-        rest = b""
-        if is_odd.any():
-            found, rest_lines = records(lines.to_list(), is_odd.to_list(), grammar, may_go_on=not self._is_unended)
-            self._note(found, grammar, ids)
-            texts, rest = [record.text for record in found], "".join(f"{line}\n" for line in rest_lines).encode()
-            block, n_lines = "\n".join(texts).encode(), len(texts)
-        elif has_blank:
-            block, n_lines = "\n".join(lines.to_list()).encode(), len(lines)
-        if not n_lines:
-            return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String)), rest
-        frame = self._parsed(block, grammar, wanted, has_quotes=not is_plain or is_odd.any())
-        if frame is None or len(frame) != n_lines:
+        """Return the rows of a block, and the lines of a row that goes on in the next one."""
+        has_quotes = b'"' in block and self.separator != "::"
+        frame, rest, n_rows = None, b"", block.count(b"\n")
+        if _is_regular(block, n_rows, grammar, has_quotes=has_quotes):
+            frame = self._parsed(block, n_rows, grammar, wanted)
+        if frame is None:
+            lines = [line for line in block.decode().split("\n") if line]
+            is_odd = ~pl.Series(lines, dtype=pl.String).str.contains(grammar.strict if has_quotes else grammar.plain)
+            found, left = records(lines, is_odd.to_list(), grammar, may_go_on=may_go_on)
+            self._note(found, grammar, ids, findings)
+            text, n_rows = "".join(f"{record.text}\n" for record in found).encode(), len(found)
+            frame, rest = self._parsed(text, n_rows, grammar, wanted), "".join(f"{line}\n" for line in left).encode()
+        if frame is None:
             raise DataError(
-                f"{self.path} cannot be read as CSV: {n_lines:,} rows after row {self.n_rows:,} are read as "
-                f"{0 if frame is None else len(frame):,}; check the quotes there, or name the separator with separator="
+                f"{self.path} cannot be read as CSV: {n_rows:,} rows after row {self._n_rows:,} are read as another "
+                "number of rows; check the quotes there, or name the separator with separator="
             )
+        self._n_rows += n_rows
         return frame, rest
 
-    def _parsed(
-        self, block: bytes, grammar: Grammar, wanted: Sequence[str], *, has_quotes: bool = False
-    ) -> pl.DataFrame | None:
-        header = grammar.separator.join(f"c{place}" for place in range(grammar.n_columns)).encode() + b"\n"
-        places = [self.names.index(name) for name in wanted]
+    def _parsed(self, text: bytes, n_rows: int, grammar: Grammar, wanted: Sequence[str]) -> pl.DataFrame | None:
+        """Parse rows; None where they are not as many as there should be."""
+        names = {f"c{place}": name for place, name in enumerate(self.names)}
+        if not n_rows:
+            return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         try:
             frame = pl.read_csv(
-                BytesIO(header + block),
+                text,
+                has_header=False,
+                schema=dict.fromkeys(names, pl.String),
+                columns=[place for place, name in enumerate(self.names) if name in wanted],
                 separator=grammar.separator,
-                quote_char='"' if has_quotes else None,
-                columns=[f"c{place}" for place in places],
-                infer_schema=False,
+                quote_char='"' if b'"' in text and self.separator != "::" else None,
             )
         except pl.exceptions.PolarsError:
             return None
-        return frame.rename({f"c{place}": name for place, name in zip(places, wanted, strict=True)})
+        if len(frame) != n_rows:
+            return None
+        return frame.rename({short: names[short] for short in frame.columns}).select(wanted)
 
-    def _note(self, found: Sequence[Record], grammar: Grammar, ids: Sequence[str]) -> None:
-        """Remember what is odd about rows; raise where one has too many columns, or an id that spans lines."""
-        id_places = {place: name for place, name in enumerate(self.names) if name in ids}
-        wrong: list[tuple[int, Record]] = []
-        for row, record in enumerate(found, start=self.n_rows + 1):
-            if record.how is None:
-                continue
-            spanning = next((name for place, name in id_places.items() if place in record.broken), None)
+    def _note(self, found: Sequence[Record], grammar: Grammar, ids: dict[int, str], findings: Findings) -> None:
+        """Note what is odd about rows; raise where one has too many columns, or an id that spans lines."""
+        odd = [(row, each) for row, each in enumerate(found, start=self._n_rows + 1) if each.how is not None]
+        for row, record in odd:
+            spanning = next((ids[place] for place in record.broken if place in ids), None)
             if spanning is not None:
                 raise DataError(
                     f"{self.path}: row {row:,} has a quoted field in column {spanning!r} that spans "
                     f"{record.n_lines:,} lines; an id is on one line, so a quote is missing or too many there: "
-                    'remove it, or write it twice ("")'
+                    'remove it, or write it twice ("")',
+                    rows=[row],
                 )
-            if record.how == "wrong":
-                wrong.append((row, record))
-                continue
-            self.n_odd[record.how] += 1
-            rows = self.odd_rows.setdefault(record.how, [])
-            if len(rows) < SHOWN_ROWS:
-                rows.append(row)
+        wrong = [(row, record) for row, record in odd if record.how == "wrong"]
         if wrong:
             row, record = wrong[0]
             raise DataError(
                 f"{self.path} cannot be read as CSV: {len(wrong):,} row{'s' if len(wrong) > 1 else ''} with another "
                 f"number of columns than {grammar.n_columns}, first row {row:,} with {record.n_columns}: "
-                f"{_short(record.text)}; quote fields that hold the separator and write quotes inside them twice"
+                f"{quoted(record.text)}; quote fields that hold the separator and write quotes inside them twice",
+                rows=[row for row, _ in wrong[:5]],
             )
+        for how, (kind, message) in ODD_ROWS.items():
+            if rows := [row for row, record in odd if record.how == how]:
+                findings.add(kind, message, len(rows), rows)
 
     def _blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Yield the text as UTF-8, whole lines with LF at their ends; `size` bytes of the file at a time."""
-        decoder = _Decoder(self.path, self._given_encoding)
-        line_end, rest = b"", b""
+        self.encoding, self._n_lines = None, 0
+        decoder: codecs.IncrementalDecoder | None = None
+        line_end, rest, is_begun = b"", b"", False
         for chunk in self._chunks(size):
-            text = rest + decoder.text(chunk)
-            if not line_end:
-                line_end = b"\r" if b"\n" not in text and b"\r" in text else b"\n"
-            end = text.rfind(line_end) + 1
-            rest = text[end:]
-            if end:
-                block = decoder.checked(text[:end])
-                self.encoding = decoder.found
-                yield block.replace(b"\r", b"\n") if line_end == b"\r" else block.replace(b"\r\n", b"\n")
-            elif len(rest) >= max(4 * size, SAMPLE_BYTES) or (size == SAMPLE_BYTES and len(chunk) == size):
+            if not is_begun:
+                is_begun = True
+                mark = next((name for mark, name in MARKS.items() if chunk.startswith(mark)), None)
+                if name := self._given_encoding or mark:
+                    self.encoding, decoder = name.removesuffix("-sig"), codecs.getincrementaldecoder(name)()
+            text = rest + (chunk if decoder is None else self._decoded(decoder, chunk))
+            line_end = line_end or (b"\r" if b"\n" not in text and b"\r" in text else b"\n")
+            end = text.rfind(line_end) + 1 if chunk else len(text)
+            block, rest = text[:end], text[end:]
+            if decoder is None:
+                block = self._guessed(block, is_last=not chunk)
+            if b"\r" in block:
+                block = block.replace(b"\r" if line_end == b"\r" else b"\r\n", b"\n")
+            self._n_lines += block.count(b"\n")
+            if not chunk and not block.isspace():
+                block = block.rstrip(b"\r\n") + b"\n"
+            if block and not block.isspace():
+                yield block
+            elif not end and len(rest) >= max(4 * size, SAMPLE_BYTES):
                 raise DataError(
                     f"{self.path} has no line that ends within {len(rest):,} bytes; expected one row per reaction"
                 )
-        rest = decoder.checked(rest + decoder.text(b"", final=True), final=True)
-        self.encoding = decoder.found
-        if rest.strip():
-            yield rest.replace(b"\r", b"\n") if line_end == b"\r" else rest.removesuffix(b"\r")
 
     def _chunks(self, size: int) -> Iterator[bytes]:
+        """Yield the bytes of the file, and an empty chunk at its end."""
         try:
             with self._open() as file:
                 while chunk := file.read(size):
                     yield chunk
         except UNREADABLE as error:
             raise DataError(f"{self.path} cannot be read: {first_line(error)}") from error
+        yield b""
 
-
-class _Decoder:
-    """Turns bytes into UTF-8: by a given encoding, by a byte order mark, otherwise UTF-8, or else cp1252."""
-
-    def __init__(self, path: Path, given: str | None) -> None:
-        self._path, self._given, self._n_lines = path, given, 0
-        self._is_begun = False
-        self._incremental: codecs.IncrementalDecoder | None = None
-        self.found: str | None = None
-
-    def text(self, chunk: bytes, *, final: bool = False) -> bytes:
-        """Return a chunk as UTF-8 where its encoding is known beforehand; otherwise as it is."""
-        if not self._is_begun:
-            self._is_begun = True
-            name = self._given or next((name for mark, name in MARKS.items() if chunk.startswith(mark)), None)
-            if name is not None:
-                self.found = {"utf-8-sig": "utf-8"}.get(name, name)
-                self._incremental = codecs.getincrementaldecoder(name)()
-        if self._incremental is None:
-            return chunk
+    def _decoded(self, decoder: codecs.IncrementalDecoder, chunk: bytes) -> bytes:
         try:
-            return self._incremental.decode(chunk, final).encode()
+            return decoder.decode(chunk, not chunk).encode()
         except UnicodeError as error:
             raise DataError(
-                f"{self._path} is not {self.found} text after line {self._n_lines:,}: {error}; "
+                f"{self.path} is not {self.encoding} text after line {self._n_lines:,}: {error}; "
                 "name its encoding with encoding="
             ) from error
 
-    def checked(self, lines: bytes, *, final: bool = False) -> bytes:
-        """Return whole lines as UTF-8; raise where they are text in no encoding."""
-        if self._incremental is None and not lines.isascii():
-            lines = self._guessed(lines, final)
-        self._n_lines += lines.count(b"\n")
-        return lines
-
-    def _guessed(self, lines: bytes, final: bool) -> bytes:
-        if self.found != "cp1252":
+    def _guessed(self, lines: bytes, *, is_last: bool) -> bytes:
+        """Return lines without a byte order mark as UTF-8, which they are, or else cp1252, as all lines before them."""
+        if lines.isascii():
+            return lines
+        if self.encoding != "cp1252":
             try:
                 lines.decode()
-                self.found = "utf-8"
+                self.encoding = "utf-8"
                 return lines
             except UnicodeDecodeError as error:
-                if self.found == "utf-8" or not lines[: error.start].isascii():
-                    is_cut = final and error.end == len(lines) and "unexpected end" in error.reason
+                if self.encoding == "utf-8" or not lines[: error.start].isascii():
+                    is_cut = is_last and error.end == len(lines) and "unexpected end" in error.reason
                     why = "the file ends in the middle of a character" if is_cut else "lines before it are"
                     raise DataError(
-                        f"{self._path}: line {self._n_lines + lines[: error.start].count(bytes([10])) + 1:,} is not "
-                        f"UTF-8, {why}; get the file again, or name its encoding with encoding="
+                        f"{self.path}: line {self._line(lines, error):,} is not UTF-8, {why}; "
+                        "get the file again, or name its encoding with encoding="
                     ) from error
+        self.encoding = "cp1252"
         try:
-            text = lines.decode("cp1252").encode()
+            return lines.decode("cp1252").encode()
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{self._path}: line {self._n_lines + lines[: error.start].count(bytes([10])) + 1:,} is neither UTF-8 "
-                "nor cp1252 text; name the encoding of the file with encoding="
+                f"{self.path}: line {self._line(lines, error):,} is neither UTF-8 nor cp1252 text; "
+                "name the encoding of the file with encoding="
             ) from error
-        self.found = "cp1252"
-        return text
+
+    def _line(self, lines: bytes, error: UnicodeDecodeError) -> int:
+        return self._n_lines + lines[: error.start].count(b"\n") + 1
+
+
+def _is_regular(block: bytes, n_lines: int, grammar: Grammar, *, has_quotes: bool) -> bool:
+    """Tell by counting whether a block may be one row per line: no field is quoted, or every one and no other."""
+    sign, n_signs = grammar.separator.encode(), n_lines * (grammar.n_columns - 1)
+    if not has_quotes:
+        return n_signs > 0 and block.count(sign) == n_signs
+    return (
+        block.count(b'"') == 2 * (n_signs + n_lines)
+        and block.count(b'"' + sign + b'"') == n_signs
+        and block.count(b'"\n"') == n_lines - 1
+        and block.startswith(b'"')
+        and block.endswith(b'"\n')
+    )
 
 
 def opened(path: Path) -> IO[bytes]:
@@ -303,13 +300,8 @@ def opened(path: Path) -> IO[bytes]:
         magic = file.read(4)
     if magic[:2] == GZIP_MAGIC:
         return gzip.open(path)  # type: ignore[return-value]
-    if magic == ZSTD_MAGIC:
-        return _zstd(path)
-    return path.open("rb")
-
-
-def _zstd(path: Path) -> IO[bytes]:
-    """Open a file compressed by zstd, with the module that is there; otherwise polars, which reads UTF-8 only."""
+    if magic != ZSTD_MAGIC:
+        return path.open("rb")
     for name in ("compression.zstd", "zstandard"):
         try:
             return importlib.import_module(name).open(path, "rb")  # type: ignore[no-any-return]
@@ -319,7 +311,7 @@ def _zstd(path: Path) -> IO[bytes]:
 
 
 class _PolarsLines:
-    """Lines of a file that polars decompresses, as a file to read from."""
+    """Lines of a file that polars decompresses, which reads UTF-8 only, as a file to read from."""
 
     def __init__(self, path: Path) -> None:
         scan = pl.scan_csv(path, separator=LINE_SIGN, quote_char=None, has_header=False, infer_schema=False)
@@ -349,7 +341,7 @@ def _ending(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
-def checked_encoding(name: str | None) -> str | None:
+def _checked_encoding(name: str | None) -> str | None:
     """Return the usual name of an encoding; raise where there is none of this name."""
     if name is None:
         return None
@@ -387,19 +379,6 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
-def _lines(block: bytes) -> pl.Series:
-    table: Any = pl.read_csv(
-        BytesIO(block),
-        separator=LINE_SIGN,
-        quote_char=None,
-        has_header=False,
-        infer_schema=False,
-        new_columns=["line"],
-        truncate_ragged_lines=True,
-    )
-    return table["line"].fill_null("")  # type: ignore[no-any-return]
-
-
 def _occur_again(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether an entry of the first row stands below it again, as no name of a column would."""
     return any(cell and any(row[place : place + 1] == [cell] for row in rows) for place, cell in enumerate(first))
@@ -411,7 +390,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")

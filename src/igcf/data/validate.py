@@ -32,8 +32,7 @@ def validate(
     """
     findings, layout = Findings(is_strict=False), None
     try:
-        files = LogFiles(Path(path), columns or Columns()).files()
-        layout = files.layout
+        layout = LogFiles(Path(path), columns or Columns()).layout
         log = read_files(Path(path), columns, findings)
         if items is not None:
             log = read_items(items).describe(log)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from igcf.data.interactions import Interactions
-from igcf.data.log_files import FilesOfLog, LogFiles
+from igcf.data.log_files import LogFiles
 from igcf.data.user_parts import (
     Ids,
     even_bounds,
@@ -31,7 +31,7 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
 
     Where the folder holds the parts of the same log for as many workers, they are taken.
     """
-    parts, name = folder / "parts", data.name if isinstance(data, Interactions) else _log_name(data.path)
+    parts, name = folder / "parts", data.name
     identity = log_fingerprint(data)
     note = parts / "parts.json"
     found = read_note(note) if note.exists() else {}
@@ -54,7 +54,7 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
         empty = np.empty(0, dtype=np.int32)
         items = tuple(found["item_ids"])
         catalogue = Interactions((), items, empty, empty, empty.astype(np.float32), name=name)
-        catalogue = replace(catalogue, kinds=dict(data.columns.kinds), layout=data.files().layout)
+        catalogue = replace(catalogue, kinds=dict(data.columns.kinds), layout=data.layout)
         if data.items is not None:
             catalogue = catalogue.with_items(data.items)
     return SharedLog(executor, catalogue, tuple(found["bounds"]), NOBODY, lambda: identity)
@@ -76,13 +76,12 @@ def _divided(data: Interactions, executor: Executor, parts: Path) -> dict[str, A
 
 def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     """Let the workers read the files and write the parts."""
-    files = data.files()
-    shares = [(share,) for share in files.shares(executor.size)]
-    ids = merged_ids(executor.call(ids_of_files, files, each=shares))
+    shares = [(share,) for share in data.shares(executor.size)]
+    ids = merged_ids(executor.call(ids_of_files, data, each=shares))
     bounds = even_bounds(ids.counts, executor.size)
     pieces = parts / "pieces"
     pieces.mkdir()
-    told = executor.call(write_files, files, ids, bounds, pieces, each=shares)
+    told = executor.call(write_files, data, ids, bounds, pieces, each=shares)
     fractions = None if all(each is None for each in told) else any(told)
     each = [(number, parts / f"part-{number}") for number in range(executor.size)]
     executor.call(put_together, pieces, bounds, len(ids.items), fractions, each=each)
@@ -90,13 +89,13 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     return {"bounds": list(bounds), "item_ids": ids.items.to_list()}
 
 
-def ids_of_files(_: Worker, files: FilesOfLog, numbers: list[int]) -> Ids:
+def ids_of_files(_: Worker, files: LogFiles, numbers: list[int]) -> Ids:
     """Let a worker collect the ids of its files."""
     return found_ids(files, numbers)
 
 
 def write_files(
-    _: Worker, files: FilesOfLog, ids: Ids, bounds: tuple[int, ...], folder: Path, numbers: list[int]
+    _: Worker, files: LogFiles, ids: Ids, bounds: tuple[int, ...], folder: Path, numbers: list[int]
 ) -> bool | None:
     """Let a worker divide the rows of its files."""
     return write_pieces(files, numbers, ids, bounds, folder)
@@ -112,7 +111,7 @@ def put_together(
     folder: Path,
 ) -> None:
     """Let a worker write its part."""
-    found = part_columns(pieces, number, bounds[number + 1] - bounds[number], n_items, fractions)
+    found = part_columns(pieces, number, bounds[number + 1] - bounds[number], fractions)
     Part(n_items, found.indptr, found.items, found.values, found.times).save(folder)
 
 
@@ -126,13 +125,8 @@ def open_part(worker: Worker, folder: Path) -> None:
 
 def _files_fingerprint(data: LogFiles) -> str:
     """Return a short hash of the names, sizes and times of change of all files."""
-    files = data.files()
-    digest = hashlib.sha256(repr((files.layout, sorted(files.kinds.items()))).encode())
-    for file in files.files:
+    digest = hashlib.sha256(repr((data.layout, sorted(data.columns.kinds.items()))).encode())
+    for file in data.files:
         state = file.stat()
         digest.update(f"{file.relative_to(data.path.parent)} {state.st_size} {state.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def _log_name(path: Path) -> str:
-    return path.name.split(".")[0]
