@@ -2,8 +2,6 @@
 
 import codecs
 import gzip
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from igcf.data.columns import Columns
 from igcf.data.items import read_items
 from igcf.data.validate import validate
 from igcf.errors import DataError
+from tools.repeated_log import block_of_rows, validated, write_repeated
 
 N = 302
 IDS = [f"{number:04d}" for number in range(60)]
@@ -354,31 +353,24 @@ def test_duplicates_dropped_while_reading_are_those_dropped_at_the_end(
     assert log.source_size[0] == 5 * N
 
 
-MEASURED = """
-import resource, sys
-from igcf.data import load_dataset, reading, text_tables
+SMALL = """
+from igcf.data import reading, text_tables
 reading.COMPACT_ROWS = 1 << 16
 text_tables.TextTable._blocks.__defaults__ = (1 << 20,)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-log = load_dataset(sys.argv[1])
-print(log.source_size[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_a_file_that_repeats_itself(tmp_path: Path) -> None:
     """Growth is at most a third of the text that is added; the numbers of all rows would be four fifths of it."""
-    lines = rows()
-    block = ("\n".join(lines[1:]) + "\n").encode() * 1000
-    used = []
-    for times in (1, 14):
-        path = tmp_path / f"{times}.csv.gz"
-        with gzip.open(path, "wb", compresslevel=1) as file:
-            file.write((lines[0] + "\n").encode())
-            for _ in range(times):
-                file.write(block)
-        told = subprocess.run([sys.executable, "-c", MEASURED, str(path)], capture_output=True, check=True, text=True)
-        n_rows, kilobytes = map(int, told.stdout.split())
-        assert n_rows == times * 1000 * N
-        used.append(1024 * kilobytes)
-    assert used[1] - used[0] < 13 * len(block) / 3
+    used, sizes = [], []
+    n_users = len({line.split(b",")[0] for line in block_of_rows(10_000).splitlines()})
+    for megabytes in (5, 100):
+        path = tmp_path / f"{megabytes}.csv"
+        n_rows = write_repeated(path, megabytes * 10**6, 10_000)
+        found = validated(path, SMALL)
+        assert (found["report"]["rows"], found["report"]["users"]) == (n_rows, n_users)
+        assert {each["kind"]: each["count"] for each in found["report"]["defects"]}["duplicate-pair"] == n_rows - 10_000
+        used.append(found["peak_bytes"])
+        sizes.append(path.stat().st_size)
+    assert used[1] - used[0] < (sizes[1] - sizes[0]) / 3
