@@ -13,7 +13,7 @@ def recomputed(engine: ScoringEngine, user: int) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("model", [random_model(60, 8), random_model(60, 8, singular=True), two_channel_model()])
 def test_500_rounds_agree_with_recomputation(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("igcf.online.tracking.RESYNC_EVERY", 10**9)  # the recursion alone, without its safety net
+    monkeypatch.setattr("igcf.online.engine.RESYNC_EVERY", 10**9)  # the recursion alone, without its safety net
     engine = ScoringEngine(model, n_users=3, dtype=np.float64)
     rng = np.random.default_rng(0)
     belief = Belief(model.prior_mean, model.prior_cov)

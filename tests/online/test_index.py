@@ -17,7 +17,7 @@ from igcf.errors import ConfigError, ModelError, NoItemsLeftError
 from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.model import Model
 from igcf.online import InfoUcb, Policy, ScoringEngine
-from igcf.online.index import IndexedEngine, build_lists, choice, lists, load_lists, save_lists
+from igcf.online.index import IndexedEngine, build_lists, files, lists, load_lists, save_lists
 from igcf.online.selection import is_searchable
 from tests.model.test_adding import genre_model
 
@@ -160,7 +160,7 @@ def test_a_session_keeps_nothing_per_item() -> None:
     session.moments()
     engine, shared = session._engine, vars(index_of(session._recommender))
     assert isinstance(engine, IndexedEngine)
-    parts = {**vars(engine), **vars(engine._state), **vars(session), **vars(session._unseen)}
+    parts = {**vars(engine), **vars(engine._state), **vars(session)}
     own = {name: value for name, value in parts.items() if value is not shared.get(name)}
     sizes = {name: value.size for name, value in own.items() if isinstance(value, np.ndarray)}
     assert sizes == {"belief_means": 11, "belief_covs": 121}
@@ -280,13 +280,13 @@ class TestChoice:
         assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
     def test_large_ones_get_an_index(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(choice, "INDEX_FROM", N_ITEMS)
+        monkeypatch.setattr(files, "INDEX_FROM", N_ITEMS)
         assert isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
     def test_without_faiss_auto_says_so_and_is_exact(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(choice, "INDEX_FROM", N_ITEMS)
+        monkeypatch.setattr(files, "INDEX_FROM", N_ITEMS)
         monkeypatch.setitem(sys.modules, "faiss", None)
         with caplog.at_level(logging.WARNING, "igcf.index"):
             assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)

@@ -8,7 +8,7 @@ import pytest
 
 import igcf
 from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
-from igcf.online.exposure import MEMORY, Account
+from igcf.online.new_items.trials import MEMORY, Account
 from tests.model.test_adding import genre_model
 
 COMEDY = {"id": "funny", "categories": ["comedy"]}
@@ -248,7 +248,7 @@ def test_a_session_apart_neither_teaches_nor_tries() -> None:
     recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=EAGER)
     recommender.add_items([COMEDY])
     session = recommender.session()
-    session.teaches = False
+    session.contributes = False
     assert session.recommend(1)[0].item_id != "funny"
     session.observe("funny", 5.0)
     session.undo()

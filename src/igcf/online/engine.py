@@ -1,17 +1,334 @@
-"""What is expected of all items for the users of a `TrackedUsers`, how sure that is, and which items are best."""
+"""Beliefs about users, and means and variances of all items, kept up to date in O(items x d) per reaction."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
+from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend.numpy_items import described
-from igcf.online.backend.types import Selection
-from igcf.online.state import Stale
-from igcf.online.tracking import TrackedUsers
+from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments, Selection
+from igcf.online.belief import Belief, decay
+from igcf.online.monotone import monotone_learning
+from igcf.online.state import AtPrior, ScoredBlock, Stale, State, Tracked, scored_blocks
+
+if TYPE_CHECKING:
+    from igcf.online.new_items.update import NewItems
+
+RESYNC_EVERY = 200
+"""Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
+CATCH_UP = 8
+"""Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
+NO_MOMENTS = Moments((), ())
 
 
-class ScoringEngine(TrackedUsers):
-    """Users in lock-step, and the scores of all items for them; the arguments are those of `TrackedUsers`."""
+class ScoringEngine:
+    """The state of `n_users` users in lock-step: beliefs (float64) and, for every item, mean and variance (`dtype`).
+
+    After a reward on item j (eq:update_dis carried over to every item):
+
+        w = cov x_j;  c = E w;  den = noise_j + x_j . w;  g = (reward - x_j . mean) / den
+        item means += g c;  item variances -= c * c / den;  mean += g w;  cov -= w w' / den
+
+    A model of several channels keeps such means and variances of z for every channel that its expected reward depends
+    on. A user may have an offset per item beside the belief, which is added to the expected rewards.
+    `igcf.online.state` describes when they are kept.
+
+    Args:
+        model: what is scored.
+        n_users: users in lock-step.
+        dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
+        tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
+            they are asked for, and variances too, which is slow.
+        is_monotone: whether reactions count as `igcf.online.monotone` says, or as they are.
+    """
+
+    keeps_items: ClassVar[bool] = True
+    """Whether means and variances of all items are kept between answers."""
+    of_items: ClassVar[tuple[str, ...]] = (
+        "model", "new_items", "_items", "_mixture", "_blocks", "_block_arrays", "_monotone", "_prior_moments",
+    )  # fmt: skip
+    """Attributes that hold items, not users: engines of the same items share them."""
+
+    def __init__(
+        self,
+        model: Model,
+        n_users: int = 1,
+        *,
+        dtype: npt.DTypeLike = np.float32,
+        tracks_variances: bool = True,
+        is_monotone: bool = True,
+    ) -> None:
+        self.tracks_variances, self._dtype, self._is_monotone = tracks_variances, np.dtype(dtype), is_monotone
+        self.prior = Belief(model.prior_mean, model.prior_cov)
+        self._spans = tuple(model.channels[number].span for number in model.scored)
+        self._set_items(model, None)
+        self._prior_moments = self._moments_of_prior()
+        self._begin(n_users)
+
+    def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
+        self.model = model
+        self.new_items = new_items
+        """The items of the model that were added to it, which are still learned; None: there are none."""
+        self._items: Arrays = tuple(
+            np.ascontiguousarray(model.channels[number].vectors, dtype=self._dtype) for number in model.scored
+        )
+        self._mixture = Mixture.from_model(model)
+        self._blocks = scored_blocks(model, self._items)
+        self._block_arrays = tuple(block.arrays for block in self._blocks)
+        self._monotone = monotone_learning(model) if self._is_monotone else None
+
+    def _moments_of_prior(self, known: Moments | None = None) -> Moments:
+        """Moments of all items at the prior; `known` are those of the items that the model was trained on."""
+        rows = None if known is None else self.model.added
+        z: Arrays
+        if rows is None:
+            z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
+            moments = Moments(z, self._z_variances_of(self.prior.cov))
+        else:
+            pairs = zip(self._items, self._spans, strict=True)
+            z = tuple(items[rows] @ self.prior.mean[span].astype(items.dtype) for items, span in pairs)
+            own, n = (z, self._z_variances_of(self.prior.cov, rows)), self.model.n_trained
+            parts = zip(known or (), own, strict=True)
+            moments = Moments(
+                *(tuple(np.concatenate([a[:n], b]) for a, b in zip(*part, strict=True)) for part in parts)
+            )
+        for shared in (*moments.z, *moments.variances):
+            shared.setflags(write=False)
+        return moments
+
+    def with_new_items(self, new_items: "NewItems") -> Self:
+        """Return an engine at the prior of the same model with other rows of the added items."""
+        other = self.fresh()
+        known = self._prior_moments
+        other._set_items(new_items.model, new_items)
+        other._prior_moments = other._moments_of_prior(known if self.keeps_items else None)
+        other._begin(1)
+        return other
+
+    def _begin(self, n_users: int) -> None:
+        self.n_users = n_users
+        self.belief_means: FloatArray = _for_all(self.prior.mean, n_users)
+        self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
+        z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
+        self._state: State = AtPrior(Moments(z, variances))
+        self._offsets: AnyFloatArray | None = None
+        self._scratch: AnyFloatArray | None = None
+        self._drop_sums()
+
+    def _drop_sums(self) -> None:
+        self._means: AnyFloatArray | None = None
+        self._variances: AnyFloatArray | None = None
+
+    def fresh(self, n_users: int = 1) -> Self:
+        """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
+        other = object.__new__(type(self))
+        other.prior, other.tracks_variances, other._spans = self.prior, self.tracks_variances, self._spans
+        other._dtype, other._is_monotone = self._dtype, self._is_monotone
+        other.take_items(self)
+        other._begin(n_users)
+        return other
+
+    def take_items(self, template: "ScoringEngine") -> None:
+        """Take the items over from another engine; `items_moved` says which of them are others than before."""
+        for name in self.of_items:
+            setattr(self, name, getattr(template, name))
+
+    def release_items(self) -> None:
+        """Hold no items until `take_items`, so that an idle user does not keep an old snapshot of them in memory."""
+        for name in self.of_items:
+            delattr(self, name)
+
+    def belief(self, user: int = 0) -> Belief:
+        """Return a copy of the belief about one user."""
+        return Belief(self.belief_means[user].copy(), self.belief_covs[user].copy())
+
+    def set_belief(
+        self,
+        belief: Belief,
+        user: int = 0,
+        *,
+        offset: AnyFloatArray | None = None,
+    ) -> None:
+        """Take over a belief computed elsewhere, for instance from a stored history.
+
+        `offset` is added to the expected reward of every item, (items,), and stays while reactions are learned.
+        """
+        if self.n_users == 1:
+            self.belief_means = np.array(belief.mean[None], order="C")
+            self.belief_covs = np.array(belief.cov[None], order="C")
+        else:
+            self._own_beliefs()
+            self.belief_means[user], self.belief_covs[user] = belief.mean, belief.cov
+        self._state = Stale()
+        self.set_offset(offset, user)
+
+    def offset_of(self, user: int = 0) -> Float32Array | None:
+        """Return a copy of one user's offset, shape (items,); None: nobody has one."""
+        return None if self._offsets is None else self._offsets[user].astype(np.float32)
+
+    def set_offset(self, offset: AnyFloatArray | None, user: int = 0) -> None:
+        """Add `offset`, shape (items,), to one user's expected rewards instead of any before; None adds nothing."""
+        if offset is not None:
+            if self._offsets is None:
+                self._offsets = np.zeros((self.n_users, self.model.n_items), dtype=self._items[0].dtype)
+            self._offsets[user] = offset
+        elif self.n_users == 1:
+            self._offsets = None
+        elif self._offsets is not None:
+            self._offsets[user] = 0.0
+        self._drop_sums()
+
+    def observe(self, rows: IntArray, values: npt.ArrayLike) -> None:
+        """Learn from one reaction per user, `rows` and `values` (users,), or from slates of them (users, k).
+
+        Values are in the units of the log; NaN is an item that was shown without a reaction.
+        """
+        rows = np.asarray(rows).reshape(self.n_users, -1)
+        numbers = np.asarray(values, dtype=np.float64).reshape(self.n_users, -1)
+        if self.n_users == 1:
+            for row, value in zip(rows[0].tolist(), numbers[0].tolist(), strict=True):
+                self.observe_one(row, value)
+            return
+        state = self._begin_update()
+        for slot in range(rows.shape[1]):
+            own_rows, own_values = rows[:, slot], numbers[:, slot]
+            if self._monotone is None:
+                rewards = np.stack([channel.reward.of(own_values) for channel in self.model.channels], axis=1)
+            else:
+                rewards = self._monotone.rewards_of(self.belief_means, self.belief_covs, own_rows, own_values)
+            for block in self._blocks:
+                self._observe_block(block, own_rows, rewards, state)
+        self._finish_update(state, rows.shape[1])
+
+    def observe_one(self, row: int, value: float) -> None:
+        """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
+        state = self._begin_update()
+        mean, cov = self.belief_means[0], self.belief_covs[0]
+        if self._monotone is None:
+            rewards = tuple([block.rewards_of(value) for block in self._blocks])
+        else:
+            rewards = self._monotone.rewards_of_one(mean, cov, row, value)
+        moments = state.first_user if isinstance(state, Tracked) else NO_MOMENTS
+        backend.loops.observe_and_rescore(mean, cov, row, self._block_arrays, rewards, moments)
+        self._finish_update(state, 1)
+
+    def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
+        """Update one block of all users' vectors by a reaction each, and everything that is scored by it."""
+        for number, channel in zip(block.numbers, block.channels, strict=True):
+            evidence = Evidence(
+                channel.vectors[rows].astype(np.float64),
+                np.ascontiguousarray(rewards[:, number]),
+                channel.noise_var[rows],
+                np.full(self.n_users, channel.link == "logit"),
+            )
+            w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
+            if isinstance(state, Stale):
+                continue
+            for place in block.arrays.places:
+                z, variances = state.moments.z[place], state.moments.variances[place]
+                if self._scratch is None:
+                    self._scratch = np.empty_like(z)
+                products = np.matmul(w.astype(z.dtype), self._items[place].T, out=self._scratch)
+                backend.loops.rescore_users(products, steps, z, variances)
+
+    def _begin_update(self) -> Tracked | Stale:
+        """Leave the prior, and return the state that an update is to be carried over to."""
+        self._drop_sums()
+        state = self._state
+        if isinstance(state, AtPrior):
+            self._own_beliefs()
+            self._state = state = state.owned() if self.tracks_variances else Stale()
+        elif isinstance(state, Tracked) and not self.tracks_variances:
+            self._state = state = Stale()
+        return state
+
+    def _own_beliefs(self) -> None:
+        """Copy the beliefs where they are still the prior's own arrays."""
+        if isinstance(self._state, AtPrior):
+            self.belief_means = np.array(self.belief_means, order="C")
+            self.belief_covs = np.array(self.belief_covs, order="C")
+
+    def _finish_update(self, state: Tracked | Stale, n_reactions: int) -> None:
+        state.n_updates += n_reactions
+        if isinstance(state, Tracked):
+            is_due = state.n_updates >= RESYNC_EVERY
+        else:
+            state.z = None
+            is_due = self.tracks_variances and state.n_updates >= CATCH_UP
+        if is_due:
+            self.resync()
+
+    def forget(self, keep: float) -> None:
+        """Let every user's evidence decay toward the population by the factor `keep`."""
+        if keep < 1.0:
+            means, covs = decay(self.belief_means, self.belief_covs, self.prior, keep)
+            self.belief_means, self.belief_covs = np.ascontiguousarray(means), np.ascontiguousarray(covs)
+            if self._offsets is not None:
+                self._offsets = self._offsets * self._offsets.dtype.type(keep)
+            self._drop_sums()
+            self._state = Stale()
+
+    def resync(self) -> None:
+        """Compute all means and variances anew from the beliefs."""
+        self._own_beliefs()
+        self._drop_sums()
+        of_users = [self._z_variances_of(cov) for cov in self.belief_covs]
+        variances = tuple(
+            each[0][None] if self.n_users == 1 else np.stack(each) for each in zip(*of_users, strict=True)
+        )
+        self._state = Tracked(Moments(self._z_of(self.belief_means), variances))
+
+    def items_moved(self, rows: IntArray) -> None:
+        """Compute again what is kept of the items at `rows`, which have moved or are new."""
+        self._drop_sums()
+        self._scratch = None
+        if self._offsets is not None:  # the neighbours of items say nothing of those added later
+            self._offsets = np.pad(self._offsets, ((0, 0), (0, self.model.n_items - self._offsets.shape[1])))
+        state = self._state
+        if isinstance(state, AtPrior):
+            z, variances = (tuple(_for_all(each, self.n_users) for each in part) for part in self._prior_moments)
+            self._state = AtPrior(Moments(z, variances))
+        elif isinstance(state, Stale) or (self.keeps_items and state.moments.z[0].shape[1] != self.model.n_items):
+            self._state = Stale(n_updates=state.n_updates)
+        else:
+            for place, (items, span) in enumerate(zip(self._items, self._spans, strict=True)):
+                state.moments.z[place][:, rows] = self.belief_means[:, span].astype(items.dtype) @ items[rows].T
+                for user, cov in enumerate(self.belief_covs):
+                    found = backend.loops.variances_of(items, cov[span, span], rows)
+                    state.moments.variances[place][user, rows] = found
+
+    def _up_to_date(self) -> AtPrior | Tracked:
+        """The state with the moments of all items, which are computed where they are stale."""
+        if isinstance(self._state, Stale):
+            self.resync()
+        assert not isinstance(self._state, Stale)  # noqa: S101
+        return self._state
+
+    def _z(self) -> Arrays:
+        """Means of z of all items, computed where they are stale."""
+        state = self._state
+        if not isinstance(state, Stale):
+            return state.moments.z
+        if state.z is None:
+            state.z = self._z_of(self.belief_means)
+        return state.z
+
+    def _z_of(self, users: FloatArray) -> Arrays:
+        """Each scored channel's item vectors times user vectors (users, d), arrays (users, items)."""
+        found = []
+        for items, span in zip(self._items, self._spans, strict=True):
+            own = users[:, span].astype(items.dtype)
+            # for one user a matrix-vector product, which reads the items once, in order
+            found.append(backend.loops.multiply(items, own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
+        return tuple(found)
+
+    def _z_variances_of(self, cov: FloatArray, rows: IntArray | None = None) -> Arrays:
+        """The variances of z of each scored channel for one user, of all items or of those at `rows`."""
+        pairs = zip(self._items, self._spans, strict=True)
+        return tuple(backend.loops.variances_of(items, cov[span, span], rows) for items, span in pairs)
 
     @property
     def means(self) -> AnyFloatArray:
@@ -64,7 +381,7 @@ class ScoringEngine(TrackedUsers):
         above = backend.loops.count_above(means, available, own)
         return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
 
-    def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
+    def best_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
         scores = self.model.expected(draws)
         if self._offsets is not None:
@@ -102,3 +419,8 @@ class ScoringEngine(TrackedUsers):
         if self.new_items is not None:
             result[:, self.new_items.rows] += self.new_items.uncertainty(users) ** 2
         return result
+
+
+def _for_all(of_prior: Any, n_users: int) -> Any:
+    """The same for all users, without a copy."""
+    return of_prior[None] if n_users == 1 else np.broadcast_to(of_prior, (n_users, *of_prior.shape))

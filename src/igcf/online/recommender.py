@@ -17,9 +17,9 @@ from igcf.model.catalogue import Catalogue
 from igcf.online.answers import Past, Reaction, Recommendation
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief, check_pairs
-from igcf.online.exposure import Exposure
-from igcf.online.index.choice import IndexChoice, find_index, logger
+from igcf.online.index.files import IndexChoice, find_index, logger
 from igcf.online.index.lists import ItemLists
+from igcf.online.new_items.trials import Exposure
 from igcf.online.new_items.update import NewItems
 from igcf.online.policies import Policy, checked_policy, own_policy
 from igcf.online.selection import is_searchable

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from igcf.errors import DataError, RuleError
 from igcf.item_parsing import finite, nearest
 from igcf.model.catalogue import Catalogue
-from igcf.online.compiled import CompiledRules, compile_rules
+from igcf.online.slates import CompiledRules, compile_rules
 from igcf.plain_files import refuse_other_than_file
 
 _Found = TypeVar("_Found")

@@ -1,55 +1,14 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
-from collections.abc import Sequence
-from typing import Protocol
-
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, IntArray
 from igcf.errors import ConfigError
-from igcf.model.catalogue import Catalogue
 from igcf.online import backend
 from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Policy
-
-
-class CompiledAnswerRules(Protocol):
-    """Rules about one answer, in terms of the rows of a catalogue."""
-
-    @property
-    def allowed(self) -> BoolArray | None:
-        """Which items pass the filters, (1, items); None: all."""
-        ...
-
-    @property
-    def n_forbidden(self) -> int:
-        """How many items do not pass the filters."""
-        ...
-
-    @property
-    def is_filter(self) -> bool:
-        """Whether the rules do no more than leave items out."""
-        ...
-
-    def may_end(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
-        """Return which available items may stand in the last place of an answer, in place of the one there."""
-        ...
-
-    def select(
-        self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
-    ) -> Selection:
-        """Select `k` items of the only user of `engine` among those available, (1, items)."""
-        ...
-
-
-class AnswerRules(Protocol):
-    """Rules about answers, such as `igcf.Rules`, before they meet a catalogue."""
-
-    def compiled(self, catalogue: Catalogue) -> CompiledAnswerRules:
-        """Return the rules for a catalogue."""
-        ...
 
 
 def select_items(

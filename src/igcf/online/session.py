@@ -8,7 +8,6 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
@@ -32,9 +31,10 @@ from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.new_items.trials import Answers
 from igcf.online.policies import Policy
-from igcf.online.selection import AnswerRules, CompiledAnswerRules, selection_details
+from igcf.online.rules import Rules, RulesWithin
+from igcf.online.selection import selection_details
 from igcf.online.serving import Serving
-from igcf.online.unseen import FewSeen, Unseen
+from igcf.online.slates import CompiledRules
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
@@ -112,14 +112,11 @@ class Session:
         logged = () if self._record is None else self._record.rows.tolist()
         shown = _latest(model, past.history, frozenset(logged))
         self._rows, self._values = list(shown), list(shown.values())
-        rows = np.array(self._rows, dtype=np.int64)
-        seen = rows if self._record is None else np.concatenate([self._record.rows, rows])
-        self._unseen = (Unseen if self._engine.keeps_items else FewSeen)(model.n_items, seen)
-        self._n_items, self._version = model.n_items, serving.version
+        self._version = serving.version
         self._steps: list[Step] = []
         """What happened since the session was opened."""
-        self._n_skips = self._n_shown = self._n_tried = 0
-        self.teaches = True
+        self._n_shown = self._n_tried = 0
+        self.contributes = True
         """Whether reactions to new items count for all users, and new items are tried here."""
         self._learn_past(past.belief)
         self._release()
@@ -198,9 +195,7 @@ class Session:
         items = serving.new_items
         assert items is not None  # noqa: S101
         moved = items.moved_since(self._version - 1)
-        if serving.model.n_items > self._n_items:
-            self._unseen.extend(serving.model.n_items - self._n_items)
-        self._n_items, self._version = serving.model.n_items, serving.version
+        self._version = serving.version
         self._engine.items_moved(moved)
         own = self._rows if self._record is None else [*self._rows, *self._record.rows.tolist()]
         if np.isin(own, moved).any():
@@ -281,7 +276,7 @@ class Session:
     def chances(self) -> Chances:
         """Chance and interval of every item, in the order of `model.item_ids`."""
         means, stds = self._moments()
-        return self._serving.chances.of_engine(self._engine, np.arange(self._n_items), means, stds)
+        return self._serving.chances.of_engine(self._engine, np.arange(len(means)), means, stds)
 
     @_with_items
     def recommend(
@@ -290,7 +285,7 @@ class Session:
         exclude: Iterable[str] = (),
         candidates: Iterable[str] | None = None,
         policy: Policy | None = None,
-        rules: AnswerRules | None = None,
+        rules: Rules | RulesWithin | None = None,
         spare: int = 0,
     ) -> list[Recommendation]:
         """Return the `k` best items that may be shown and that this user has not reacted to, best first.
@@ -306,7 +301,7 @@ class Session:
         if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
         serving = self._serving
-        compiled = None if rules is None else _checked(rules).compiled(serving.model.catalogue)
+        compiled = _compiled(rules, serving.model)
         available = self._may_show(compiled, k, exclude, candidates)
         select = selection_details if compiled is None else compiled.select
         found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
@@ -320,7 +315,7 @@ class Session:
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
     def _with_trial(
-        self, found: Selection, available: BoolArray, compiled: CompiledAnswerRules | None, spare: int
+        self, found: Selection, available: BoolArray, compiled: CompiledRules | None, spare: int
     ) -> Selection:
         """Return what is shown: the selection, whose last item but `spare` may give way to a trial of a new item."""
         engine, items, trials = self._engine, self._serving.new_items, self._recommender._live.trials
@@ -330,9 +325,9 @@ class Session:
         last = len(rows) - spare - 1
         self._n_shown += last + 1
         n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
-        if self.teaches:
+        if self.contributes:
             others = [*rows[:last], *rows[last + 1 :], rows[last]]
-            tryable = available if compiled is None else compiled.may_end(others, available)
+            tryable = available if compiled is None else compiled.allowed_last(others, available)
             may_try = np.array([trials.may_try(self._n_tried, self._n_shown, n_known)])
             answers = Answers(engine, available, np.array([rows[: last + 1]]), may_try, tryable)
             tried = trials.choose(answers, items)[0, -1:]
@@ -353,44 +348,43 @@ class Session:
         k: int = 1,
         exclude: Iterable[str] = (),
         candidates: Iterable[str] | None = None,
-        rules: AnswerRules | None = None,
+        rules: Rules | RulesWithin | None = None,
     ) -> BoolArray:
-        """Return a copy of which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
-        compiled = None if rules is None else _checked(rules).compiled(self._serving.model.catalogue)
-        return self._may_show(compiled, k, exclude, candidates).copy()
+        """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
+        compiled = _compiled(rules, self._serving.model)
+        return self._may_show(compiled, k, exclude, candidates)
 
     def _may_show(
         self,
-        compiled: CompiledAnswerRules | None,
+        compiled: CompiledRules | None,
         k: int,
         exclude: Iterable[str],
         candidates: Iterable[str] | None,
     ) -> BoolArray:
         check_k(k)
         model = self._serving.model
-        available = unseen = self._unseen.mask()
-        left = self._unseen.n_left  # or more: counted only where that may not be enough
+        available = np.ones((1, model.n_items), dtype=np.bool_)
+        available[0, self._rows] = False
+        if self._record is not None:
+            available[0, self._record.rows] = False
+        n_seen = model.n_items - int(np.count_nonzero(available))
+        latest = self._steps[-self._recommender.skip_rounds :]
+        available[0, [step.row for step in latest if step.is_skip]] = False
         mask = model.catalogue.available(self._recommender.clock())
         if mask is not None:
-            available, left = available & mask, 0
+            available &= mask
         if compiled is not None and compiled.allowed is not None:
-            available, left = available & compiled.allowed, left - compiled.n_forbidden
+            available &= compiled.allowed
         if candidates is not None:
-            rows: npt.NDArray[np.intp] = np.array(model.item_rows(candidates), dtype=np.intp)
             chosen = np.zeros_like(available)
-            chosen[0, rows] = True
-            available, left = available & chosen, 0
-        if not isinstance(exclude, tuple) or exclude:
-            excluded = [row for row in map(model.known_row, exclude) if row is not None]
-            available = available.copy()
-            available[0, excluded] = False
-            left -= len(excluded)
-        if left < k and available is not unseen:
-            left = int(np.count_nonzero(available))
+            chosen[0, model.item_rows(candidates)] = True
+            available &= chosen
+        available[0, [row for row in map(model.known_row, exclude) if row is not None]] = False
+        left = int(np.count_nonzero(available))
         if left < k:
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
-                f"after {model.n_items - self._unseen.n_left} seen, those not available, exclusions and rules; "
+                f"after {n_seen} seen, those not available, exclusions and rules; "
                 "ask for fewer, or widen candidates or rules"
             )
         return available
@@ -421,14 +415,11 @@ class Session:
         else:
             engine.forget(self._recommender.forgetting)
             engine.observe_one(row, number)
-        self._unseen.set(row, False)
-        if self._n_skips:
-            self._refresh(self._skipped_before(self._recommender.skip_rounds))
 
     def _share(self, row: int, item_id: str, value: float) -> UserEvidence | None:
         """Let a reaction count for new items, before the belief learns from it; returns the user's earlier evidence."""
         items, live = self._serving.new_items, self._recommender._live
-        if items is None or not self.teaches:
+        if items is None or not self.contributes:
             return None
         if row not in items:
             expected = float(self._engine.means_at(np.array([row]))[0, 0])
@@ -444,9 +435,6 @@ class Session:
         """Put an item aside for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
         row = self._serving.model.item_row(item_id)
         self._steps.append(Step(row, is_skip=True))
-        self._n_skips += 1
-        self._refresh(row)
-        self._refresh(self._skipped_before(self._recommender.skip_rounds))
 
     @_with_items
     def undo(self) -> str:
@@ -454,44 +442,25 @@ class Session:
         if not (self._steps or self._rows):
             raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
         model, step = self._serving.model, self._steps.pop() if self._steps else Step(self._rows[-1])
-        if step.is_skip:
-            self._n_skips -= 1
-        elif not step.is_ignored:
+        if not (step.is_skip or step.is_ignored):
             del self._rows[-1], self._values[-1]
             if step.replaced is not None:
                 place, value = step.replaced
                 self._rows.insert(place, step.row)
                 self._values.insert(place, value)
             items, live = self._serving.new_items, self._recommender._live
-            if items is not None and step.row in items and self.teaches and live.from_sessions:
+            if items is not None and step.row in items and self.contributes and live.from_sessions:
                 live.learn(self._user, model.item_ids[step.row], step.before)
             self._learn_again()
-        self._refresh(step.row)
-        self._refresh(self._skipped_before(self._recommender.skip_rounds - 1))
         return model.item_ids[step.row]
 
-    def _skipped_before(self, n_steps: int) -> int | None:
-        """The item of the skip so many steps before the last step; None where that step was a reaction."""
-        if n_steps >= len(self._steps):
-            return None
-        step = self._steps[-1 - n_steps]
-        return step.row if step.is_skip else None
-
-    def _refresh(self, row: int | None) -> None:
-        """Show or hide an item according to the reactions and the latest skips."""
-        if row is not None:
-            is_logged = self._record is not None and row in self._record.rows
-            latest = self._steps[-self._recommender.skip_rounds :]
-            is_aside = any(step.row == row and step.is_skip for step in latest)
-            self._unseen.set(row, not (is_logged or row in self._rows or is_aside))
-
     @_with_items
-    def best_under(self, draws: FloatArray, item_ids: Sequence[str], available: BoolArray) -> BoolArray:
+    def best_in_draws(self, draws: FloatArray, item_ids: Sequence[str], available: BoolArray) -> BoolArray:
         """Return under which draws of the user's vector (n, d) each item is among as many best ones, (n, items).
 
         `available` (1, items) is what they compete with, as `available` returns it.
         """
-        return self._engine.best_under(draws, np.array(self._serving.model.item_rows(item_ids)), available[0])
+        return self._engine.best_in_draws(draws, np.array(self._serving.model.item_rows(item_ids)), available[0])
 
     @_with_items
     def explain(self, item_id: str) -> Explanation:
@@ -541,13 +510,15 @@ def _latest(model: Model, history: Sequence[Reaction], logged: frozenset[int]) -
     return found
 
 
-def _checked(rules: AnswerRules) -> AnswerRules:
-    """Refuse anything but rules."""
-    if not hasattr(rules, "compiled"):
+def _compiled(rules: Rules | RulesWithin | None, model: Model) -> CompiledRules | None:
+    """Return rules in terms of the rows of a model."""
+    if rules is None:
+        return None
+    if not isinstance(rules, Rules | RulesWithin):
         raise ConfigError(
             f"rules is {type(rules).__name__}; expected igcf.Rules, for instance igcf.Rules.parse({{...}})"
         )
-    return rules
+    return rules.compiled(model.catalogue)
 
 
 def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:

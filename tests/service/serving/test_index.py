@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from igcf.item import Item
-from igcf.online.index import IndexedEngine, choice, lists
+from igcf.online.index import IndexedEngine, files, lists
 from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.served_model import ServedModel
@@ -55,7 +55,7 @@ def test_a_small_catalogue_is_scored_exactly_unless_told_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ServedModel.from_folder(folder, ServiceSettings()).lists is None
-    monkeypatch.setattr(choice, "INDEX_FROM", 200)
+    monkeypatch.setattr(files, "INDEX_FROM", 200)
     assert ServedModel.from_folder(folder, ServiceSettings(index="exact")).lists is None
     assert ServedModel.from_folder(folder, ServiceSettings()).lists is not None
 

@@ -22,12 +22,11 @@ from igcf.lab.bench.worlds import (
 )
 from igcf.model import Model
 from igcf.online import ModelLearner, Policy, Recommender, Session, Ucb, replay
-from igcf.online.engine import ScoringEngine
+from igcf.online.engine import RESYNC_EVERY, ScoringEngine
 from igcf.online.evidence import logged_evidence
 from igcf.online.index import build_lists
-from igcf.online.index.building import load_faiss
+from igcf.online.index.lists import load_faiss
 from igcf.online.learning import belief_from_history
-from igcf.online.tracking import RESYNC_EVERY
 from igcf.training.content import fit_content
 
 K = 10

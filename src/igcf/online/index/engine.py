@@ -10,10 +10,9 @@ from igcf.online import backend
 from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Moments, Selection
 from igcf.online.belief import Belief
-from igcf.online.engine import ScoringEngine
+from igcf.online.engine import NO_MOMENTS, ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
 from igcf.online.state import AtPrior
-from igcf.online.tracking import NO_MOMENTS
 
 if TYPE_CHECKING:
     from igcf.online.new_items.update import NewItems
@@ -98,7 +97,7 @@ class IndexedEngine(ScoringEngine):
             scores = scores + nu * np.sqrt(self.variances_at(rows))
         return rows, scores if boosts is None else scores + boosts[rows]
 
-    def best_under(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
+    def best_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
         """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
         found = np.empty((len(draws), len(rows)), dtype=np.bool_)
         for number, draw in enumerate(draws):

@@ -1,8 +1,9 @@
 """The items that were added to a model, as one immutable snapshot: their evidence, posteriors and rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 
@@ -11,9 +12,14 @@ from igcf.item import Item
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
 from igcf.model.content import ItemPriors
-from igcf.model.new_items import ItemEvidence, SettledItem, expected_noise
-from igcf.online.new_items.evidence import is_final
+from igcf.model.new_items import ItemEvidence, SettledItem, UserEvidence, expected_noise
 from igcf.online.new_items.posterior import ItemLearning, ItemPosterior
+
+LARGEST_NUMBER = 2**64
+UNKNOWN_WEIGHT = 0.25
+"""Weight of the reaction of a user about whom nothing else is known."""
+PROMOTED_FROM = 10
+"""An item is settled for good when about this many times as many users have reacted to it as are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,3 +185,42 @@ def class_expectations(model: Model, class_vectors: Sequence[AnyFloatArray], use
         mean = users[:, model.channels[number].span].astype(np.float32)
         z[number] = (mean @ own.reshape(-1, own.shape[2]).T).reshape(len(users), *own.shape[:2])
     return expectation(model.terms, activations(model.channels, z))
+
+
+def user_number(user: Hashable, item_id: str) -> int:
+    """Return the number drawn for a user's reaction to an item: a hash of both, uniform from 0 to 2^64."""
+    return int.from_bytes(blake2b(f"{user!r}\0{item_id}".encode(), digest_size=8).digest())
+
+
+def weight_of(n_known: int, n_full: int) -> float:
+    """Return the weight of a reaction of a user with so many others; from `n_full` others on it is 1."""
+    share = 1.0 if n_known >= n_full else n_known / n_full
+    return UNKNOWN_WEIGHT + (1.0 - UNKNOWN_WEIGHT) * share
+
+
+def with_contribution(
+    evidence: ItemEvidence, number: int, contribution: UserEvidence | None, most: int
+) -> ItemEvidence:
+    """Return the evidence after the reaction of the user with this number, instead of any before; None takes it back.
+
+    At most `most` users count, those with the smallest numbers: a fair draw that does not depend on who came first.
+    """
+    if evidence.settled is not None or (contribution is None and number not in evidence.contributions):
+        return evidence
+    own = {key: value for key, value in evidence.contributions.items() if key != number}
+    if contribution is not None:
+        own[number] = contribution
+    if len(own) > most:
+        del own[max(own)]
+        if number not in own:
+            return evidence
+    return replace(evidence, contributions=own)
+
+
+def is_final(evidence: ItemEvidence, most: int) -> bool:
+    """Whether so many users have reacted to the item that further ones would hardly change the draw.
+
+    The largest of the `most` smallest numbers says how many were drawn: with n users it is about most / n.
+    """
+    own = evidence.contributions
+    return len(own) >= most and max(own) < LARGEST_NUMBER // PROMOTED_FROM

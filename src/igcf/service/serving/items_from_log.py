@@ -17,9 +17,9 @@ from igcf.model.new_items import ItemEvidence, UserEvidence
 from igcf.online import Belief
 from igcf.online.answers import Reaction
 from igcf.online.evidence import logged_evidence, logged_record, without_items
-from igcf.online.exposure import Exposure
 from igcf.online.learning import belief_from_history
-from igcf.online.new_items.evidence import user_number
+from igcf.online.new_items.trials import Exposure
+from igcf.online.new_items.update import user_number
 from igcf.service.serving.learning import end_of_record, logged_reactions, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Event, in_force, user_hash

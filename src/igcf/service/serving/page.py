@@ -61,7 +61,7 @@ def _copied(served: ServedModel, session: Session) -> Session:
     """A session of its own that believes the same, for what has not happened."""
     known, rng = LoggedBelief(session.belief, session.offset), np.random.default_rng()
     copied = served.recommender.session(session.history, logged=session.logged, belief=known, rng=rng)
-    copied.teaches = False
+    copied.contributes = False
     return copied
 
 

@@ -14,7 +14,7 @@ from igcf.errors import ConfigError, IgcfError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Rules, Session
 from igcf.online.policies import has_nu, named_policy, policy_class
-from igcf.online.selection import AnswerRules
+from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestCancelledError, problem
 from igcf.service.lanes import budget_of_request, in_lane
@@ -144,7 +144,7 @@ def recommend(
     return answer
 
 
-def answer_rules(server: Rules | None, ask: RecommendationRequest) -> AnswerRules | None:
+def answer_rules(server: Rules | None, ask: RecommendationRequest) -> Rules | RulesWithin | None:
     """Find the rules of an answer: those of the request and those of the server."""
     if not ask.rules:
         return None if server is None else Rules().within(server)
@@ -158,7 +158,7 @@ def _parsed(text: str) -> Rules:
     return Rules.parse(json.loads(text))
 
 
-Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, AnswerRules | None]
+Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, Rules | RulesWithin | None]
 """Exclusions, candidates, policy and rules of an answer."""
 
 
@@ -185,7 +185,7 @@ def most_left(session: Session, k: int, wanted: Wanted) -> int:
     return low
 
 
-def excluded(user: OpenUser, ask: RecommendationRequest, rules: AnswerRules | None = None) -> Sequence[str]:
+def excluded(user: OpenUser, ask: RecommendationRequest, rules: Rules | RulesWithin | None = None) -> Sequence[str]:
     """Find what is not shown now: what the request says, and what the user skipped lately as far as enough is left.
 
     Where too little is left without the skipped items, those skipped longest ago may be shown again.
@@ -282,5 +282,7 @@ def sampled_propensities(
     belief: Belief = session.belief
     size, axes = np.linalg.eigh(belief.cov)
     noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    is_in = session.best_under(belief.mean + noise @ axes.T, [pick.item_id for pick in picks], available)  # (draws, k)
+    is_in = session.best_in_draws(
+        belief.mean + noise @ axes.T, [pick.item_id for pick in picks], available
+    )  # (draws, k)
     return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]
