@@ -15,7 +15,6 @@ import click
 import numpy as np
 import sqlalchemy as sa
 
-from igcf.online import prior_belief
 from igcf.service.serving.learning import BeliefAlone
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
@@ -37,7 +36,7 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
     for start in range(0, n_users, BATCH):
         people, saved, log = [], [], []
         for number in range(start, min(start + BATCH, n_users)):
-            user_id, follower = f"user-{number:07d}", BeliefAlone(served, prior_belief(served.model))
+            user_id, follower = f"user-{number:07d}", BeliefAlone(served, served.model)
             items = rng.choice(served.model.n_items, size=each, replace=False)
             for revision, row in enumerate(items, start=1):
                 item_id, value = served.model.item_ids[int(row)], float(rng.integers(1, 6))

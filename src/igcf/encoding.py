@@ -222,7 +222,7 @@ def parsed_value(what: str, name: str, kind: Kind, value: Any) -> Any:
         raise AttributesError(f"{what} {name!r} has {len(several)} values; a {kind} has one")
     [one] = several
     try:
-        return float(one) if kind == "number" else _time(one)
+        return _finite(one) if kind == "number" else _time(one)
     except (TypeError, ValueError, OverflowError, OSError):
         expected = "a number" if kind == "number" else "seconds since 1970 or a time like 2026-11-18T09:30:00+01:00"
         raise AttributesError(f"{what} {name!r} is {quoted(one)}; expected {expected}") from None
@@ -235,6 +235,13 @@ def _text(value: Any) -> str:
     if isinstance(value, int | float | np.number):
         return str(int(value)) if float(value).is_integer() else str(float(value))
     return str(value).strip()
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not abs(number) < LARGEST:
+        raise ValueError(number)
+    return number
 
 
 def _time(value: Any) -> datetime:

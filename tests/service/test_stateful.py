@@ -16,10 +16,12 @@ from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
+from tests.toys import attributed
 
 USERS, ITEMS = st.sampled_from(["ann", "bob", "visitor"]), st.sampled_from([f"item-{n}" for n in range(5)])
 EVENTS, VALUES = st.sampled_from([f"e{n}" for n in range(8)]), st.sampled_from([1.0, 4.0, 5.0])
-MODELS = {"first": small_model(12, 3), "second": small_model(12, 3, seed=1)}
+MODELS = {"first": attributed(small_model(12, 3)), "second": attributed(small_model(12, 3, seed=1), seed=4)}
+ATTRIBUTES: list[dict[str, Any]] = [{}, {"gender": "f"}, {"country": ["de", "fr"], "income": 10}, {"gender": "x"}]
 Reaction = tuple[str, str, float | None, str]
 """Event id, item, value and evidence."""
 
@@ -36,6 +38,7 @@ class Service(RuleBasedStateMachine):
         self.log: dict[str, list[Reaction]] = {}
         self.retracted: dict[str, set[str]] = {}
         self.titles: dict[str, str] = {}
+        self.attributes: dict[str, dict[str, Any]] = {}
         self.open()
 
     def open(self) -> None:
@@ -59,6 +62,16 @@ class Service(RuleBasedStateMachine):
         if known is None:
             self.log.setdefault(user, []).append(told)
 
+    @rule(user=USERS, given=st.sampled_from(ATTRIBUTES))
+    def set_attributes(self, user: str, given: dict[str, Any]) -> None:
+        answer = self.client.put(f"/v1/users/{user}/attributes", json={"attributes": given})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["ignored"] == (
+            ["gender: 'x' was too rare in training to count"] if "x" in given.values() else []
+        )
+        self.attributes[user] = given
+        self.log.setdefault(user, [])
+
     @rule(user=USERS, event=EVENTS)
     def undo(self, user: str, event: str) -> None:
         is_known = any(each[0] == event for each in self.log.get(user, []))
@@ -71,6 +84,7 @@ class Service(RuleBasedStateMachine):
     def delete(self, user: str) -> None:
         self.client.delete(f"/v1/users/{user}").raise_for_status()
         self.log.pop(user, None)
+        self.attributes.pop(user, None)
         self.retracted.pop(user, None)
 
     @precondition(lambda self: self.log.get("visitor"))
@@ -87,6 +101,8 @@ class Service(RuleBasedStateMachine):
         undone = [each for each in (*mine, *theirs) if each not in wanted]
         self.log[user] = [*undone, *found]
         self.retracted[user] = {each[0] for each in undone}
+        if "visitor" in self.attributes:
+            self.attributes[user] = self.attributes.pop("visitor") | self.attributes.get(user, {})
         del self.log["visitor"]
         self.retracted.pop("visitor", None)
         assert self.client.get("/v1/users/visitor").json()["history"] == []
@@ -122,7 +138,9 @@ class Service(RuleBasedStateMachine):
             expected = self.in_force(user)
             assert [(e["event_id"], e["item"], e["value"], e["evidence"]) for e in found["history"]] == expected
             history = [(item, value) for _, item, value, evidence in expected if evidence == "shown"]
-            belief = Recommender(MODELS[self.served]).session(history).belief
+            own = self.attributes.get(user, {})
+            assert found["attributes"] == own
+            belief = Recommender(MODELS[self.served]).session(history, attributes=own).belief
             np.testing.assert_allclose(found["belief"]["mean"], belief.mean, atol=1e-8)
             np.testing.assert_allclose(found["belief"]["cov"], belief.cov, atol=1e-8)
 

@@ -1,5 +1,25 @@
 // Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI.
 
+export interface AttributeInfo {
+  name: string;
+  kind: "category" | "number" | "time";
+  values: Array<string>;
+  gain: number;
+}
+export interface AttributePart {
+  name: string;
+  value: any;
+  amount: number;
+}
+export interface AttributesReceipt {
+  user: string;
+  revision: number;
+  attributes: Record<string, any>;
+  ignored: Array<string>;
+}
+export interface AttributesRequest {
+  attributes: Record<string, string | number | boolean | null | Array<string | number | boolean | null>>;
+}
 export interface BatchEntry {
   revision?: number | null;
   duplicate?: boolean | null;
@@ -22,6 +42,7 @@ export interface BatchRequest {
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
   rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
+  attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   users: Array<string>;
 }
 export interface BatchResponse {
@@ -87,6 +108,7 @@ export interface ExplanationResponse {
   chance: number;
   low: number;
   high: number;
+  attributes: Array<AttributePart>;
   contributions: Array<ContributionPart>;
   rest: number;
   absence: number;
@@ -135,7 +157,7 @@ export interface ItemReaction {
   user: string;
   event_id: string;
   value: number | null;
-  evidence: "shown" | "logged" | "skip";
+  evidence: "shown" | "logged" | "skip" | "attributes";
   kind: string | null;
   time: number | null;
 }
@@ -186,6 +208,7 @@ export interface ModelInfo {
   policies: Array<PolicyInfo>;
   forgetting: number;
   limits: Record<string, number>;
+  attributes: Array<AttributeInfo>;
   metadata: Record<string, any>;
   generation: number;
 }
@@ -209,7 +232,7 @@ export interface PastReaction {
   event_id: string;
   item: string;
   value: number | null;
-  evidence: "shown" | "logged" | "skip";
+  evidence: "shown" | "logged" | "skip" | "attributes";
   kind: string | null;
   time: number | null;
   title: string | null;
@@ -243,6 +266,7 @@ export interface RecommendationRequest {
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
   rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
+  attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
 }
 export interface RecommendationResponse {
   user: string;
@@ -253,6 +277,7 @@ export interface RecommendationResponse {
   propensity: "exact" | "estimated" | "unknown";
   items: Array<RecommendedItem>;
   reserve: Array<RecommendedItem>;
+  ignored?: Array<string>;
 }
 export interface RecommendedItem {
   item: string;
@@ -286,7 +311,7 @@ export interface SimilarItems {
 export interface StoredReaction {
   item: string;
   value: number | null;
-  evidence: "shown" | "logged" | "skip";
+  evidence: "shown" | "logged" | "skip" | "attributes";
   kind: string | null;
 }
 export interface UndoResponse {
@@ -313,6 +338,7 @@ export interface UserState {
   drift: number;
   reactions: number;
   history: Array<PastReaction>;
+  attributes: Record<string, any>;
   belief: BeliefSummary;
 }
 export interface GetUserQuery {

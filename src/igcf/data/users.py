@@ -140,8 +140,7 @@ def _parsed(column: pl.Series) -> tuple[Kind, pl.Series] | None:
     """Return the kind of a column and its parsed values; None where it cannot be used."""
     kind = column.dtype
     if isinstance(kind, pl.List):
-        inner = pl.List(pl.String)
-        return None if kind.inner.is_nested() else ("category", cast_or_null(column, inner))
+        return None if kind.inner.is_nested() else ("category", column.cast(pl.List(pl.String)))
     if kind.is_temporal() and kind in (pl.Date, pl.Datetime):
         return "time", cast_or_null(column, pl.Datetime())
     if kind == pl.Boolean:

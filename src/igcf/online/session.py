@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial, wraps
 from pathlib import Path
 from types import EllipsisType
@@ -136,6 +137,11 @@ class Session:
         return dict(self._given)
 
     @property
+    def prior(self) -> Belief:
+        """What is believed before the first reaction, from the attributes alone."""
+        return self._engine.prior
+
+    @property
     def ignored(self) -> tuple[str, ...]:
         """One sentence per attribute whose value the model does not know."""
         return () if self._encoded is None else self._encoded.ignored
@@ -145,6 +151,17 @@ class Session:
         """Replace what is known of the user beside reactions; the belief is computed again from all evidence."""
         self._set_attributes(attributes)
         self._learn_again()
+
+    @_with_items
+    def with_attributes(self, attributes: Mapping[str, Any]) -> "Session":
+        """Return a session for one answer: the same evidence under other attributes."""
+        other = copy(self)
+        other._engine = self._serving.engine.fresh()
+        other._rows, other._values, other._steps = list(self._rows), list(self._values), list(self._steps)
+        other._set_attributes(attributes)
+        other._learn_again()
+        other._release()
+        return other
 
     def _set_attributes(self, given: Mapping[str, Any] | None) -> None:
         model = self._serving.model

@@ -78,6 +78,10 @@ class Client:
         """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
         return self.send(calls.history_call(user, reactions))
 
+    def set_attributes(self, user: str, attributes: dict[str, Any]) -> responses.AttributesReceipt:
+        """Store what is known of a user beside reactions, by the names that `model()` lists, instead of any before."""
+        return self.send(calls.attributes_call(user, attributes))
+
     def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
         return self.send(calls.batch_call(reactions))
@@ -196,6 +200,10 @@ class AsyncClient:
     async def history(self, user: str, reactions: Iterable[dict[str, Any]]) -> responses.HistoryReceipt:
         """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
         return await self.send(calls.history_call(user, reactions))
+
+    async def set_attributes(self, user: str, attributes: dict[str, Any]) -> responses.AttributesReceipt:
+        """Store what is known of a user beside reactions, by the names that `model()` lists, instead of any before."""
+        return await self.send(calls.attributes_call(user, attributes))
 
     async def feedback_batch(self, reactions: Iterable[dict[str, Any]]) -> responses.BatchReceipt:
         """Report many reactions."""

@@ -25,6 +25,7 @@ class RecommendationOptions(TypedDict, total=False):
     policy: PolicyName | None
     nu: float | None
     rules: dict[str, Any] | None
+    attributes: dict[str, Any] | None
 
 
 class FeedbackOptions(TypedDict, total=False):
@@ -71,6 +72,12 @@ def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[respons
     return Call(
         "POST", f"/v1/users/{_part(user)}/history", responses.HistoryReceipt, {"reactions": [*map(dict, reactions)]}
     )
+
+
+def attributes_call(user: str, attributes: dict[str, Any]) -> Call[responses.AttributesReceipt]:
+    """Store what is known of a user beside reactions."""
+    path = f"/v1/users/{_part(user)}/attributes"
+    return Call("PUT", path, responses.AttributesReceipt, {"attributes": attributes})
 
 
 def undo_call(user: str, event_id: str) -> Call[responses.UndoResponse]:

@@ -2,6 +2,6 @@
 
 from typing import Literal
 
-EvidenceKind = Literal["shown", "logged", "skip"]
+EvidenceKind = Literal["shown", "logged", "skip", "attributes"]
 """What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
-to this one; `skip`, not now, which is no evidence."""
+to this one; `skip`, not now, which is no evidence; `attributes`, what is known of the user beside reactions."""

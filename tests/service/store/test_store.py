@@ -30,8 +30,9 @@ def test_an_older_schema_is_migrated_and_keeps_its_users(store_url: str, monkeyp
     store = Store(store_url)
     add(store, "ann", NewEvent("e1", "i1", 4.5))
     store.close()
-    monkeypatch.setattr(tables, "MIGRATIONS", (("ALTER TABLE users ADD COLUMN note TEXT",),))
-    monkeypatch.setattr(tables, "SCHEMA", 2)
+    own = tables.SCHEMA
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, ("ALTER TABLE users ADD COLUMN note TEXT",)))
+    monkeypatch.setattr(tables, "SCHEMA", own + 1)
     for _ in range(2):  # once; the second time there is nothing to do
         store = Store(store_url)
         found = store.database.read(lambda connection: connection.exec_driver_sql("SELECT note FROM users").all())
@@ -40,7 +41,23 @@ def test_an_older_schema_is_migrated_and_keeps_its_users(store_url: str, monkeyp
         )
         store.close()
         assert [*map(tuple, found)] == [(None,)]
-        assert sorted(versions) == [1, 2]
+        assert sorted(versions) == [own, own + 1]
+
+
+def test_a_store_from_before_attributes_is_migrated(store_url: str) -> None:
+    store = Store(store_url)
+    add(store, "ann", NewEvent("e1", "i1", 4.5))
+    store.close()
+    engine = sa.create_engine(database_url(store_url))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE feedback DROP COLUMN details")
+        connection.exec_driver_sql("UPDATE schema_version SET version = 1")
+    engine.dispose()
+    store = Store(store_url)
+    add(store, "ann", NewEvent("a1", None, None, evidence="attributes", details='{"age": 3}'))
+    events = in_force(store.events("ann"))
+    assert [(event.event_id, event.details) for event in events] == [("e1", None), ("a1", '{"age": 3}')]
+    store.close()
 
 
 def test_every_table_that_grows_with_the_users_has_the_user_first_in_its_key() -> None:

@@ -62,6 +62,12 @@ def user_routes(context: ServiceContext) -> APIRouter:
         """History and belief of a user."""
         return reading.user_state(store, current_model.served, user, with_cov=cov, limit=limit)
 
+    @router.put("/users/{user}/attributes", responses=problems())
+    @as_json
+    def put_attributes(user: User, ask: requests.AttributesRequest) -> responses.AttributesReceipt:
+        """Store what is known of a user beside reactions, instead of any before; it moves what is expected of items."""
+        return reacting.set_attributes(context, user, ask.attributes)
+
     @router.delete("/users/{user}", responses=problems())
     @as_json
     def delete_user(user: User) -> responses.DeletionResponse:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from igcf.config import Objective
+from igcf.encoding import Kind
 from igcf.service.models.page_responses import PolicyUsed
 
 
@@ -27,6 +28,15 @@ class PolicyInfo(BaseModel):
     parameters: dict[str, float] = Field(description="Names and defaults.")
 
 
+class AttributeInfo(BaseModel):
+    """An attribute of users that the model understands."""
+
+    name: str
+    kind: Kind
+    values: list[str] = Field(description="Of a category; `(other)` stands for rarer ones that the model knows.")
+    gain: float = Field(description="What it adds to the log-likelihood of a user unknown in training, in nats.")
+
+
 class ModelInfo(BaseModel):
     """What is served."""
 
@@ -41,6 +51,7 @@ class ModelInfo(BaseModel):
     policies: list[PolicyInfo]
     forgetting: float
     limits: dict[str, float]
+    attributes: list[AttributeInfo] = Field(description="What may be said of users; empty: nothing.")
     metadata: dict[str, Any]
     generation: int
 

@@ -93,6 +93,15 @@ RULES: dict[str, Any] = {
 """Rules as JSON; `igcf.online.rules` checks them, so that library, command line and service say the same."""
 
 
+PLAIN: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "null"}]
+ATTRIBUTES: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [*PLAIN, {"type": "array", "items": {"anyOf": PLAIN}}]},
+}
+"""Attributes as JSON; `igcf.encoding` checks them, so that library, command line and service say the same."""
+ATTRIBUTES_TEXT = "Values by the names that `GET /v1/model` lists; they replace all that were stored before."
+
+
 class Schema(BaseModel):
     """A body; an unknown field is a mistake worth hearing of."""
 
@@ -119,6 +128,17 @@ class RecommendationRequest(Schema):
         examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
         json_schema_extra={"anyOf": [RULES, {"type": "null"}]},
     )
+    attributes: dict[str, Any] | None = Field(
+        default=None,
+        description="What is known of the user, for this answer only, beside and before what is stored.",
+        json_schema_extra={"anyOf": [ATTRIBUTES, {"type": "null"}]},
+    )
+
+
+class AttributesRequest(Schema):
+    """What is known of a user beside reactions."""
+
+    attributes: dict[str, Any] = Field(description=ATTRIBUTES_TEXT, json_schema_extra=ATTRIBUTES)
 
 
 class Feedback(Schema):

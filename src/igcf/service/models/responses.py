@@ -4,7 +4,7 @@ A field that was not set is not sent, so that `PolicyUsed(name="greedy")` has no
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -54,6 +54,7 @@ class RecommendationResponse(BaseModel):
     )
     items: list[RecommendedItem]
     reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
+    ignored: list[str] = Field(default=[], description="Values of attributes that the model does not know.")
 
 
 class FeedbackReceipt(BaseModel):
@@ -125,6 +126,15 @@ class DeletionResponse(BaseModel):
     deleted: int
 
 
+class AttributesReceipt(BaseModel):
+    """The attributes of a user as they are stored; durable."""
+
+    user: str
+    revision: int
+    attributes: dict[str, Any]
+    ignored: list[str] = Field(description="One sentence per value that the model in service does not know.")
+
+
 class PastReaction(BaseModel):
     """A reaction in force."""
 
@@ -160,6 +170,7 @@ class UserState(BaseModel):
     drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
     reactions: int = Field(description="How many are in force.")
     history: list[PastReaction] = Field(description="The latest of them, oldest first.")
+    attributes: dict[str, Any] = Field(description="What is known beside reactions.")
     belief: BeliefSummary
 
 
@@ -219,6 +230,14 @@ class ContributionPart(BaseModel):
     title: str | None
 
 
+class AttributePart(BaseModel):
+    """What one attribute of the user adds to the expected reward."""
+
+    name: str
+    value: Any
+    amount: float
+
+
 class ExplanationResponse(BaseModel):
     """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
@@ -233,6 +252,7 @@ class ExplanationResponse(BaseModel):
     chance: float = Field(description=CHANCE)
     low: float = Field(description=LOW)
     high: float = Field(description=HIGH)
+    attributes: list[AttributePart] = Field(description="Of the user's attributes.")
     contributions: list[ContributionPart] = Field(description="Of the reactions that matter most, oldest first.")
     rest: float = Field(description="What all other reactions add together.")
     absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import sqlalchemy as sa
 
-from igcf.online import Belief, prior_belief
+from igcf.online import Belief
 from igcf.progress import Report, silent
-from igcf.service.serving.learning import BeliefAlone, usable
+from igcf.service.serving.learning import BeliefAlone, known_attributes, own_model, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.database import rows_of
 from igcf.service.store.log import read_events
 from igcf.service.store.maintenance import Problem
-from igcf.service.store.records import decode_belief, in_force
+from igcf.service.store.records import attributes_in, decode_belief, in_force
 from igcf.service.store.tables import beliefs
 
 TOLERANCE = 1e-8
@@ -37,8 +37,10 @@ def belief_problems(connection: sa.Connection, served: ServedModel, report: Repo
 
 
 def _from_log(connection: sa.Connection, served: ServedModel, user_id: str, revision: int) -> Belief:
-    follower = BeliefAlone(served, prior_belief(served.model))
-    follower.learn_all(usable(served.model, in_force(read_events(connection, user_id, 0, revision))))
+    rows = in_force(read_events(connection, user_id, 0, revision))
+    attributes = known_attributes(served.model, attributes_in(rows))
+    follower = BeliefAlone(served, own_model(served.model, attributes))
+    follower.learn_all(usable(served.model, rows))
     return follower.belief
 
 

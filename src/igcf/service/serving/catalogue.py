@@ -10,6 +10,7 @@ from igcf.arrays import FloatArray
 from igcf.errors import ConfigError, RuleError
 from igcf.item import Item
 from igcf.item_parsing import nearest, parse_fields, parse_items
+from igcf.model.attribute_prior import AttributePrior
 from igcf.online.policies import POLICIES, Policy
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestError
@@ -23,7 +24,7 @@ from igcf.service.models.item_responses import (
     NewItemState,
     SimilarItems,
 )
-from igcf.service.models.model_responses import ModelInfo, PolicyInfo, RewardInfo
+from igcf.service.models.model_responses import AttributeInfo, ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.models.requests import ItemBatch
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import CurrentModel, ServedModel
@@ -55,9 +56,24 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         policies=[_described(kind) for kind in POLICIES.values()],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
+        attributes=_attributes(served.model.attribute_prior),
         metadata=served.model.metadata,
         generation=current_model.generation,
     )
+
+
+def _attributes(prior: AttributePrior | None) -> list[AttributeInfo]:
+    if prior is None:
+        return []
+    return [
+        AttributeInfo(
+            name=each.name,
+            kind=each.kind,
+            values=list(each.levels) if each.kind == "category" else [],
+            gain=prior.worth[each.name].gain,
+        )
+        for each in prior.encoder.attributes
+    ]
 
 
 def _described(kind: type[Policy]) -> PolicyInfo:

@@ -152,7 +152,7 @@ def evidence_of(served: ServedModel, events: Sequence[Event]) -> dict[str, UserE
     """Return what one user's log says about new items, by item: the last reaction to each counts.
 
     The belief about the user before a reaction comes from the rows before it, by the items that the model was trained
-    on, so that nothing that is added to the log later changes it.
+    on, so that nothing that is added to the log later changes it; neither do attributes, which may be replaced.
     """
     model, rows = served.model, in_force(events)
     trained, last = model.trained, {}

@@ -1,16 +1,19 @@
 """From stored reactions to a belief: loading a session, and bringing it up to date."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.errors import FeedbackError
+from igcf.errors import AttributesError, FeedbackError
 from igcf.model import Model
 from igcf.online import Belief, Session, learned, prior_belief
 from igcf.online.answers import Reaction
+from igcf.online.attributes import encode_attributes, personal_model
 from igcf.online.learning import belief_from_history
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.importing import time_unit
@@ -19,6 +22,7 @@ from igcf.service.store.records import (
     Event,
     SavedBelief,
     UserRow,
+    attributes_in,
     decode_belief,
     encode_belief,
     in_force,
@@ -48,10 +52,10 @@ class Loaded:
 class BeliefAlone:
     """A belief that follows reactions without scoring any item: enough for a user who is not in memory."""
 
-    def __init__(self, served: ServedModel, belief: Belief) -> None:
-        self.belief = belief
-        self._model = served.model
-        self._prior = prior_belief(served.model)
+    def __init__(self, served: ServedModel, model: Model, belief: Belief | None = None) -> None:
+        self._model = model
+        self._prior = prior_belief(model)
+        self.belief = self._prior if belief is None else belief
         self._forgetting = served.recommender.forgetting
 
     def learn_all(self, reactions: Sequence[Reaction]) -> None:
@@ -76,19 +80,24 @@ def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Lo
     """
     rows = in_force(events)
     logged = logged_reactions(served.model, rows)
+    attributes = known_attributes(served.model, attributes_in(rows))
+    model = own_model(served.model, attributes)
     if logged:  # their evidence is more than a belief
         until = end_of_record(served.model, rows)
         shown = usable(served.model, rows)
         rng = np.random.default_rng()
-        return Loaded(served.recommender.session(shown, logged=logged, until=until, rng=rng), user.drift, 0)
+        return Loaded(
+            served.recommender.session(shown, logged=logged, until=until, rng=rng, attributes=attributes), user.drift, 0
+        )
     start, saved, drift = _saved_state(served, user, events)
     shown = usable(served.model, rows)
-    alone = BeliefAlone(served, start)
+    alone = BeliefAlone(served, model, start)
     later = [row for row in rows if row.revision > saved]
     news = usable(served.model, later)
     alone.learn_all(news[:-FOLLOWED])
-    drift = follow(served, alone, drift, news[-FOLLOWED:])
-    session = served.recommender.session(shown, belief=alone.belief, rng=np.random.default_rng())
+    drift = follow(served, alone, drift, news[-FOLLOWED:], prior_belief(model))
+    rng = np.random.default_rng()
+    session = served.recommender.session(shown, belief=alone.belief, rng=rng, attributes=attributes)
     return Loaded(session, drift, saved, knows_items(served, later))
 
 
@@ -107,10 +116,13 @@ def knows_items(served: ServedModel, events: Iterable[Event]) -> bool:
 
 
 def follow(
-    served: ServedModel, follower: "BeliefAlone | Session", drift: float, reactions: Iterable[Reaction]
+    served: ServedModel,
+    follower: "BeliefAlone | Session",
+    drift: float,
+    reactions: Iterable[Reaction],
+    prior: Belief,
 ) -> float:
     """Learn reactions one by one; returns the moving average of the surprise after them."""
-    prior = prior_belief(served.model)
     for item_id, value in reactions:
         before = follower.belief.decayed(prior, served.recommender.forgetting)
         drift = drift_after(drift, surprise(served.model, before, item_id, value, expected_by(follower)))
@@ -125,15 +137,35 @@ def saved_form(served: ServedModel, session: Session, revision: int, drift: floa
     return SavedBelief(served.model_id, revision, drift, encode_belief(session.belief))
 
 
-def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) -> tuple[Belief, int, float]:
-    """Find the belief to start from, its revision and its drift; that of the population where none will do."""
+def known_attributes(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the stored attributes that a model understands; they may have been given to another one."""
+    prior, found = model.attribute_prior, {}
+    for name, value in given.items() if prior is not None else ():
+        with suppress(AttributesError):
+            encode_attributes(model, {name: value})
+            found[name] = value
+    return found
+
+
+def own_model(model: Model, attributes: Mapping[str, Any]) -> Model:
+    """Return the model with the prior of a user with these attributes."""
+    return personal_model(model, encode_attributes(model, attributes))
+
+
+def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) -> tuple[Belief | None, int, float]:
+    """Find the belief to start from, its revision and its drift; None, the prior, where none will do."""
     saved = user.saved
-    if saved is not None and saved.model == served.model_id and saved.revision <= user.revision:
+    is_usable = saved is not None and saved.model == served.model_id and saved.revision <= user.revision
+    if (
+        is_usable
+        and saved is not None
+        and not any(row.evidence == "attributes" and row.revision > saved.revision for row in events)
+    ):
         belief = decode_belief(saved.content, served.model.dim)
         before = in_force(row for row in events if row.revision <= saved.revision)
         if belief is not None and before == [row for row in in_force(events) if row.revision <= saved.revision]:
             return belief, saved.revision, saved.drift
-    return prior_belief(served.model), 0, NEUTRAL_DRIFT
+    return None, 0, NEUTRAL_DRIFT
 
 
 def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:

@@ -1,20 +1,30 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
+import json
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from igcf.errors import ConfigError, FeedbackError, IgcfError
+from igcf.online.attributes import encode_attributes
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.evidence import EvidenceKind
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
-from igcf.service.models.responses import BatchEntry, BatchReceipt, FeedbackReceipt, HistoryReceipt, MergeReceipt
+from igcf.service.models.responses import (
+    AttributesReceipt,
+    BatchEntry,
+    BatchReceipt,
+    FeedbackReceipt,
+    HistoryReceipt,
+    MergeReceipt,
+)
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.importing import logged_event_id
-from igcf.service.store.records import Appended, Event, NewEvent, Receipt
+from igcf.service.store.records import Appended, Event, NewEvent, Receipt, attributes_in, in_force
 
 SKIP, SHOWN = "skip", "shown"
 """Kinds of feedback without a value: not now, which is no evidence; shown without a reaction."""
@@ -197,6 +207,21 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
     if event.value is None:
         return "none"
     return "satisfied" if event.value >= served.model.reward.threshold else "unsatisfied"
+
+
+def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
+    """Replace what is known of a user beside reactions; the same again changes nothing."""
+    served = context.current_model.served
+    encoded = encode_attributes(served.model, attributes)
+    known = {name: value for name, value in attributes.items() if value is not None}
+    stored = attributes_in(in_force(context.store.events(user_id)))
+    revision = context.store.version(user_id)[1]
+    if known != stored:
+        details = json.dumps(known, sort_keys=True, allow_nan=False)
+        event = NewEvent(uuid.uuid4().hex, None, None, evidence="attributes", details=details)
+        revision = context.store.append(user_id, [event], served.model_id).version[1]
+    ignored = [] if encoded is None else list(encoded.ignored)
+    return AttributesReceipt(user=user_id, revision=revision, attributes=known, ignored=ignored)
 
 
 def retract(context: ServiceContext, user_id: str, event_id: str) -> int:

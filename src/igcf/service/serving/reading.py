@@ -10,6 +10,7 @@ from igcf.online.answers import Contribution, Reaction
 from igcf.online.chance import Chances
 from igcf.service.models.page_responses import CategoryTold, TasteTold
 from igcf.service.models.responses import (
+    AttributePart,
     Beliefs,
     BeliefSummary,
     BelievedItem,
@@ -28,7 +29,7 @@ from igcf.service.serving.learning import load_user
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import Taste, taste_of
 from igcf.service.serving.users import UsersInMemory
-from igcf.service.store.records import in_force
+from igcf.service.store.records import attributes_in, in_force
 from igcf.service.store.store import Store
 
 MOST_POSSIBLE = 1000
@@ -43,7 +44,8 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
     events = store.events(user_id, until=user.revision)
     loaded = load_user(served, user, events)
     belief = loaded.session.belief
-    past = in_force(events)
+    rows = in_force(events)
+    past = [event for event in rows if event.evidence != "attributes"]
     return UserState(
         user=user_id,
         known=user.revision > 0,
@@ -63,6 +65,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
             )
             for event in past[max(0, len(past) - limit) :]
         ],
+        attributes=attributes_in(rows),
         belief=BeliefSummary(
             mean=belief.mean.tolist(),
             std=np.sqrt(np.maximum(np.diag(belief.cov), 0.0)).tolist(),
@@ -173,6 +176,7 @@ def explanation(
         chance=found.chance,
         low=found.low,
         high=found.high,
+        attributes=[AttributePart(**vars(part)) for part in found.attributes],
         contributions=[_part(served, *parts[place]) for place in listed],
         rest=math.fsum(parts[place][0].amount for place in others),
         absence=found.absence,

@@ -90,7 +90,12 @@ async def recommend_quickly(
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
     name = ask.policy or context.current_model.served.policy.name
-    is_plain = ask.rules is None and ask.k + ask.reserve <= QUICK_K and policy_class(name).propensity == "exact"
+    is_plain = (
+        ask.rules is None
+        and not ask.attributes
+        and ask.k + ask.reserve <= QUICK_K
+        and policy_class(name).propensity == "exact"
+    )
     if is_plain and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
     return await in_lane(partial(recommend, context, user_id, ask, version))
@@ -111,6 +116,8 @@ def recommend(
     k, rules = ask.k, answer_rules(context.rules, ask)
     with context.users.open(served, user_id, version) as user:
         session = user.session
+        if ask.attributes:
+            session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
         wanted = (exclude, ask.candidates, policy, rules)
         k = most_left(session, k, wanted) if ask.fewer else k
@@ -138,6 +145,8 @@ def recommend(
         items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],
         reserve=[_item(served, pick, k, None, otherwise) for pick in next_picks],
     )
+    if session.ignored:
+        answer.ignored = list(session.ignored)
     context.audit.add(_logged(answer))
     learning = sum(item.reason == "learn" for item in answer.items)
     context.metrics.count_shown(pleasing=k - learning, learning=learning)

@@ -38,7 +38,7 @@ def _counts(context: ServiceContext, threshold: float) -> dict[str, tuple[int, i
     since = now - RECENT_DAYS * DAY_S
     start = since - EARLIER_DAYS * DAY_S
     log = rows_in_force(
-        feedback.c.arrived >= start, feedback.c.evidence != "skip"
+        feedback.c.arrived >= start, feedback.c.evidence.in_(("shown", "logged"))
     ).c  # nothing arrives before it happens
     query = (
         sa.select(

@@ -72,7 +72,7 @@ class HotUser:
 
     def can_learn(self, news: Sequence[Event]) -> bool:
         """Whether new events leave all earlier ones in force; otherwise the session is loaded anew."""
-        if any(event.retracts is not None or event.evidence == "logged" for event in news):
+        if any(event.retracts is not None or event.evidence in ("logged", "attributes") for event in news):
             return False
         items = [event.item_id for event in news if event.evidence != "skip"]
         return len(set(items)) == len(items) and self.reacted.isdisjoint(items)
@@ -80,7 +80,7 @@ class HotUser:
     def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
         """Bring the session to the last of some reactions."""
         self.session = None  # unless all of it is learned
-        self.drift = follow(served, session, self.drift, usable(served.model, news))
+        self.drift = follow(served, session, self.drift, usable(served.model, news), session.prior)
         self.aside |= skipped(news)
         self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
         self.is_complete = self.is_complete and knows_items(served, news)

@@ -53,6 +53,8 @@ class StoreLog:
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
     """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
+    attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Attributes of users, by id."""
 
     @property
     def sentence(self) -> str:
@@ -71,6 +73,8 @@ class StoreLog:
         users, items, values, times = zip(*rows, strict=True)
         seconds = [MISSING_TIME if each is None else int(each) for each in times]
         log = Interactions.from_arrays(users, items, values, seconds, name="store")
+        table = _user_table({each: self.attributes[each] for each in log.user_ids if each in self.attributes})
+        log = log if table is None else log.with_users(table)
         if not self.described:
             return log
         known = [self.described.get(item_id, Item(item_id)) for item_id in log.item_ids]
@@ -88,11 +92,11 @@ def read_store(url: str) -> StoreLog:
         log, query = _reactions()
         query = query.order_by(sa.func.coalesce(log.time, 0.0), log.user_id, log.revision)
         rows = store.database.read(lambda connection: connection.execute(query).all())
-        described = _described(store)
+        described, attributes = _described(store), _attributes(store)
         name = store.database.name
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     evidence = tuple(_evidence(kind, value) for kind, value in zip(kinds, values, strict=True))
-    return StoreLog(users, items, values, times, evidence, name, described)
+    return StoreLog(users, items, values, times, evidence, name, described, attributes)
 
 
 def interactions_from_store(url: str) -> "Interactions":
@@ -185,8 +189,31 @@ def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
 
 def _reactions() -> "tuple[Any, sa.Select[Any]]":
     """Select user, item, value, time and evidence of the reactions in force."""
-    log = rows_in_force(feedback.c.evidence != "skip").c
+    log = rows_in_force(feedback.c.evidence.in_(("shown", "logged"))).c
     return log, sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence)
+
+
+def _attributes(store: Store) -> dict[str, dict[str, Any]]:
+    """Read the attributes of all users who have any."""
+    log = rows_in_force(feedback.c.evidence == "attributes").c
+    query = sa.select(log.user_id, log.details)
+    rows = store.database.read(lambda connection: connection.execute(query).all())
+    return {user_id: json.loads(details or "{}") for user_id, details in rows}
+
+
+def _user_table(attributes: Mapping[str, Mapping[str, Any]]) -> "pl.DataFrame | None":
+    """Build the table of users that `Interactions.with_users` reads; None where nobody has an attribute."""
+    import polars as pl
+
+    names = sorted({name for each in attributes.values() for name in each if name != "user"})
+    if not names:
+        return None
+    columns = {name: [own.get(name) for own in attributes.values()] for name in names}
+    for name, values in columns.items():
+        if any(not isinstance(value, int | float | None) or isinstance(value, bool) for value in values):
+            columns[name] = [None if v is None else v if isinstance(v, list) else [v] for v in values]
+            columns[name] = [None if v is None else [str(each) for each in v] for v in columns[name]]
+    return pl.DataFrame({"user": list(attributes), **columns})
 
 
 def _evidence(kind: str, value: float | None) -> Evidence:

@@ -27,6 +27,7 @@ from igcf.service.store.records import (
     Receipt,
     SavedBelief,
     UserRow,
+    attributes_in,
     in_force,
     user_hash,
 )
@@ -232,7 +233,7 @@ def _number(
 def _row(user_id: str, event: Event) -> tuple[Any, ...]:
     return (
         user_id, event.revision, event.event_id, event.item_id, event.value, event.time, event.arrived, event.retracts,
-        event.evidence, event.kind, event.recommendation_id, event.model,
+        event.evidence, event.kind, event.recommendation_id, event.model, event.details,
     )  # fmt: skip
 
 
@@ -316,6 +317,7 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
         raise EventConflictError(f"visitor {visitor!r} was merged into another user before; nothing was changed")
     log = read_events(connection, visitor)
     own = {event.event_id: _payload(event) for event in read_events(connection, user_id) if event.event_id}
+    own_attributes = attributes_in(in_force(read_events(connection, user_id)))
     events: list[NewEvent] = []
     moving = in_force(log)
     for event in moving:
@@ -330,8 +332,9 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
                     event.recommendation_id,
                     event.evidence,
                     event.kind,
-                    event.time,
+                    None if event.evidence == "attributes" else event.time,  # united with the user's own, as of now
                     model=event.model,
+                    details=_united(event, own_attributes),
                 )
             )
     appended = append(connection, {user_id: events}, model)[user_id]
@@ -344,6 +347,13 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
         connection.execute(sa.insert(merges).values(user_id=user_id, visitor_hash=hashed, time=time.time()))
     is_repeated = before is not None and not log
     return Merged(appended.version[1], len(appended.fresh), len(moving) - len(events), is_repeated)
+
+
+def _united(event: Event, own: Mapping[str, Any]) -> str | None:
+    """Return the details of a visitor's event; attributes that the user has of their own come before the visitor's."""
+    if event.evidence != "attributes" or event.details is None:
+        return event.details
+    return json.dumps({**json.loads(event.details), **own}, sort_keys=True)
 
 
 def _payload(event: Event) -> Payload:

@@ -177,10 +177,11 @@ _LOG = {
         "AND b.retracts = r.retracts AND b.revision < r.revision"
     ),
     "it is a reaction without an event id or an item": (
-        "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR item_id IS NULL)"
+        "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR (item_id IS NULL "
+        "AND evidence <> 'attributes'))"
     ),
-    "its evidence is none of shown, logged, skip": (
-        "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip')"
+    "its evidence is none of shown, logged, skip, attributes": (
+        "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip', 'attributes')"
     ),
     "its value, time or arrival is not a finite number": (
         "SELECT user_id, revision FROM feedback WHERE value > 1e308 OR value < -1e308 OR time > 1e308 OR time < -1e308 "

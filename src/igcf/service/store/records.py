@@ -4,6 +4,7 @@ Records made for every reaction are not frozen, which would take nine times as l
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class Event:
     recommendation_id: str | None = None
     model: str = ""
     """Id of the model in service when it was stored."""
+    details: str | None = None
+    """As JSON: attributes of the user, or the context of a reaction."""
 
 
 EVENT_COLUMNS = [feedback.c[name] for name in Event.__slots__]
@@ -93,6 +96,8 @@ class NewEvent:
     retracts: str | None = None
     model: str | None = None
     """Id of the model that it was given to; None: the one in service."""
+    details: str | None = None
+    """As JSON: attributes of the user, or the context of a reaction."""
 
     @property
     def payload(self) -> "Payload":
@@ -116,6 +121,7 @@ class NewEvent:
             self.kind,
             self.recommendation_id,
             model if self.model is None else self.model,
+            self.details,
         )
 
 
@@ -179,7 +185,8 @@ def in_force(events: Iterable[Event]) -> list[Event]:
 
     A retraction and what it retracts are not in force. Of several reactions to one item the latest is: by the time at
     which it happened (an unknown time is the earliest), then by revision. An item shown without a reaction (value None)
-    replaces no reaction. Skips are no reactions: all of them are in force.
+    replaces no reaction. Skips are no reactions: all of them are in force. Of attributes, which concern no item, the
+    latest are.
     """
     rows = list(events)
     retracted = {row.retracts for row in rows if row.retracts is not None}
@@ -189,6 +196,11 @@ def in_force(events: Iterable[Event]) -> list[Event]:
         if row.evidence != "skip" and (row.item_id not in latest or _order(row) > _order(latest[row.item_id])):
             latest[row.item_id] = row
     return [row for row in live if row.evidence == "skip" or latest[row.item_id] is row]
+
+
+def attributes_in(events: Iterable[Event]) -> dict[str, Any]:
+    """Return the attributes of a user out of events in force."""
+    return next((json.loads(row.details or "{}") for row in events if row.evidence == "attributes"), {})
 
 
 def _order(row: Event) -> tuple[bool, float, int]:

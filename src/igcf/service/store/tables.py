@@ -40,6 +40,7 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Column("kind", Text),
     Column("recommendation_id", Text),
     Column("model", Text, nullable=False),
+    Column("details", Text),  # JSON: of evidence `attributes` these, of a reaction the context it was made in
     Index("feedback_events", "user_id", "event_id", unique=True),
     Index("feedback_by_item", "item_id", "user_id"),
     Index("feedback_by_arrival", "arrived"),
@@ -125,7 +126,7 @@ item_events = Table(  # batches of items sent with an event id, so that a repeti
     Column("time", Double, nullable=False),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ()
+MIGRATIONS: tuple[tuple[str, ...], ...] = (("ALTER TABLE feedback ADD COLUMN details TEXT",),)
 """Statements that lead from schema 1 to 2, from 2 to 3, and so on; append only."""
 SCHEMA = 1 + len(MIGRATIONS)
 """The schema that the tables above describe."""
