@@ -43,7 +43,7 @@ def put(client: TestClient, user: str, attributes: Any) -> Any:
     return client.put(f"/v1/users/{user}/attributes", json={"attributes": attributes})
 
 
-def items(client: TestClient, user: str, **body: Any) -> list[tuple[str, float]]:
+def items(client: TestClient, user: str, **body: Any) -> list[tuple[str, Any]]:
     answer = client.post(f"/v1/users/{user}/recommendations", json={"policy": "greedy", **body})
     assert answer.status_code == 200, answer.text
     return [(each["item"], pytest.approx(each["mean"], abs=1e-5)) for each in answer.json()["items"]]

@@ -174,7 +174,7 @@ def _counts(connection: sa.Connection) -> dict[str, int]:
 def _most_liked(threshold: float) -> sa.Select[Any]:
     """Select item, likes and reactions of the items that pleased most often lately."""
     rows = feedback.c
-    recent = sa.select(rows.item_id, rows.value).where(rows.retracts.is_(None))
+    recent = sa.select(rows.item_id, rows.value).where(rows.item_id.is_not(None))
     latest = recent.order_by(rows.arrived.desc()).limit(RECENT).subquery().c
     likes = sa.func.sum(sa.case((latest.value >= threshold, 1), else_=0)).label("likes")
     liked = sa.select(latest.item_id, likes, sa.func.count()).group_by(latest.item_id)
