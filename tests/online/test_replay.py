@@ -1,4 +1,7 @@
+import sys
+
 import numpy as np
+import pytest
 
 from igcf.arrays import Float32Array
 from igcf.online import Greedy, ModelLearner, Recommender, Ucb, replay
@@ -33,11 +36,30 @@ def test_lock_step_equals_one_session_per_user() -> None:
             session.observe(pick, None if np.isnan(value) else float(value))
 
 
-def test_blocks_of_users_give_the_same_result() -> None:
+def test_blocks_of_users_give_the_same_result_and_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     table, model = truth(7), two_channel_model()
     whole = replay(ModelLearner(model, Greedy()), table, rounds=8, rng=np.random.default_rng(0))
-    blocks = replay(ModelLearner(model, Greedy()), table, rounds=8, rng=np.random.default_rng(0), block=3)
+    monkeypatch.setattr(sys.modules["igcf.online.replay"], "BLOCK", 3)
+    begun: list[list[int]] = []
+    blocks = replay(
+        ModelLearner(model, Greedy()),
+        table,
+        rounds=8,
+        rng=np.random.default_rng(0),
+        begun=lambda users: begun.append(users.tolist()),
+    )
     np.testing.assert_array_equal(whole.rows, blocks.rows)
+    assert begun == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_only_available_items_are_shown() -> None:
+    table = truth(7)
+    available = ~np.isnan(table)
+    rounds = int(available.sum(axis=1).min())
+    learner = ModelLearner(two_channel_model(), Greedy())
+    shown = replay(learner, table, rounds=rounds, rng=np.random.default_rng(0), available=available)
+    assert not np.isnan(shown.values).any()
+    np.testing.assert_array_equal(available, ~np.isnan(table))  # the caller's table is left alone
 
 
 def test_tastes_change_when_a_second_table_is_given() -> None:

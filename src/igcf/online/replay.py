@@ -1,6 +1,6 @@
 """Many users in lock-step against what they are known to like: the inner loop of every experiment."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -71,8 +71,8 @@ def replay(
     rounds: int,
     slate: int = 1,
     rng: np.random.Generator,
-    block: int = BLOCK,
-    only_reacted: bool = False,
+    available: BoolArray | None = None,
+    begun: Callable[[IntArray], None] | None = None,
 ) -> Shown:
     """Let `learner` meet users whose reactions are known, no item twice per user.
 
@@ -83,24 +83,24 @@ def replay(
         rounds: rounds per user.
         slate: items per round; all of them are observed.
         rng: random numbers of draws and ties.
-        block: users in lock-step at a time.
-        only_reacted: only items that a user reacted to are available to them, so that every shown item gets a reaction.
+        available: (users, items), which items may be shown to whom; all by default.
+        begun: called with the rows of each block's users before their first round.
     """
     phases = [truth] if isinstance(truth, np.ndarray) else list(truth)
     n_users, n_items = phases[0].shape
     rows = np.empty((n_users, rounds, slate), dtype=np.int32)
     values = np.empty((n_users, rounds, slate), dtype=np.float32)
-    for start in range(0, n_users, block):
-        users = np.arange(start, min(start + block, n_users))
-        available = np.ones((len(users), n_items), dtype=np.bool_)
-        if only_reacted:
-            available = ~np.isnan(phases[0][users])
+    for start in range(0, n_users, BLOCK):
+        users = np.arange(start, min(start + BLOCK, n_users))
+        left = np.ones((len(users), n_items), dtype=np.bool_) if available is None else available[users]
         learner.begin(len(users), rng=rng)
+        if begun is not None:
+            begun(users)
         for t in range(rounds):
             table = phases[t * len(phases) // rounds]
-            chosen = learner.select(available, slate)
+            chosen = learner.select(left, slate)
             seen = table[users[:, None], chosen]
-            np.put_along_axis(available, chosen, False, axis=1)
+            np.put_along_axis(left, chosen, False, axis=1)
             learner.observe(chosen, seen)
             rows[users, t], values[users, t] = chosen, seen
     return Shown(rows, values)

@@ -139,9 +139,8 @@ def users_to_play(truth: Float32Array) -> tuple[Float32Array, int]:
 def play_observed(learner: ModelLearner, truth: Float32Array, rounds: int, *, is_observed: bool = True) -> Played:
     """Play users for some rounds and record what was believed; all items are available unless `is_observed`."""
     recorder = LogitRecorder(learner, truth)
-    return recorded(
-        recorder, replay(recorder, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
-    )
+    available = ~np.isnan(truth) if is_observed else None
+    return recorded(recorder, replay(recorder, truth, rounds=rounds, rng=np.random.default_rng(0), available=available))
 
 
 def recorded(recorder: LogitRecorder, shown: Shown) -> Played:
@@ -254,7 +253,8 @@ def observed_precision(model: Model, truth: Float32Array) -> float:
 def successes(model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
     """Return each user's number of successes under mean + nu * standard deviation."""
     learner = ModelLearner(model, Ucb(nu) if nu else Greedy())
-    shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=is_observed)
+    available = ~np.isnan(truth) if is_observed else None
+    shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), available=available)
     return np.asarray(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).astype(np.float64))
 
 

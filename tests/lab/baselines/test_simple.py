@@ -29,5 +29,5 @@ def test_satisfied_popularity_counts_successes_and_ties_keep_the_order_of_the_ca
 def test_chance_prefers_nothing() -> None:
     learner = method_named("random").build(TASK, {}, np.random.default_rng(0))
     nobody = np.full((3000, 3), np.nan, dtype=np.float32)
-    first = replay(learner, nobody, rounds=1, rng=np.random.default_rng(0), block=3000).rows[:, 0, 0]
+    first = replay(learner, nobody, rounds=1, rng=np.random.default_rng(0)).rows[:, 0, 0]
     assert np.abs(np.bincount(first, minlength=3) / 3000 - 1 / 3).max() < 0.04

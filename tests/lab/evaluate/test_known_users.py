@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.errors import ConfigError, DataError
 from igcf.lab.evaluate import Results, Setup, evaluate, prepare, setup_for
-from igcf.lab.evaluate.protocols.ranking import KnownUsers, hide_share, random_users, ranking_curves, reciprocal_ranks
+from igcf.lab.evaluate.metrics import ranking_curves, reciprocal_ranks
+from igcf.lab.evaluate.protocols.ranking import KnownUsers, RankingCase, hide_share, random_users
 from igcf.lab.evaluate.report import write_results
 from igcf.lab.evaluate.tables import results_tables
 from tests.lab.evaluate.recompute import recompute
@@ -40,7 +41,8 @@ def test_nobody_who_is_met_is_in_the_training_data_and_nothing_hidden_is_given(u
     assert bool(met & validation) == (users == "validation")
     assert case.record is not None
     assert case.record.user_ids == case.user_ids
-    hidden = {(user, item) for user, item in zip(*np.nonzero(~np.isnan(case.truth[0])), strict=True)}
+    assert isinstance(case, RankingCase)
+    hidden = {(user, item) for user, item in zip(*case.hidden.nonzero(), strict=True)}
     shown = set(zip(case.record.user_idx.tolist(), case.record.item_idx.tolist(), strict=True))
     assert hidden
     assert not hidden & shown
@@ -64,8 +66,10 @@ def test_a_share_of_the_successes_is_hidden_and_all_else_is_given(share: float, 
 
 def test_another_seed_draws_other_users_and_the_same_seed_the_same() -> None:
     first, again, other = (prepare(log(), setup(), seed) for seed in (0, 0, 1))
+    assert isinstance(first, RankingCase)
+    assert isinstance(again, RankingCase)
     assert first.user_ids == again.user_ids
-    np.testing.assert_array_equal(first.truth[0], again.truth[0])
+    np.testing.assert_array_equal(first.hidden.toarray(), again.hidden.toarray())
     assert set(first.user_ids) != set(other.user_ids)
 
 

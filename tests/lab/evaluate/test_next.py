@@ -7,7 +7,7 @@ from igcf.errors import DataError
 from igcf.lab.baselines import Task, method_named
 from igcf.lab.evaluate import evaluate, prepare, setup_for
 from igcf.lab.evaluate.protocols import protocol_named
-from igcf.lab.evaluate.protocols.next import before
+from igcf.lab.evaluate.protocols.ranking import RankingCase, before
 
 
 def log() -> Interactions:
@@ -28,7 +28,8 @@ def test_the_log_ends_where_the_hidden_successes_begin(users: str) -> None:
     last = everything.timestamps.max()
     time_of = dict(zip(zip(data.user_idx.tolist(), data.item_idx.tolist(), strict=True), data.timestamps, strict=True))
     row = {user_id: number for number, user_id in enumerate(data.user_ids)}
-    hidden = list(zip(*np.nonzero(~np.isnan(case.truth[0])), strict=True))
+    assert isinstance(case, RankingCase)
+    hidden = list(zip(*case.hidden.nonzero(), strict=True))
     assert hidden
     assert all(time_of[row[case.user_ids[user]], int(item)] > last for user, item in hidden)
     assert case.record is not None
@@ -47,7 +48,8 @@ def test_settings_are_tuned_before_the_moment() -> None:
     assert data.timestamps is not None
     assert tuning.task.refitted().train.timestamps.max() < final.task.refitted().train.timestamps.max()  # type: ignore[union-attr]
     early = {(data.user_ids[u], int(i)) for u, i in zip(data.user_idx[is_early], data.item_idx[is_early], strict=True)}
-    hidden = zip(*np.nonzero(~np.isnan(tuning.truth[0])), strict=True)
+    assert isinstance(tuning, RankingCase)
+    hidden = zip(*tuning.hidden.nonzero(), strict=True)
     assert {(tuning.user_ids[user], int(item)) for user, item in hidden} <= early
 
 

@@ -95,7 +95,7 @@ def test_every_protocol_runs_with_several_seeds_and_reports(name: str, tmp_path:
 
 
 def test_an_option_of_another_protocol_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cold-start has no option --share, which belongs to known-users, new-items"):
+    with pytest.raises(ConfigError, match="cold-start has no option --share, which belongs to new-items, known-users"):
         protocol_named("cold-start", share=0.3)
 
 

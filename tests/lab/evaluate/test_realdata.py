@@ -24,7 +24,7 @@ def cold_start(name: str, *methods: str) -> Results:
 
 def figures(results: Results, method: str, metric: str = "precision") -> list[float]:
     (row,) = (row for row in results.rows if row.method == method)
-    found: dict[str, float] = getattr(row, metric)
+    found = row.figures[metric]
     return [found[t] for t in AT]
 
 

@@ -8,7 +8,7 @@ import pytest
 from igcf.errors import ConfigError, DataError
 from igcf.lab.evaluate import Results, Setup, evaluate, prepare, setup_for
 from igcf.lab.evaluate.protocols import protocol_named, thinned
-from igcf.lab.evaluate.protocols.returning import logged_part
+from igcf.lab.evaluate.protocols.cold import logged_part
 from tests.lab.evaluate.worlds import log
 
 

@@ -254,7 +254,7 @@ def fit_liked_factors(task: Task, settings: Settings, rng: np.random.Generator) 
 
     def score(*point: Any) -> float:
         learner = ModelLearner(model_of(*point), Greedy())
-        shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), only_reacted=True)
+        shown = replay(learner, truth, rounds=rounds, rng=np.random.default_rng(0), available=~np.isnan(truth))
         return float((shown.values >= task.satisfied).sum(axis=(1, 2)).mean())
 
     dim = max(DIMS, key=lambda each: score(each, 5.0, 0.1))

@@ -44,7 +44,8 @@ def evaluate(
     if unused:
         raise ConfigError(f"settings are given for {', '.join(unused)}, which is not among the methods")
     for name in methods:
-        setup.protocol.check(method_named(name))
+        if refusal := setup.protocol.refusal(method_named(name)):
+            raise ConfigError(refusal)
     settings_of = {name: tuned_settings(setup.dataset, setup.protocol, name, settings) for name in methods}
     prepare(data, setup, seeds[0])  # a log that cannot be split so is refused before anything runs
     tuning: list[dict[str, Any]] = []

@@ -40,3 +40,29 @@ def novelty(rows: IntArray, item_shares: FloatArray) -> float:
     known = item_shares[item_shares > 0]
     floor = known.min() / 2 if len(known) else 1.0
     return float(-np.log2(np.maximum(item_shares, floor))[rows].mean())
+
+
+def ranking_curves(found: BoolArray, n_hidden: IntArray) -> dict[str, FloatArray]:
+    """Return nDCG@k and Recall@k of each user for every k, from whether the item at each rank was hidden.
+
+    Args:
+        found: (users, ranks).
+        n_hidden: number of hidden items of each user; at least 1.
+
+    Returns:
+        `ndcg`: binary gains over those of the best possible list of k items; `recall`: found among the first k over
+        min(k, hidden), so that 1 can be reached at every k. Both (users, ranks).
+    """
+    ranks = np.arange(1, found.shape[1] + 1)
+    discount = 1.0 / np.log2(1.0 + ranks)
+    reachable = np.minimum(ranks, n_hidden[:, None])
+    ideal = np.cumsum(discount)[reachable - 1]
+    return {
+        "ndcg": np.cumsum(found * discount, axis=1) / ideal,
+        "recall": np.cumsum(found, axis=1) / reachable,
+    }
+
+
+def reciprocal_ranks(found: BoolArray) -> FloatArray:
+    """Return 1 / rank of each user's first hidden item, 0 where the list holds none."""
+    return np.where(found.any(axis=1), 1.0 / (1.0 + found.argmax(axis=1)), 0.0)

@@ -9,9 +9,8 @@ from typing import Any
 
 from igcf.lab.evaluate.jobs import code_version
 from igcf.lab.evaluate.protocols.cold import ThinLog
-from igcf.lab.evaluate.protocols.next import Next
 from igcf.lab.evaluate.protocols.observed import Observed
-from igcf.lab.evaluate.protocols.ranking import KnownUsers
+from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
 from igcf.lab.evaluate.reproduce import PAPER_METHODS
 from igcf.tables import Table, as_markdown
 

@@ -7,12 +7,10 @@ import numpy as np
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.evaluate.protocols.base import Case, Choices, Job, Outcome, Play, Protocol, Session, Setup, Users
-from igcf.lab.evaluate.protocols.cold import Ablation, ColdStart, TasteDrift, ThinLog, TopK
+from igcf.lab.evaluate.protocols.cold import Ablation, ColdStart, Returning, TasteDrift, ThinLog, TopK
 from igcf.lab.evaluate.protocols.new_items import NewItemsProtocol
-from igcf.lab.evaluate.protocols.next import Next
 from igcf.lab.evaluate.protocols.observed import Observed
-from igcf.lab.evaluate.protocols.ranking import KnownUsers
-from igcf.lab.evaluate.protocols.returning import Returning
+from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
 from igcf.lab.evaluate.protocols.split import Split
 
 __all__ = [
@@ -31,19 +29,8 @@ __all__ = [
     "thinned",
 ]
 
-_ALL: tuple[type[Protocol], ...] = (
-    ColdStart,
-    TasteDrift,
-    TopK,
-    Ablation,
-    KnownUsers,
-    Next,
-    Returning,
-    Observed,
-    NewItemsProtocol,
-    ThinLog,
-    Split,
-)
+_SESSIONS = (ColdStart, TasteDrift, TopK, Ablation, Returning, Observed, NewItemsProtocol, ThinLog)
+_ALL: tuple[type[Protocol], ...] = (*_SESSIONS, KnownUsers, Next, Split)
 PROTOCOLS: dict[str, type[Protocol]] = {kind.name: kind for kind in _ALL}
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
-from igcf.data import Interactions
+from igcf.data import Interactions, success_in
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, Method, Task, method_named
 from igcf.lab.evaluate import metrics
@@ -38,9 +38,8 @@ class Session:
 
     def __str__(self) -> str:
         """Describe the session in words."""
-        return f"{self.rounds} round{'s' if self.rounds > 1 else ''}" + (
-            f" of {self.slate} items" if self.slate > 1 else ""
-        )
+        items = f" of {self.slate} items" if self.slate > 1 else ""
+        return f"{self.rounds} round{'s' if self.rounds > 1 else ''}{items}"
 
 
 @dataclass(frozen=True)
@@ -186,6 +185,17 @@ class Protocol:
         """Return the experiment on a log."""
         raise NotImplementedError
 
+    def experiment(self, data: Interactions, choices: "Choices", **sizes: Any) -> Setup:
+        """Return the experiment of these sizes, with what all protocols take from the log."""
+        return Setup(
+            dataset=data.name,
+            protocol=self,
+            satisfied=success_in(data).threshold if choices.satisfied is None else choices.satisfied,
+            # the reward that the paper gives to a learner: watch ratios are not ratings
+            reward="satisfied" if data.name == "kuairec" else "raw",
+            **sizes,
+        )
+
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
         """Split the log; `users` says whether the test users are played or, for tuning, the validation users."""
         raise NotImplementedError
@@ -208,15 +218,16 @@ class Protocol:
         """Return settings of a method that differ from its defaults under this protocol."""
         return method.logged_settings if self.has_history else {}
 
-    def check(self, method: Method) -> None:
-        """Refuse a method that this protocol cannot run."""
+    def refusal(self, method: Method) -> str | None:
+        """Say why this protocol cannot run a method; None where it can."""
         if self.has_history and not method.uses_logged:
             able = ", ".join(each.name for each in METHODS.values() if each.uses_logged)
-            raise ConfigError(f"{method.name} cannot start from a logged history; methods that can: {able}")
+            return f"{method.name} cannot start from a logged history; methods that can: {able}"
+        return None
 
     def accepts(self, method: Method) -> bool:
         """Tell whether `--methods all` includes a method."""
-        return method.uses_logged if self.has_history else not method.needs_logged
+        return self.refusal(method) is None and (self.has_history or not method.needs_logged)
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return the rows of one method."""
@@ -282,10 +293,7 @@ class Protocol:
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Yield what is compared in a session: our models with the best baseline at every T, all others at the last.
 
-        Args:
-            session: the session.
-            outcomes: the rows of the session.
-            means: by label, the mean over users of the curve that methods are ranked by, for every T.
+        `means` are, by label, the means over users of the curve that methods are ranked by, for every T.
         """
         curve, _ = self.target(session)
         baselines = [label for label in means if label in METHODS and not label.startswith("igcf")]
@@ -315,7 +323,7 @@ class Protocol:
     def unit(self, session: Session) -> str:
         """Return what the score of a method counts, in words."""
         what = "satisfied items" if session.slate == 1 else f"cumulative nDCG with lists of {session.slate}"
-        return f"{what} in {session.rounds} round{'s' if session.rounds > 1 else ''}"
+        return f"{what} in {Session(session.rounds, 1)}"
 
     def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
         """Return tables of this protocol only."""

@@ -1,18 +1,20 @@
-"""Sessions with users outside the training data: `cold-start`, `taste-drift`, `top-k`, `ablation`, `thin-log`."""
+"""Sessions with users outside the training data: cold start and its variants, and users who return."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from igcf.arrays import FloatArray
-from igcf.data import Interactions, success_in, taste_drift
+from igcf.arrays import FloatArray, IntArray
+from igcf.data import Interactions, taste_drift
 from igcf.data.registry import known_dataset
 from igcf.data.splits import ColdStart as ColdUsers
-from igcf.data.splits import cold_start
-from igcf.errors import ConfigError
+from igcf.data.splits import cold_start, has_all_times
+from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, Task
+from igcf.lab.baselines.history import Logged
 from igcf.lab.evaluate import metrics
 from igcf.lab.evaluate.protocols.base import (
     Case,
@@ -64,16 +66,14 @@ class ColdStart(Protocol):
             raise ConfigError(
                 f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower rounds= or slate="
             )
-        return Setup(
-            dataset=data.name,
-            protocol=self,
+        return self.experiment(
+            data,
+            choices,
             sessions=sessions,
-            satisfied=success_in(data).threshold if choices.satisfied is None else choices.satisfied,
             split=choices.split or split,
             by_activity=info.by_activity if info else False,
             n_users=choices.n_users or n_users,
             min_reactions=least,
-            reward=reward_of(data),
             activity=() if info else activity_classes(data, least),
         )
 
@@ -146,14 +146,9 @@ class Ablation(ColdStart):
     sessions: ClassVar[tuple[Session, ...]] = (Session(60, 1), Session(20, 3))
     methods: ClassVar[tuple[str, ...]] = ("igcf",)
 
-    def check(self, method: Method) -> None:
+    def refusal(self, method: Method) -> str | None:
         """Refuse a method without variants."""
-        if not method.variants:
-            raise ConfigError(f"{method.name} has no ablations; igcf and igcf-paper have")
-
-    def accepts(self, method: Method) -> bool:
-        """Tell whether the method has variants."""
-        return bool(method.variants)
+        return None if method.variants else f"{method.name} has no ablations; igcf and igcf-paper have"
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return the full model and its variants."""
@@ -218,6 +213,68 @@ class ThinLog(ColdStart):
         return f"{session}, {kept}"
 
 
+@dataclass(frozen=True)
+class Returning(ColdStart):
+    """Cold-start users, a few of whose reactions are logged; their items are never shown.
+
+    Each number of logged reactions stands beside a cold start of the same users without the same items: some of what
+    would satisfy a user is in the log and cannot be shown.
+    """
+
+    name: ClassVar[str] = "returning"
+    sessions: ClassVar[tuple[Session, ...]] = (Session(40, 1),)
+    methods: ClassVar[tuple[str, ...]] = ("igcf",)
+    has_history: ClassVar[bool] = True
+    logged: tuple[int, ...] = (1, 5, 20, 100)
+    """Numbers of reactions that are logged before the first round."""
+    part: Literal["random", "earliest"] = "random"
+    """Which reactions of a user are logged."""
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+        """Split the log as cold start does, with the whole record of each user."""
+        cold = cold_users(data, setup, seed)
+        return replace(
+            super().prepare(data, setup, seed, users), record=cold.test if users == "test" else cold.validation
+        )
+
+    def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
+        """Return the cold start, then each number of logged reactions, without and with the method using them."""
+        rows = [Play(method.name, settings)]
+        for n in self.logged:
+            rows.append(Play(f"{method.name}, cold without those {n}", settings, {"logged": n, "told": False}))
+            rows.append(Play(f"{method.name}, {n} logged", settings, {"logged": n, "told": True}))
+        return rows
+
+    def show(
+        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
+    ) -> tuple[Shown, dict[str, Any]]:
+        """Play one session, after the logged reactions where there are some."""
+        if not play.notes:
+            return super().show(learner, case, job, play, session)
+        assert case.record is not None  # noqa: S101
+        rng = np.random.default_rng([job.seed, 3])  # the same for every method and number of reactions
+        given = logged_part(case.record, play.notes["logged"], self.part, rng=rng)
+        available = np.ones(case.truth[0].shape, dtype=np.bool_)
+        available[given.user_idx, given.item_idx] = False
+        logged, rng = logged_by_user(given), self.rng(job, 2)
+
+        def tell(users: IntArray) -> None:
+            learner.know([logged[user] for user in users])  # type: ignore[attr-defined]
+
+        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "rng": rng}
+        begun = tell if play.notes["told"] else None
+        return replay(learner, case.truth[0], available=available, begun=begun, **how), {}
+
+    def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
+        """Compare each start from a log with both cold starts of the same method."""
+        curve, _ = self.target(session)
+        starts = {each.label: (each.method, each.notes["logged"]) for each in outcomes if each.notes.get("told")}
+        for t in self.cutoffs(session):
+            for label, (method, n) in starts.items():
+                references = (f"{method}, cold without those {n}", method)
+                yield from (Pair(label, other, curve, t) for other in references if other in means)
+
+
 def tested(
     setup: Setup,
     train: Interactions,
@@ -245,11 +302,6 @@ def cold_users(data: Interactions, setup: Setup, seed: int) -> ColdUsers:
     )
 
 
-def reward_of(data: Interactions) -> Any:
-    """Return the reward that the paper gives to a learner: watch ratios are not ratings."""
-    return "satisfied" if data.name == "kuairec" else "raw"
-
-
 def kept_share(log: Interactions, share: float, rng: np.random.Generator) -> Interactions:
     """Keep each reaction with this probability; users who lose all of them are gone."""
     part = log.subset(rng.random(len(log)) < share)
@@ -259,6 +311,37 @@ def kept_share(log: Interactions, share: float, rng: np.random.Generator) -> Int
 def at_most(log: Interactions, n: int, rng: np.random.Generator) -> Interactions:
     """Keep at most n reactions of every user, drawn."""
     order = np.lexsort((rng.random(len(log)), log.user_idx))
+    return log.subset(_places(log, order) < n)
+
+
+def _places(log: Interactions, order: IntArray) -> IntArray:
+    """Return the place of each reaction among those of its user, in an order of the log by users."""
     counts = np.bincount(log.user_idx, minlength=log.n_users)
-    place = np.arange(len(log)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return log.subset(np.sort(order[place < n]))
+    place = np.empty(len(log), dtype=np.int64)
+    place[order] = np.arange(len(log)) - (np.cumsum(counts) - counts)[log.user_idx[order]]
+    return place
+
+
+def logged_part(
+    record: Interactions, n: int, part: Literal["random", "earliest"], *, rng: np.random.Generator
+) -> Interactions:
+    """Return `n` reactions of each user, all where there are fewer; with the same `rng`, more contain fewer.
+
+    `random` draws them, `earliest` takes the first in time, equal times in random order.
+    """
+    if n < 1:
+        raise ConfigError(f"the number of logged reactions must be at least 1, got {n}")
+    keys = [rng.random(len(record)), record.user_idx]
+    if part == "earliest":
+        if not has_all_times(record) or record.timestamps is None:
+            raise DataError(f"{record.name} has reactions without a time; take --part random")
+        keys.insert(1, record.timestamps)
+    return record.subset(_places(record, np.lexsort(keys)) < n)
+
+
+def logged_by_user(log: Interactions) -> list[Logged]:
+    """Return the reactions of each user."""
+    order = np.argsort(log.user_idx, kind="stable")
+    cuts = np.searchsorted(log.user_idx[order], np.arange(log.n_users + 1))
+    parts = [order[start:end] for start, end in pairwise(cuts)]
+    return [Logged(log.item_idx[part], log.values[part]) for part in parts]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.data import Interactions, success_in
+from igcf.data import Interactions
 from igcf.data.registry import known_dataset
 from igcf.data.splits import observed_split
 from igcf.lab.baselines import Method
@@ -40,11 +40,10 @@ class Observed(ColdStart):
         """Return the experiment on this log; a test user has twice as many reactions as there are rounds."""
         sessions, info = choices.sessions(self.sessions), known_dataset(data)
         least = 2 * max(each.rounds * each.slate for each in sessions)
-        return Setup(
-            dataset=data.name,
-            protocol=self,
+        return self.experiment(
+            data,
+            choices,
             sessions=sessions,
-            satisfied=success_in(data, choices.satisfied).threshold,
             split=choices.split or (info.default_split if info else "auto"),
             by_activity=False,
             n_users=choices.n_users or 400,
@@ -92,7 +91,7 @@ class Observed(ColdStart):
     ) -> tuple[Shown, dict[str, Any]]:
         """Play one session; of a calibrated model, also record whether its chances come true."""
         (truth,) = case.truth
-        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "only_reacted": True}
+        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "available": ~np.isnan(truth)}
         if not (play.settings.get("calibrated") and isinstance(learner, ModelLearner)):
             return replay(learner, truth, rng=self.rng(job, 2), **how), {}
         recorder = LogitRecorder(learner, truth)

@@ -1,16 +1,19 @@
-"""Lists ranked once for users with a logged past: `known-users`."""
+"""Lists ranked once for users with a logged past: `known-users` and `next`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, FloatArray, IntArray
-from igcf.data import ColdStart, Interactions, success_in
+from igcf.data import ColdStart, Interactions
 from igcf.data.registry import known_dataset
+from igcf.data.splits import has_all_times
 from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, Task
+from igcf.lab.evaluate import metrics
 from igcf.lab.evaluate.protocols.base import (
     Case,
     Choices,
@@ -30,17 +33,17 @@ from igcf.lab.evaluate.protocols.base import (
     mean_of_known,
     shown_numbers,
 )
-from igcf.lab.evaluate.protocols.cold import reward_of
-from igcf.lab.evaluate.protocols.replay_logged import logged_by_user, replay_logged
+from igcf.lab.evaluate.protocols.cold import logged_by_user
 from igcf.lab.evaluate.protocols.sizes import activity_classes
 from igcf.online import Learner, Shown
 
 N_RANKED = 100
 """Number of items that are ranked for each user; what lies below counts as not found."""
-NDCG_AT = (10, 100)
-RECALL_AT = (20, 50)
+NDCG_AT, RECALL_AT = (10, 100), (20, 50)
 FIT_ROUNDS = 40
 """Rounds of the sessions by which a model that validates interactively chooses its settings."""
+BLOCK = 256
+"""Users who are ranked for at a time."""
 LEAST_USERS = 5
 VALIDATION_DRAWS = 3
 """Number of times that other successes of the same validation users are hidden, so that settings are not chosen by
@@ -49,22 +52,24 @@ COMPARED = (("ndcg", 100), ("recall", 20))
 """Metrics, with the length of the list, that methods are compared by."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RankingCase(Case):
+    """Case whose users have a record, and items that are hidden from it."""
+
+    hidden: sp.csr_array
+    """Values of the hidden reactions, shape (users, items)."""
+
+    @property
+    def n_satisfied(self) -> IntArray:
+        """Number of hidden items of each user."""
+        return np.asarray(np.diff(self.hidden.indptr))
+
+
 @dataclass(frozen=True)
 class Ranking(Protocol):
     """Base of protocols that rank once for users whose past is given; what is hidden of them is to be found."""
 
     sessions: ClassVar[tuple[Session, ...]] = (Session(1, N_RANKED),)
-    methods: ClassVar[tuple[str, ...]] = (
-        "pop",
-        "pop-satisfied",
-        "item-knn",
-        "ease",
-        "als",
-        "graph-filter",
-        "pca-gp",
-        "igcf-graph",
-        "igcf",
-    )
     has_history: ClassVar[bool] = True
     axis: ClassVar[str] = "length k of the list"
     n_users: ClassVar[int] = 600
@@ -78,16 +83,14 @@ class Ranking(Protocol):
             raise ConfigError("known users are ranked for once; rounds and slate belong to other protocols")
         n_users = choices.n_users or self.n_users
         least = self.least_reactions if choices.min_reactions is None else choices.min_reactions
-        return Setup(
-            dataset=data.name,
-            protocol=self,
+        return self.experiment(
+            data,
+            choices,
             sessions=(Session(1, n_ranked(data)),),
-            satisfied=success_in(data).threshold if choices.satisfied is None else choices.satisfied,
             split=choices.split or "auto",
             n_users=n_users,
             n_validation=max(150, n_users // 2),
             min_reactions=least,
-            reward=reward_of(data),
             activity=() if known_dataset(data) else activity_classes(data, least),
         )
 
@@ -95,10 +98,25 @@ class Ranking(Protocol):
         self, learner: Learner, case: Case, job: Job, play: Play, session: Session
     ) -> tuple[Shown, dict[str, Any]]:
         """Rank all items but those that are given."""
+        assert isinstance(case, RankingCase)  # noqa: S101
         assert case.record is not None  # noqa: S101
-        (truth,) = case.truth
-        given = logged_by_user(case.record)
-        return replay_logged(learner, truth, given, session, is_told=True, rng=self.rng(job, 2)), {}  # type: ignore[arg-type]
+        logged, rng = logged_by_user(case.record), self.rng(job, 2)
+        rows = np.empty((len(logged), 1, session.slate), dtype=np.int32)
+        values = np.empty(rows.shape, dtype=np.float32)
+        for start in range(0, len(logged), BLOCK):
+            users = range(start, min(start + BLOCK, len(logged)))
+            available = np.ones((len(users), case.hidden.shape[1]), dtype=np.bool_)
+            for place, user in enumerate(users):
+                available[place, logged[user].rows] = False
+            learner.begin(len(users), rng=rng)
+            learner.know(logged[start : users.stop])  # type: ignore[attr-defined]
+            rows[start : users.stop, 0] = learner.select(available, session.slate)
+            for user in users:
+                truth = np.full(case.hidden.shape[1], np.nan, dtype=np.float32)
+                own = slice(*case.hidden.indptr[user : user + 2])
+                truth[case.hidden.indices[own]] = case.hidden.data[own]
+                values[user, 0] = truth[rows[user, 0]]
+        return Shown(rows, values), {}
 
     def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
         """Return the grid of a method for users with a history."""
@@ -119,13 +137,13 @@ class Ranking(Protocol):
     def count(self, outcome: Outcome, setup: Setup) -> Counted:
         """Count what was found among the hidden items."""
         found = ~np.isnan(outcome.shown.values[:, 0])  # only what was hidden draws a reaction
-        curves = ranking_curves(found, outcome.n_satisfied)
+        curves = metrics.ranking_curves(found, outcome.n_satisfied)
         n = found.shape[1]
         figures = {
             "recall": figures_at(curves["recall"], sorted({min(each, n) for each in RECALL_AT})),
             "ndcg": figures_at(curves["ndcg"], sorted({min(each, n) for each in NDCG_AT})),
         }
-        numbers = {"mrr": mean_of_known(reciprocal_ranks(found)), **shown_numbers(outcome)}
+        numbers = {"mrr": mean_of_known(metrics.reciprocal_ranks(found)), **shown_numbers(outcome)}
         return Counted(figures, numbers, curves)
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
@@ -152,30 +170,24 @@ class KnownUsers(Ranking):
     """Users outside the training data most of whose successes are given; the rest is hidden."""
 
     name: ClassVar[str] = "known-users"
+    methods: ClassVar[tuple[str, ...]] = (
+        *("pop", "pop-satisfied", "item-knn", "ease", "slim", "als", "ials", "mult-vae", "graph-filter"),
+        *("pca-gp", "igcf-graph", "igcf"),
+    )
     share: float = 0.2
     """Share of each user's successes that is hidden."""
 
-    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> RankingCase:
         """Hide part of what satisfied the users who are tested; only that is left to be found."""
-        split = random_users(
-            data,
-            n_test=setup.n_users,
-            n_validation=setup.n_validation,
-            min_reactions=setup.min_reactions,
-            rng=np.random.default_rng(seed),
-        )
-        if users == "test":
-            rng = np.random.default_rng([seed, 1])
-            met = hide_share(split.test, self.share, setup.satisfied, rng=rng)
-        else:
-            rng = np.random.default_rng([seed, 2])
-            draws = [
-                hide_share(split.validation, self.share, setup.satisfied, rng=rng) for _ in range(VALIDATION_DRAWS)
-            ]
-            met = stacked(draws)
-        refits = users == "test"
-        task = Task(split.train, setup.satisfied, FIT_ROUNDS, 1, (split.validation,), setup.reward, may_refit=refits)
-        return Case(task, (met.hidden.dense(),), met.hidden.user_ids, met.given)
+        sizes = {name: getattr(setup, name) for name in ("n_validation", "min_reactions")}
+        split = random_users(data, n_test=setup.n_users, **sizes, rng=np.random.default_rng(seed))
+        is_test = users == "test"
+        rng = np.random.default_rng([seed, 1 if is_test else 2])
+        log, n_draws = (split.test, 1) if is_test else (split.validation, VALIDATION_DRAWS)
+        draws = [hide_share(log, self.share, setup.satisfied, rng=rng) for _ in range(n_draws)]
+        given, hidden = draws[0] if is_test else map(stacked, zip(*draws, strict=True))
+        task = Task(split.train, setup.satisfied, FIT_ROUNDS, 1, (split.validation,), setup.reward, may_refit=is_test)
+        return RankingCase(task, (), hidden.user_ids, given, hidden=hidden.matrix(hidden.values))
 
     def sentence(self, setup: Setup) -> str:
         """Describe how many items are ranked for whom."""
@@ -185,6 +197,80 @@ class KnownUsers(Ranking):
     def shape(self, session: Session) -> str:
         """Say how much is hidden."""
         return f"{self.share:.0%} of the successes hidden"
+
+
+@dataclass(frozen=True)
+class Next(Ranking):
+    """Users with a past and a future: all that happened before a moment is the log, what they like later is hidden.
+
+    Everything before the moment may be learned from, the past of the test users included. Settings are tuned at an
+    earlier moment: the same share of the log again.
+    """
+
+    name: ClassVar[str] = "next"
+    methods: ClassVar[tuple[str, ...]] = (
+        *("pop", "pop-recent", "item-knn", "ease", "slim", "als", "ials", "mult-vae", "graph-filter", "igcf"),
+    )
+    tuned_under: ClassVar[tuple[str, ...]] = ()
+    n_users: ClassVar[int] = 2000
+    moment: float = 0.8
+    """Share of the reactions that happened before the moment."""
+
+    def __post_init__(self) -> None:
+        """Refuse a moment outside the log."""
+        if not 0 < self.moment < 1:
+            raise ConfigError(f"the moment must lie between 0 and 1, got {self.moment}")
+
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> RankingCase:
+        """Split the log at the moment; for tuning, split what comes before it once more."""
+        if users == "validation":
+            data = data.subset(before(data, self.moment))
+        is_past = before(data, self.moment)
+        log, later = data.subset(is_past), data.subset(~is_past & (data.values >= setup.satisfied))
+        in_log = np.bincount(log.item_idx, minlength=data.n_items) > 0
+        later = later.subset(in_log[later.item_idx])
+        n_past, n_later = (np.bincount(part.user_idx, minlength=data.n_users) for part in (log, later))
+        rng = np.random.default_rng(seed)
+        able = rng.permutation(np.flatnonzero((n_past >= setup.min_reactions) & (n_later > 0)))
+        if len(able) < LEAST_USERS:
+            raise DataError(
+                f"{len(able)} users of {data.name} have {setup.min_reactions} reactions before the moment and a "
+                f"success after it; this protocol needs {LEAST_USERS}; lower --min-reactions or change --moment"
+            )
+        tested = np.sort(able[: setup.n_users])
+        enough = rng.permutation(np.flatnonzero(n_past >= setup.min_reactions))
+        hidden = later.only_users(tested)
+        return known_case(log, np.flatnonzero(n_past), enough, tested, hidden.matrix(hidden.values), setup)
+
+    def sentence(self, setup: Setup) -> str:
+        """Describe the moment and the users."""
+        return (
+            f"{setup.sessions[0].slate} items ranked once, after {self.moment:.0%} of the reactions, for at most "
+            f"{setup.n_users} users with {setup.min_reactions} reactions before that moment and a success after it"
+        )
+
+    def shape(self, session: Session) -> str:
+        """Say where the moment lies."""
+        return f"after {self.moment:.0%} of the reactions"
+
+
+def known_case(
+    log: Interactions, known: IntArray, drawn: IntArray, tested: IntArray, hidden: sp.csr_array, setup: Setup
+) -> RankingCase:
+    """Return the case of users who are in the log themselves; the first of `drawn`, at most a fifth, validate."""
+    validation = np.sort(drawn[: min(setup.n_validation, len(drawn) // 5)])
+    train, held_out = log.only_users(np.setdiff1d(known, validation)), log.only_users(validation)
+    task = Task(train, setup.satisfied, FIT_ROUNDS, 1, (held_out,), setup.reward)
+    record = log.only_users(tested)
+    return RankingCase(task, (), record.user_ids, record, hidden=hidden)
+
+
+def before(data: Interactions, share: float) -> BoolArray:
+    """Tell which reactions happened before the moment at which this share of them had; equal times fall together."""
+    if data.timestamps is None or not has_all_times(data):
+        raise DataError(f"{data.name} has reactions without a time; this protocol needs all of them")
+    moment = np.sort(data.timestamps)[int(share * len(data))]
+    return np.asarray(data.timestamps < moment)
 
 
 def n_ranked(data: Interactions) -> int:
@@ -242,47 +328,16 @@ def hide_share(log: Interactions, share: float, satisfied: float, *, rng: np.ran
     return Hidden(log.subset(~is_hidden).only_users(users), log.subset(is_hidden).only_users(users))
 
 
-def stacked(parts: list[Hidden]) -> Hidden:
-    """Return several draws as one, each user once per draw."""
-    return Hidden(_stacked([each.given for each in parts]), _stacked([each.hidden for each in parts]))
-
-
-def _stacked(logs: list[Interactions]) -> Interactions:
+def stacked(logs: Sequence[Interactions]) -> Interactions:
+    """Return several draws of the same users as one log, each user once per draw."""
     starts = np.cumsum([0, *(log.n_users for log in logs[:-1])])
     times = [log.timestamps for log in logs if log.timestamps is not None]
+    rows = [log.user_idx + start for log, start in zip(logs, starts, strict=True)]
     return replace(
         logs[0],
         user_ids=tuple(f"{user_id}/{draw}" for draw, log in enumerate(logs) for user_id in log.user_ids),
-        user_idx=np.concatenate([log.user_idx + start for log, start in zip(logs, starts, strict=True)]).astype(
-            np.int32
-        ),
+        user_idx=np.concatenate(rows).astype(np.int32),
         item_idx=np.concatenate([log.item_idx for log in logs]),
         values=np.concatenate([log.values for log in logs]),
         timestamps=np.concatenate(times) if times else None,
     )
-
-
-def ranking_curves(found: BoolArray, n_hidden: IntArray) -> dict[str, FloatArray]:
-    """Return nDCG@k and Recall@k of each user for every k, from whether the item at each rank was hidden.
-
-    Args:
-        found: (users, ranks).
-        n_hidden: number of hidden items of each user; at least 1.
-
-    Returns:
-        `ndcg`: binary gains over those of the best possible list of k items; `recall`: found among the first k over
-        min(k, hidden), so that 1 can be reached at every k. Both (users, ranks).
-    """
-    ranks = np.arange(1, found.shape[1] + 1)
-    discount = 1.0 / np.log2(1.0 + ranks)
-    reachable = np.minimum(ranks, n_hidden[:, None])
-    ideal = np.cumsum(discount)[reachable - 1]
-    return {
-        "ndcg": np.cumsum(found * discount, axis=1) / ideal,
-        "recall": np.cumsum(found, axis=1) / reachable,
-    }
-
-
-def reciprocal_ranks(found: BoolArray) -> FloatArray:
-    """Return 1 / rank of each user's first hidden item, 0 where the list holds none."""
-    return np.where(found.any(axis=1), 1.0 / (1.0 + found.argmax(axis=1)), 0.0)

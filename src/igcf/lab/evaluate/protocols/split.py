@@ -11,11 +11,8 @@ import scipy.sparse as sp
 from igcf.arrays import IntArray
 from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError, DataError
-from igcf.lab.baselines import Task
-from igcf.lab.evaluate.protocols.base import Case, Choices, Column, Counted, Job, Outcome, Play, Session, Setup, Users
-from igcf.lab.evaluate.protocols.ranking import FIT_ROUNDS, Ranking, ranking_curves
-from igcf.lab.evaluate.protocols.replay_logged import logged_by_user, rank_logged
-from igcf.online import Learner, Shown
+from igcf.lab.evaluate.protocols.base import Choices, Column, Counted, Outcome, Session, Setup, Users
+from igcf.lab.evaluate.protocols.ranking import Ranking, RankingCase, known_case
 from igcf.tables import Table
 
 LENGTH = 20
@@ -30,18 +27,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, str]]] = {
     }
 }
 """Recall@20 and nDCG@20 that others published for a split, by the folder of its files, with the source."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SplitCase(Case):
-    """Case of many users and items, whose hidden items are a sparse matrix."""
-
-    hidden: sp.csr_array
-
-    @property
-    def n_satisfied(self) -> IntArray:
-        """Number of hidden items of each user."""
-        return np.asarray(np.diff(self.hidden.indptr))
 
 
 @dataclass(frozen=True)
@@ -70,7 +55,7 @@ class Split(Ranking):
         setup = replace(setup, dataset=self.source, sessions=self.sessions, min_reactions=1, activity=())
         return replace(setup, n_users=choices.n_users or data.n_users)
 
-    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
+    def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> RankingCase:
         """Take the test file; for tuning, hide a fifth of the training file instead."""
         rng = np.random.default_rng(seed)
         if users == "test":
@@ -85,23 +70,8 @@ class Split(Ranking):
         tested = np.sort(able[: setup.n_users])
         if not len(tested):
             raise DataError("no user of the test file is in the training file")
-        held_out = np.sort(rng.permutation(data.n_users)[: min(setup.n_validation, data.n_users // 5)])
-        kept = np.setdiff1d(np.unique(log.user_idx), held_out)
-        task = Task(log.only_users(kept), setup.satisfied, FIT_ROUNDS, 1, (log.only_users(held_out),), setup.reward)
-        record = log.only_users(tested)
-        return SplitCase(task, (), record.user_ids, record, hidden=sp.csr_array(hidden[tested]))
-
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
-        """Rank all items but those of the training file."""
-        assert isinstance(case, SplitCase)  # noqa: S101
-        assert case.record is not None  # noqa: S101
-        given, n_items = logged_by_user(case.record), case.hidden.shape[1]
-        rows = rank_logged(learner, given, n_items, session.slate, rng=self.rng(job, 2))  # type: ignore[arg-type]
-        found = np.array([np.isin(own, case.hidden[[user]].indices) for user, own in enumerate(rows)])
-        values = np.where(found, np.float32(1.0), np.float32(np.nan))
-        return Shown(rows[:, None], values[:, None].astype(np.float32)), {}
+        everybody = rng.permutation(data.n_users)
+        return known_case(log, np.unique(log.user_idx), everybody, tested, sp.csr_array(hidden[tested]), setup)
 
     def count(self, outcome: Outcome, setup: Setup) -> Counted:
         """Count as LightGCN's code does: recall divides by the number of test items, even beyond k."""
@@ -109,13 +79,13 @@ class Split(Ranking):
         found = ~np.isnan(outcome.shown.values[:, 0])
         curve = np.cumsum(found, axis=1) / outcome.n_satisfied[:, None]
         counted.curves["recall"] = curve
-        counted.curves["ndcg"] = ranking_curves(found, outcome.n_satisfied)["ndcg"]
         counted.figures["recall"] = {str(LENGTH): float(curve[:, -1].mean())}
         return counted
 
     def columns(self, session: Session, counted: Counted) -> list[Column]:
         """Return Recall@20 and nDCG@20."""
-        return [("recall", str(LENGTH), f"Recall@{LENGTH}"), ("ndcg", str(LENGTH), f"nDCG@{LENGTH}")]
+        names = (("recall", "Recall"), ("ndcg", "nDCG"))
+        return [(name, str(LENGTH), f"{word}@{LENGTH}") for name, word in names]
 
     def more_tables(self, rows: Any) -> list[Table]:
         """Return what others published for the same split."""
