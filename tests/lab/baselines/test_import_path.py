@@ -30,14 +30,17 @@ def igcf_in(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 
 @pytest.mark.slow
-def test_the_method_of_the_how_to_page_runs_in_two_processes(tmp_path: Path) -> None:
+def test_the_method_of_the_how_to_page_runs_in_two_processes_and_on_ray_to_the_same_figures(tmp_path: Path) -> None:
     write_method(tmp_path)
     given = ("--dataset", "synthetic", "--methods", "pop,best_rated:METHOD", "--seeds", "2", "--jobs", "2", "--json")
-    done = igcf_in(tmp_path, "evaluate", *given, "--set", "best_rated:METHOD:pull=3", "--out", "report")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
-    assert [row["method"] for row in rows] == ["pop", "pop", "best_rated:METHOD", "best_rated:METHOD"]
-    assert rows[-1]["config"] == {"pull": 3}
+    found = []
+    for engine in ("local", "ray"):
+        done = igcf_in(tmp_path, "evaluate", *given, "--set", "best_rated:METHOD:pull=3", "--fresh", "--engine", engine)
+        assert done.returncode == 0, done.stderr
+        found.append([{**row, "seconds": None} for row in json.loads(done.stdout)["rows"]])
+    assert [row["method"] for row in found[0]] == ["pop", "pop", "best_rated:METHOD", "best_rated:METHOD"]
+    assert found[0][-1]["config"] == {"pull": 3}
+    assert found[0] == found[1]
 
 
 def test_a_path_that_leads_to_no_method_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
