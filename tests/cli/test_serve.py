@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import igcf
-from igcf.cli import demo_model
+from igcf.cli import demo
 from igcf.cli.main import cli
 from igcf.service.sources import load_settings
 from tests.toys import random_model
@@ -66,13 +66,13 @@ def test_a_data_set_is_not_fetched_unasked(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_a_demonstration_learned_by_other_code_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = demo_model._learned_by()
+    before = demo._learned_by()
     copy = tmp_path / "igcf"
     shutil.copytree(Path(igcf.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so", "web"))
     monkeypatch.setattr(igcf, "__file__", str(copy / "__init__.py"))
-    assert demo_model._learned_by() == before
+    assert demo._learned_by() == before
     (copy / "training" / "pretraining.py").write_text("# another way to learn")
-    assert demo_model._learned_by() != before
+    assert demo._learned_by() != before
 
 
 def test_a_damaged_model_leaves_no_store_behind(folder: Path) -> None:

@@ -7,7 +7,7 @@ import click
 
 from igcf.cli.columns import SATISFIED, column_options, report
 from igcf.cli.experiments import print_all
-from igcf.cli.output import console, emit_json, note, parts_display
+from igcf.cli.output import emit_json, note, parts_display
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
             draw_calibration(found, out)
         except OSError as error:
             raise IgcfError(f"cannot write {out}: {error.strerror or error}; choose another --out") from error
-        console.print(f"wrote {out}", highlight=False)
+        note(f"wrote {out}")
     if as_json:
         emit_json({"dataset": data.name, "users": "test", "methods": [each.as_dict() for each in found]})
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from igcf.cli.columns import ITEMS, SATISFIED, column_options
-from igcf.cli.output import console, emit_json, in_options
+from igcf.cli.output import console, echo, emit_json, in_options
 
 if TYPE_CHECKING:
     from igcf.data.columns import Columns
@@ -61,8 +61,8 @@ def list_datasets(data_dir: Path | None, as_json: bool) -> None:
         return
     for info in DATASETS.values():
         place = "built in" if not info.files else str(found[info.name] or "not present")
-        click.echo(f"{info.name:<10} {place}\n           {info.description}\n           licence: {info.licence}")
-    click.echo(f"\ndata folder: {folder}")
+        echo(f"{info.name:<10} {place}\n           {info.description}\n           licence: {info.licence}")
+    echo(f"\ndata folder: {folder}")
 
 
 @data.command()
@@ -87,8 +87,8 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json(document)
     else:
-        click.echo(f"{name}: {path} ({document['bytes']:,} bytes, {info.checksum or 'not checked'})")
-        click.echo(f"licence: {info.licence}")
+        echo(f"{name}: {path} ({document['bytes']:,} bytes, {info.checksum or 'not checked'})")
+        echo(f"licence: {info.licence}")
 
 
 @data.command()
@@ -119,7 +119,7 @@ def validate(
         emit_json(report.as_dict())
     else:
         for line in report.lines():
-            click.echo(in_options(line))
-        click.echo("usable" if report.is_usable else "not usable: put the errors right first")
+            echo(in_options(line))
+        echo("usable" if report.is_usable else "not usable: put the errors right first")
     if not report.is_usable:
         ctx.exit(1)

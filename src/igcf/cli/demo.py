@@ -1,24 +1,26 @@
-"""`igcf demo`: the whole story on the embedded catalogue, in about a minute."""
+"""`igcf demo`: the whole story on the embedded catalogue; and the models of `igcf serve --demo`, learned once."""
 
+import hashlib
 import importlib.util
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from igcf.cli.output import console, emit_json, note
-from igcf.errors import ConfigError
+from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, note, results
+from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import ColdStart, Interactions
     from igcf.model import Model
 
+EMBEDDED = "synthetic"
 METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
 """Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
@@ -46,15 +48,17 @@ def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
       igcf demo
       igcf demo --out /tmp/demo --rounds 20 --json
     """
+    import numpy as np
+
     _prepare(out)
     started = time.perf_counter()
     from igcf.data import cold_start, load_dataset
 
-    data = load_dataset("synthetic")
+    data = load_dataset(EMBEDDED)
     console.print(
         f"[bold]1. The log[/]  {len(data):,} reactions of {data.n_users:,} users to {data.n_items:,} invented films"
     )
-    split = cold_start(data, rng=_rng(seed))
+    split = cold_start(data, rng=np.random.default_rng(seed))
     model = _learn(split, rounds, seed)
     model.save(out / "model")
     comparison = _compare(data, rounds, seed, out / "report")
@@ -142,8 +146,7 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
 
 def _tell(story: dict[str, Any], rounds: int) -> None:
     console.print(f"[bold]4. One cold user[/]  {escape(story['user'])}, a reaction a round")
-    terminal = Console()
-    shown = Column("shown", no_wrap=True, overflow="ellipsis", max_width=max(terminal.width - OTHER_COLUMNS, 10))
+    shown = Column("shown", no_wrap=True, overflow="ellipsis", max_width=max(results.width - OTHER_COLUMNS, 10))
     table = Table("round", shown, "expected", "to", "reaction", "hits", "popular", box=None)
     for line in story["rounds"][:20]:
         reaction = "-" if line["value"] is None else "★" * round(line["value"])
@@ -151,7 +154,7 @@ def _tell(story: dict[str, Any], rounds: int) -> None:
         expected = f"{line['mean']:.2f} ± {line['std']:.2f}"
         counts = (str(line["hits"]), str(line["popular_hits"]))
         table.add_row(str(line["round"]), escape(line["title"]), expected, purpose, reaction, *counts)
-    terminal.print(table)
+    results.print(table)
     last = story["rounds"][-1]
     console.print(f"   after {rounds} rounds: {last['hits']} hits, popularity would have had {last['popular_hits']}")
 
@@ -164,7 +167,58 @@ def _prepare(out: Path) -> None:
     (out / MARKER).touch()
 
 
-def _rng(seed: int) -> Any:
-    import numpy as np
+def demo_model(name: str = EMBEDDED) -> Path:
+    """Return the folder of a demonstration's model, which is learned, in another process, when it is first wanted.
 
-    return np.random.default_rng(seed)
+    Args:
+        name: the embedded catalogue, or a data set known by name, which is fetched only if the user agrees.
+    """
+    from platformdirs import user_cache_path
+
+    home = user_cache_path("igcf") / f"demo-{_learned_by()}"
+    if name != EMBEDDED:
+        _require_dataset(name)
+        home = home / name
+    folder = home / "model"
+    if not folder.exists():
+        what = "the embedded catalogue" if name == EMBEDDED else name
+        note(f"Learning {what}, once")
+        if _igcf("pretrain", "--dataset", name, "--out", str(folder)):
+            raise ModelError(f"{what} could not be learned; run `igcf pretrain --dataset {name} --out DIR` to see why")
+    return folder
+
+
+def _learned_by() -> str:
+    """Return the version and a digest of what learns a model, so that an older igcf's model is not taken for it."""
+    import igcf
+    from igcf.version import __version__
+
+    root, digest = Path(igcf.__file__).parent, hashlib.sha256()
+    for part in ("data", "model", "training"):
+        for file in sorted((root / part).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return f"{__version__}-{digest.hexdigest()[:8]}"
+
+
+def _require_dataset(name: str) -> None:
+    """Find a data set by name, or fetch it if the user says so; refuse otherwise."""
+    from igcf.data.registry import dataset_info, find_dataset
+
+    info = dataset_info(name)
+    if find_dataset(info) is not None:
+        return
+    advice = f"fetch it with `igcf data fetch {name}`, or say where it lies with IGCF_DATA_DIR"
+    if not sys.stdin.isatty():
+        raise ConfigError(f"the data set {name} is not on this machine; {advice}")
+    let_ctrl_c_end_input()
+    note(f"{info.description}\nlicence: {info.licence}")
+    if not click.confirm(f"{name} is not on this machine. Download it from its owner?", default=False, err=True):
+        raise ConfigError(f"nothing was downloaded; {advice}")
+    if _igcf("data", "fetch", name):
+        raise ConfigError(f"the data set {name} could not be fetched; {advice}")
+
+
+def _igcf(*arguments: str) -> int:
+    """Run a command of igcf; what it says of its progress is seen."""
+    command = [sys.executable, "-m", "igcf", *arguments]
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.output import emit_json
+from igcf.cli.output import emit_json, results
 from igcf.online import backend
 from igcf.threads import VARIABLES
 from igcf.version import __version__
@@ -51,7 +50,7 @@ def doctor(data_dir: str | None, store: str | None, model: Path | None, as_json:
     table = Table("what", "found", title=f"igcf {__version__}")
     for name, value in _lines(report):
         table.add_row(name, escape(value))
-    Console().print(table)
+    results.print(table)
 
 
 def examine(data_dir: str | None, store: str | None, model: Path | None = None) -> dict[str, Any]:

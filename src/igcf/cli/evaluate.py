@@ -8,7 +8,7 @@ import click
 
 from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log
 from igcf.cli.experiments import common_options, executing, print_all, run_experiment, write_report
-from igcf.cli.output import emit_json
+from igcf.cli.output import echo, emit_json
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         emit_json(results_document(results) | {"success": success.as_dict(), "reading": said.as_dict()})
     else:
         print_all(results_tables(results), common["style"])
-        click.echo(verdict(results).sentence)
+        echo(verdict(results).sentence)
 
 
 def study(

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.console import Console
 
 from igcf.cli.columns import with_options
-from igcf.cli.output import console, note
+from igcf.cli.output import console, echo, note, results
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
         write_results(results, data, folder)
     except OSError as error:
         raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
-    console.print(f"wrote {folder / 'report.html'}", highlight=False)
+    note(f"wrote {folder / 'report.html'}")
 
 
 def write_overview(experiments: "Sequence[tuple[str, Results]]", folder: Path) -> None:
@@ -147,7 +146,7 @@ def write_overview(experiments: "Sequence[tuple[str, Results]]", folder: Path) -
     from igcf.lab.evaluate.overview import overview_page
 
     (folder / "report.html").write_text(overview_page(experiments), encoding="utf-8")
-    console.print(f"wrote {folder / 'report.html'}", highlight=False)
+    note(f"wrote {folder / 'report.html'}")
 
 
 def print_all(tables: "list[Table]", style: str) -> None:
@@ -156,9 +155,9 @@ def print_all(tables: "list[Table]", style: str) -> None:
 
     for table in tables:
         if style == "table":
-            print_fitted(table, Console())
+            print_fitted(table, results)
         else:
-            click.echo(as_markdown(table) if style == "markdown" else as_latex(table))
+            echo(as_markdown(table) if style == "markdown" else as_latex(table))
 
 
 @contextmanager
@@ -183,7 +182,7 @@ def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], No
             report("; ".join(running) or "finishing", step.done, step.total)
             if not console.is_terminal:
                 seconds = time.monotonic() - began
-                click.echo(f"[{step.done}/{step.total}] {seconds:5.0f} s  {told} {step.what}", err=True)
+                echo(f"[{step.done}/{step.total}] {seconds:5.0f} s  {told} {step.what}", err=True)
 
         yield watch
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import emit_json, note
 from igcf.threads import prefer_one_thread
 
 
@@ -38,4 +38,4 @@ def index(model: Path, as_json: bool) -> None:
         emit_json({"folder": str(folder), **counts})
         return
     told = f"{len(lists.rows):,} items in {lists.n_lists:,} lists, {size / 1e6:,.1f} MB, {seconds:.1f} s"
-    console.print(f"Index written to {folder}: {told}", highlight=False)
+    note(f"Index written to {folder}: {told}")

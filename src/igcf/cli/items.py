@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.output import console, emit_json
+from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.item import Item
@@ -58,7 +58,7 @@ def add(
         receipt = stored.put(batch, event_id, is_known=is_known)
     if as_json:
         emit_json(vars(receipt))
-    console.print(
+    note(
         "This batch was stored before"
         if receipt.duplicate
         else f"{receipt.added} added, {receipt.changed} changed, {receipt.returned} back, {receipt.unchanged} unchanged"
@@ -87,7 +87,7 @@ def update(
         revision = stored.patch(item, parsed, is_known=is_known)
     if as_json:
         emit_json({"item": item, "revision": revision})
-    console.print(f"Changed {', '.join(fields)} of {item}", markup=False)
+    note(f"Changed {', '.join(fields)} of {item}")
 
 
 @items.command()
@@ -102,7 +102,7 @@ def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: 
         revision, n_retired = stored.retire(ids, is_known=is_known)
     if as_json:
         emit_json({"retired": n_retired, "revision": revision})
-    console.print(f"{n_retired} retired" + (f", {len(ids) - n_retired} were before" if n_retired < len(ids) else ""))
+    note(f"{n_retired} retired" + (f", {len(ids) - n_retired} were before" if n_retired < len(ids) else ""))
 
 
 @items.command("list")
@@ -125,8 +125,8 @@ def list_items(store: str | None, config: Path | None, as_json: bool) -> None:
         return
     for each in found:
         state = "retired" if each.is_retired else "hidden" if each.fields.get("hidden") else "active"
-        console.print(f"{each.item_id}\t{state}\t{each.fields.get('title') or ''}", markup=False, highlight=False)
-    console.print(f"{len(found)} items were added, changed or retired")
+        note(f"{each.item_id}\t{state}\t{each.fields.get('title') or ''}")
+    note(f"{len(found)} items were added, changed or retired")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from igcf.cli.output import echo, in_options
 from igcf.errors import IgcfError
 from igcf.version import __version__
 
@@ -64,18 +65,16 @@ class LazyGroup(click.Group):
             result = super().main(args, prog_name or "igcf", **extra)
             sys.exit(result if isinstance(result, int) else 0)
         except click.exceptions.NoArgsIsHelpError as error:
-            click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+            echo(error.ctx.get_help() if error.ctx else str(error), err=True)
             sys.exit(2)
         except click.ClickException as error:
-            click.echo(f"Error: {_with_help(error)}", err=True)
+            echo(f"Error: {_with_help(error)}", err=True)
             sys.exit(2)
         except IgcfError as error:
-            from igcf.cli.output import in_options
-
-            click.echo(f"Error: {in_options(str(error))}", err=True)
+            echo(f"Error: {in_options(str(error))}", err=True)
             sys.exit(2)
         except (click.Abort, KeyboardInterrupt):
-            click.echo("Stopped.", err=True)
+            echo("Stopped.", err=True)
             sys.exit(130)
         except BrokenPipeError:  # the reader of our output went away, as in `igcf ... | head`
             sys.stderr.close()

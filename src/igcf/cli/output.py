@@ -1,22 +1,45 @@
-"""Where the command line prints: results on stdout, everything for people to watch on stderr."""
+"""The one place where commands print: results on stdout, everything for people to watch on stderr.
+
+What a terminal would obey, such as an escape sequence in a title, is printed as a sign for it.
+"""
 
 import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
+from rich.segment import Segment
 
 from igcf.errors import ConfigError
 
-console = Console(stderr=True)
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Signs that a terminal obeys: control characters but tabs and line ends, and marks that turn the direction of text."""
+
+
+def plain(text: str) -> str:
+    """Return text in which a terminal finds nothing to obey."""
+    return OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+class Terminal(Console):
+    """Console that obeys nothing that stands in what it prints."""
+
+    def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
+        """Render with the texts in plain signs; colours are added later, by the console itself."""
+        for text, style, control in super().render(*args, **options):
+            yield Segment(text if control else plain(text), style, control)
+
+
+console = Terminal(stderr=True)
 """Console for progress, notes and tables for people."""
-
-
+results = Terminal()
+"""Console for results as tables."""
 ARGUMENTS = (
     "user", "item", "value", "timestamp", "kind", "kinds", "implicit", "separator", "satisfied", "items", "rounds",
     "slate", "users", "n_users", "min_reactions", "split", "unrated",
@@ -36,9 +59,14 @@ def in_options(message: str) -> str:
     return _ARGUMENT.sub(option, message)
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text uncoloured, never wrapped."""
+    click.echo(plain(text), err=err)
+
+
 def note(message: str) -> None:
-    """Print one line for people on stderr, uncoloured, never wrapped."""
-    click.echo(in_options(message), err=True)
+    """Print one line for people on stderr."""
+    echo(in_options(message), err=True)
 
 
 def let_ctrl_c_end_input() -> None:
@@ -49,7 +77,7 @@ def let_ctrl_c_end_input() -> None:
 
 def emit_json(document: object) -> None:
     """Print exactly one JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
+    echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 @contextmanager
@@ -68,7 +96,7 @@ def emit_measured(document: object, text: str, *, file: Path | None, as_json: bo
     if as_json:
         emit_json(document)
     else:
-        click.echo(text)
+        echo(text)
 
 
 def prepare_folder(folder: Path) -> None:

@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from igcf.cli.output import emit_json
-from igcf.cli.talk import favourites, talk
-from igcf.errors import DataError
+from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, results
+from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
-from igcf.online import POLICIES, Recommender
+from igcf.online import POLICIES, Greedy, Recommendation, Recommender, Session
 from igcf.online.policies import own_policy
+
+HELP = (
+    "Enter for no reaction, [bold]s[/] skip it for now, [bold]u[/] undo, [bold]?[/] why this item, "
+    "[bold]t[/] favourites so far, [bold]q[/] the end"
+)
+FAVOURITES = 5
 
 
 def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,7 +76,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
         if as_json:
             emit_json({"reactions": len(session.history), "items": [pick._asdict() for pick in picks]})
         else:
-            Console().print(favourites(model, picks))
+            results.print(favourites(model, picks))
         return
     talk(session, save)
 
@@ -103,3 +109,143 @@ def _value(path: Path, number: int, text: str | None) -> float | None:
         return float(text)
     except ValueError:
         raise DataError(f"{path}:{number}: value {text!r} is not a number; leave it empty for no reaction") from None
+
+
+def talk(session: Session, save: Path | None = None) -> None:
+    """Ask for reactions until the user stops, presses Ctrl-C, or nothing is left; write them to `save`."""
+    console.print(f"Reactions: {scale_of(session.model)}, {HELP}.")
+    let_ctrl_c_end_input()
+    try:
+        _rounds(session)
+    except KeyboardInterrupt:
+        console.print()
+    values = [value for _, value in session.history]
+    hits = sum(value is not None and bool(session.model.reward.is_satisfied(value)) for value in values)
+    console.print(f"{len(values)} reactions, {hits} satisfied.")
+    if save is not None:
+        save_history(save, session)
+        console.print(f"Saved to {save}; go on with --history {save}", highlight=False)
+    if values:
+        _show_favourites(session)
+
+
+def scale_of(model: Model) -> str:
+    """Tell in words which numbers are reactions."""
+    reward = model.reward
+    if reward.is_implicit:
+        return f"{reward.low:g} for a like"
+    if reward.low == 0 and reward.high == 1:
+        return "1 for a like, 0 for none"
+    return f"{reward.low:g} to {reward.high:g}, from {reward.threshold:g} on a success"
+
+
+def save_history(path: Path, session: Session) -> None:
+    """Write the reactions as a CSV file that `--history` reads, all of it or nothing."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(("item", "value"))
+            rows.writerows((item_id, "" if value is None else f"{value:g}") for item_id, value in session.history)
+        part.replace(path)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def favourites(model: Model, picks: list[Recommendation]) -> Table:
+    """Build a table of the items for people."""
+    table = Table("rank", "item", "title", "chance", "between")
+    for pick in picks:
+        title = escape(model.title(pick.item_id))
+        between = f"{_percent(pick.low)} and {_percent(pick.high)}"
+        table.add_row(str(pick.rank), escape(pick.item_id), title, _percent(pick.chance), between)
+    return table
+
+
+def _rounds(session: Session) -> None:
+    pick: Recommendation | None = None
+    while True:
+        if pick is None:
+            try:
+                pick = session.recommend()[0]
+            except NoItemsLeftError:
+                console.print("Nothing is left to show.")
+                return
+        answer = _ask(session, pick, len(session.history) + 1)
+        if answer == "q":
+            return
+        pick = _answered(session, pick, answer)
+
+
+def _answered(session: Session, pick: Recommendation, answer: str) -> Recommendation | None:
+    """Do what an answer says; returns the item to ask about again, or None for the next one."""
+    if answer == "s":
+        session.skip(pick.item_id)
+        return None
+    if answer == "u":
+        return _undone(session, pick)
+    try:
+        value = None if answer == "" else float(answer)
+    except ValueError:
+        console.print(f"{escape(repr(answer))} is not a reaction; {scale_of(session.model)}, {HELP}.")
+        return pick
+    reward = session.model.reward
+    if value is not None and not reward.is_implicit and not reward.low <= value <= reward.high:
+        console.print(f"[yellow]{value:g} cannot be a reaction; the scale is {scale_of(session.model)}[/]")
+        return pick
+    try:
+        session.observe(pick.item_id, value)
+    except FeedbackError as error:
+        console.print(f"[yellow]{escape(str(error))}[/]")
+        return pick
+    return None
+
+
+def _undone(session: Session, pick: Recommendation) -> Recommendation | None:
+    if not session.history:
+        console.print("[yellow]Nothing to take back.[/]")
+        return pick
+    item_id = session.undo()
+    console.print(f"Taken back: {escape(session.model.title(item_id))}.")
+    return session.recommend(candidates=[item_id])[0]
+
+
+def _ask(session: Session, pick: Recommendation, round_number: int) -> str:
+    """Show one item until there is an answer other than a question."""
+    model = session.model
+    genres = f" [dim]{escape(', '.join(model.categories[model.item_row(pick.item_id)]))}[/]" if model.categories else ""
+    while True:
+        console.print(
+            f"[bold]{round_number:3d}[/] {escape(model.title(pick.item_id))}{genres}  "
+            f"[dim]{_percent(pick.chance)} likely to please[/]"
+        )
+        try:
+            answer = click.prompt("   ", default="", show_default=False, prompt_suffix="> ", err=True).strip()
+        except click.Abort:  # end of input, or Ctrl-C
+            return "q"
+        if answer == "t":
+            _show_favourites(session)
+        elif answer == "?":
+            _explain(session, pick.item_id)
+        else:
+            return answer
+
+
+def _explain(session: Session, item_id: str) -> None:
+    explanation = session.explain(item_id)
+    strongest = sorted(explanation.contributions, key=lambda each: -abs(each.amount))[:5]
+    console.print(f"     the population expects {explanation.prior:+.3f}")
+    for each in strongest:
+        title = escape(session.model.title(each.item_id))
+        console.print(f"     {each.amount:+.3f} from {title} (value {each.value})")
+
+
+def _show_favourites(session: Session) -> None:
+    left = int(session.available().sum()) if len(session.history) < session.model.n_items else 0
+    if left:
+        picks = session.recommend(min(FAVOURITES, left), policy=Greedy())
+        console.print(favourites(session.model, picks))
+
+
+def _percent(chance: float) -> str:
+    return f"{100 * min(max(chance, 0.0), 1.0):.0f} %"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.experiments import common_options, print_all, run_experiment, write_overview, write_report
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import emit_json, note
 from igcf.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list
         (name, each) for name, each in pairs if find_dataset(dataset_info(each), data_dir) is not None
     ]
     for missing in sorted({each for _, each in pairs} - {each for _, each in found}):
-        console.print(f"{missing} is not there and left out; see igcf data list", highlight=False)
+        note(f"{missing} is not there and left out; see igcf data list")
     if not found:
         raise DataError("none of the table's data sets was found; see igcf data list, or set IGCF_DATA_DIR")
     return found

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from igcf.cli.demo_model import EMBEDDED, demo_model
-from igcf.cli.output import emit_json, note
+from igcf.cli.demo import EMBEDDED, demo_model
+from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, GroupedCommand, given, setting_options
 from igcf.errors import ConfigError
 from igcf.threads import prefer_one_thread
@@ -63,7 +63,7 @@ def serve(
     for text in loaded.notes:
         note(text)
     if print_config:
-        emit_json(loaded.described()) if as_json else click.echo(loaded.toml(), nl=False)
+        emit_json(loaded.described()) if as_json else echo(loaded.toml().rstrip())
         return
     settings = loaded.settings
     folder = _folder(settings.model, demo=demo)

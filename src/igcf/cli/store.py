@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.output import console, emit_json, note
+from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
 from igcf.errors import ModelError
 from igcf.progress import show_progress
@@ -47,7 +47,7 @@ def backup(store: str | None, config: Path | None, out: Path) -> None:
 
     with show_progress(every=PROGRESS_S) as report:
         backup_store(store_url(store, config), out, report)
-    console.print(f"Copied the store to {out}")
+    note(f"Copied the store to {out}")
 
 
 @store.command()
@@ -60,7 +60,7 @@ def restore(store: str | None, config: Path | None, copy: Path) -> None:
 
     with show_progress(every=PROGRESS_S) as report:
         restore_store(copy, store_url(store, config), report)
-    console.print(f"Restored the store from {copy}")
+    note(f"Restored the store from {copy}")
 
 
 @store.command()
@@ -93,7 +93,7 @@ def check(store: str | None, config: Path | None, model: str | None, rebuild: bo
         emit_json({"problems": rows, "beliefs_checked": is_complete})
     else:
         for each in found:
-            click.echo(f"{each}{'' if each in left else '; computed again from the log'}")
+            echo(f"{each}{'' if each in left else '; computed again from the log'}")
     if left:
         note(f"{len(left):,} rows are wrong{'' if rebuild else '; --rebuild mends those of users and their beliefs'}")
         raise SystemExit(1)
@@ -113,7 +113,7 @@ def export_command(store: str | None, config: Path | None, out: Path) -> None:
 
     with _opened(open_existing(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
         found = export_store(opened, out, report)
-    console.print(f"Exported {sum(each['rows'] for each in found.values()):,} rows to {out}", highlight=False)
+    note(f"Exported {sum(each['rows'] for each in found.values()):,} rows to {out}")
 
 
 @store.command("import")
@@ -130,7 +130,7 @@ def import_command(store: str | None, config: Path | None, folder: Path) -> None
 
     with _opened(Store(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
         is_new = import_store(opened, folder, report)
-    console.print(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
+    note(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
 
 
 @store.command("audit")
@@ -164,7 +164,7 @@ def audit_command(store: str | None, config: Path | None, model: str | None, out
     for row in rows:
         figures = " ".join(f"{name} {row[name]:.3f}" for name in ("satisfied", "expected") if row[name] is not None)
         told = f"{row['shown']:,} shown, {row['reactions']:,} reactions {figures}".rstrip()
-        click.echo(f"{row['model']} {row['policy']} {row['reason']}: {told}")
+        echo(f"{row['model']} {row['policy']} {row['reason']}: {told}")
     note(f"{sum(row['shown'] for row in rows):,} items were shown")
 
 
