@@ -42,6 +42,11 @@ ITEMS = click.option(
     type=click.Path(path_type=Path, exists=True),
     help="File with the ids, titles and categories of the items.",
 )
+USERS = click.option(
+    "--users",
+    type=click.Path(path_type=Path, exists=True),
+    help="File with a column user and one column per attribute of the users.",
+)
 FROM_STORE = click.option(
     "--from-store",
     help="Take the reactions in a service's store instead: a SQLite file or a URL.",
@@ -145,6 +150,16 @@ def read_log(
             raise
         advice = "`igcf data validate` with the same options lists every defect"
         raise DataError(f"{error}; {advice}", kind=error.kind, rows=error.rows) from error
+
+
+def with_users(data: "Interactions", users: Path | None, without: str | None = None) -> "Interactions":
+    """Give a log the table of users that the options name, or its own, without some columns."""
+    left_out = [name.strip() for name in (without or "").split(",") if name.strip()]
+    if users is None and not left_out:
+        return data
+    if users is None and data.users is None:
+        raise ConfigError("--without leaves out columns of a table of users; name the table with --users")
+    return data.with_users(data.users.frame if users is None and data.users is not None else users, left_out)
 
 
 def check_store_option(from_store: str) -> None:

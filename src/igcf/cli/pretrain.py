@@ -11,11 +11,13 @@ from igcf.cli.columns import (
     FROM_STORE,
     ITEMS,
     SATISFIED,
+    USERS,
     check_store_option,
     column_options,
     read_log,
     refuse_two_logs,
     report,
+    with_users,
 )
 from igcf.cli.output import emit_json, note
 from igcf.config import (
@@ -49,6 +51,8 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @column_options
 @ITEMS
+@USERS
+@click.option("--without", help="Columns of the table of users to leave out, joined by commas.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
 @click.option(
     "--preset", type=click.Choice(("paper",)), help="All settings as the paper prints them; others change some."
@@ -86,6 +90,8 @@ def pretrain(
     data_dir: str | None,
     columns: "Columns",
     items: Path | None,
+    users: Path | None,
+    without: str | None,
     others: tuple[str, ...],
     checkpoint: Path | None,
     resume: bool,
@@ -109,6 +115,7 @@ def pretrain(
     Examples:
       igcf pretrain --dataset synthetic --out model/
       igcf pretrain --dataset ratings.csv --items movies.csv --out model/
+      igcf pretrain --dataset ratings.csv --users people.csv --without age --out model/
       igcf pretrain --dataset plays.tsv --user who --item what --value minutes --satisfied 30 --out model/
       igcf pretrain --dataset events.csv --kinds view=1,like=4,purchase=5,hide=1 --out model/
       igcf pretrain --dataset clicks.csv --implicit --out model/
@@ -134,13 +141,15 @@ def pretrain(
     state = own_state or checkpoint
     resume = resume and _resumed(state, config, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
+    if are_workers_asked_for and (users or without):
+        raise ConfigError("--users needs the whole log in one process; leave out --shards, --engine and --address")
     if are_workers_asked_for:
         assert state is not None  # noqa: S101
         data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
     if data is None:
         from igcf.data import success_in
 
-        data = read_log(dataset, from_store, data_dir, columns, items)
+        data = with_users(read_log(dataset, from_store, data_dir, columns, items), users, without)
         report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
         if isinstance(config, ExpertsConfig) and not are_workers_asked_for:
             from igcf.training.cost import expected_cost
@@ -148,6 +157,7 @@ def pretrain(
             note(str(expected_cost(data, config)))
 
     from igcf.training import pretrain as learn
+    from igcf.training.attribute_prior import worth_lines
 
     model = learn(
         data,
@@ -162,9 +172,13 @@ def pretrain(
     if own_state is not None:
         shutil.rmtree(own_state, ignore_errors=True)
     seconds = time.perf_counter() - started
+    worth = {} if model.attribute_prior is None else model.attribute_prior.worth
     if as_json:
-        emit_json({"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds, **model.metadata})
+        told = {"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds}
+        emit_json(told | {"attributes": {name: vars(each) for name, each in worth.items()}} | model.metadata)
     else:
+        for line in worth_lines(worth):
+            note(line)
         note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
 
 

@@ -67,11 +67,12 @@ def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVect
     directions = principal_directions(model.prior_cov, [span for span, _ in model.blocks])
     variances = np.maximum(np.einsum("ik,ij,jk->k", directions, model.prior_cov, directions), 0.0)
     deviations, resolved = np.zeros((len(rows), model.dim)), np.zeros((len(rows), model.dim))
+    item_rows = np.array(model.item_rows(data.item_ids))
     is_axis = np.array_equal(directions, np.eye(model.dim))
     for place, row in enumerate(rows.tolist()):
         own = order[ends[row] : ends[row + 1]]
         own = own[~np.isnan(data.values[own])]
-        belief = belief_from_logged(model, data.item_idx[own], data.values[own]).belief
+        belief = belief_from_logged(model, item_rows[data.item_idx[own]], data.values[own]).belief
         left = np.diagonal(belief.cov) if is_axis else np.einsum("ik,ij,jk->k", directions, belief.cov, directions)
         deviations[place] = (belief.mean - model.prior_mean) @ directions
         resolved[place] = 1.0 - left / np.where(variances > 0, variances, 1.0)

@@ -81,7 +81,7 @@ def pretrain(
         if isinstance(config, ExpertsConfig):
             run = ExpertsRun(config, folder, resume, watch)
             model, catalogue, success = learned(data, run, workers, validation=validation)
-            return _told(model, catalogue, success)
+            return _told(model, catalogue, success, data if isinstance(data, Interactions) else catalogue)
         data = read(data)
         success = success_in(data, config.satisfied)
         config = replace(config, satisfied=success.threshold)
@@ -90,7 +90,7 @@ def pretrain(
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
         model = fit_graph(data, config, validation=validation, folder=folder, resume=resume, progress=watch)
-        return _told(model, data, success)
+        return _told(model, data, success, data)
 
 
 def can_resume(folder: Path | None, config: Config) -> bool:
@@ -102,11 +102,11 @@ def can_resume(folder: Path | None, config: Config) -> bool:
     return any(folder.glob(NOTE if isinstance(config, ExpertsConfig) else "*.safetensors"))
 
 
-def _told(model: Model, data: Interactions, success: Success) -> Model:
+def _told(model: Model, data: Interactions, success: Success, log: Interactions) -> Model:
     """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
-    model = with_attributes(model.with_content(fit_content(model)), data)
+    model = with_attributes(model.with_content(fit_content(model)), log)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model
