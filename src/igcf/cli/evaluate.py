@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log
+from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log, with_users
 from igcf.cli.experiments import common_options, executing, print_all, run_experiment, write_report
 from igcf.cli.output import echo, emit_json
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
+    from igcf.data import Interactions
     from igcf.data.columns import Columns
 
 PROTOCOL_NAMES = (
@@ -26,6 +27,9 @@ PROTOCOL_NAMES = (
     "new-items",
     "thin-log",
 )
+
+OWN = "own"
+"""What `--users` calls the table of users that comes with a known data set."""
 
 
 @click.command()
@@ -50,8 +54,10 @@ PROTOCOL_NAMES = (
 )
 @click.option(
     "--users",
-    type=click.IntRange(min=1),
-    help="Test users [default: 200, or what the log allows; known-users: 600, or a fifth of them].",
+    multiple=True,
+    metavar="NUMBER|FILE|own",
+    help="A number: test users [default: 200, or what the log allows; known-users: 600, or a fifth of them]. A file: "
+    "their attributes (`own`: those of a known data set); igcf is then played with and without them. May be repeated.",
 )
 @click.option("--slate", type=click.IntRange(min=1), help="Items per round.")
 @SATISFIED
@@ -109,7 +115,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     protocol: str,
     methods: str | None,
     rounds: int | None,
-    users: int | None,
+    users: tuple[str, ...],
     slate: int | None,
     satisfied: float | None,
     split: str | None,
@@ -140,6 +146,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
       igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
       igcf evaluate --dataset ml-1m --protocol observed
+      igcf evaluate --dataset ml-1m --methods igcf --users own --users 400
+      igcf evaluate --dataset ratings.csv --methods pop,igcf --users people.csv
       igcf evaluate --dataset ml-1m --methods my.module:METHOD,igcf --jobs 2
       igcf evaluate --dataset ml-1m --methods igcf-paper --sensitivity layers,dim,gamma,nu --out study/
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
@@ -165,6 +173,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         raise ConfigError("a published split needs both --train and --test")
     if train is not None and dataset is not None:
         raise ConfigError("--train and --test take the place of --dataset; leave one of them out")
+    n_users, table = parse_users(users)
     own = protocol_named(
         "split" if train else protocol,
         test=test,
@@ -177,12 +186,14 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         price=price,
         keep=keep,
         per_user=per_user,
+        attributes=True if table is not None else None,
     )
     if methods == "all":
         names = [name for name, method in METHODS.items() if own.accepts(method)]
     else:
         names = [name.strip() for name in methods.split(",") if name.strip()] if methods else list(own.methods)
     data = read_log(train or dataset, from_store, common["data_dir"], columns, items)
+    data = with_table(data, table)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
@@ -194,7 +205,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         slate=slate,
         satisfied=success.threshold,
         split=split,
-        n_users=users,
+        n_users=n_users,
         min_reactions=min_reactions,
     )
     if thin is not None:
@@ -245,6 +256,28 @@ def study(
         emit_json([asdict(point) for point in points])
     else:
         print_all(of.sensitivity_tables(points), common["style"])
+
+
+def parse_users(given: tuple[str, ...]) -> tuple[int | None, Path | None]:
+    """Return the number of test users and the table of their attributes out of the values of `--users`."""
+    numbers = [int(each) for each in given if each.isdigit()]
+    tables = [Path(each) for each in given if not each.isdigit()]
+    if len(numbers) > 1 or len(tables) > 1 or 0 in numbers:
+        raise ConfigError(
+            f"--users takes a number of at least 1, a table of users, or one of each, got {', '.join(given)}"
+        )
+    if tables and str(tables[0]) != OWN and not tables[0].exists():
+        raise ConfigError(f"--users {tables[0]}: neither a number nor a file; pass a number of test users or a table")
+    return next(iter(numbers), None), next(iter(tables), None)
+
+
+def with_table(data: "Interactions", table: Path | None) -> "Interactions":
+    """Give a log the table of users that `--users` names."""
+    if table is None or str(table) != OWN:
+        return with_users(data, table)
+    if data.users is None:
+        raise ConfigError(f"{data.name} has no table of users of its own; name a file with --users FILE")
+    return data
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

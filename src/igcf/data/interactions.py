@@ -349,6 +349,8 @@ class Interactions:
             digest.update("\0".join(ids).encode())
         for column in (self.user_idx, self.item_idx, self.values, self.timestamps):
             digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+        if self.users is not None:
+            digest.update(repr(self.users.columns).encode())
         return digest.hexdigest()[:16]
 
 

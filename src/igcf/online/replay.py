@@ -1,14 +1,16 @@
 """Many users in lock-step against what they are known to like: the inner loop of every experiment."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.model import Model
+from igcf.online.attributes import encode_attributes, personal_model
 from igcf.online.engine import ScoringEngine
+from igcf.online.learning import prior_belief
 from igcf.online.policies import Policy
 from igcf.online.selection import select_items
 
@@ -43,6 +45,16 @@ class ModelLearner:
         """Start `n_users` users from the population."""
         self.engine = self._template.fresh(n_users)
         self._rng = rng
+
+    def set_attributes(self, given: Sequence[Mapping[str, Any]]) -> None:
+        """Start each user from the prior of their attributes; values that the model does not know are ignored."""
+        prior = self.model.attribute_prior
+        known = set() if prior is None else set(prior.encoder.names)
+        for user, own in enumerate(given):
+            attributes = encode_attributes(self.model, {name: own[name] for name in own if name in known})
+            model = personal_model(self.model, attributes)
+            if model is not self.model:
+                self.engine.set_belief(prior_belief(model), user)
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Return the policy's best available items."""

@@ -50,7 +50,7 @@ VARIANTS: dict[str, Settings] = {
 def fit_igcf(task: Task, settings: Settings, rng: np.random.Generator) -> Model:
     """Pretrain with the project's defaults; what is None is chosen on the validation users."""
     return pretrain(
-        task.train if settings["attributes"] else replace(task.train, users=None),
+        task.train,
         validation=task.whole_validation(),
         method="experts",
         satisfied=task.satisfied,
@@ -84,6 +84,7 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
         metadata=model.metadata,
         neighbours=model.neighbours,
         appeared=model.appeared,
+        attribute_prior=model.attribute_prior if len(mean) == model.dim and settings["meta"] else None,
         usage=Usage(record_temperature=model.usage.record_temperature),
     )
     return LoggedModelLearner(

@@ -7,6 +7,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -55,6 +56,8 @@ def job_key(job: Job, fingerprint: str) -> str:
 
 def run_job(data: Interactions, job: Job) -> list[Outcome]:
     """Fit and play; random numbers depend on seed and method only, so that plays may be grouped in any way."""
+    if not getattr(job.setup.protocol, "attributes", False):
+        data = replace(data, users=None)  # nobody asks for them, and a fit would take longer
     case = job.setup.protocol.prepare(data, job.setup, job.seed, job.users)
     played = job.setup.protocol.run(case, job)
     return [

@@ -1,6 +1,6 @@
 """Sessions with users outside the training data: cold start and its variants, and users who return."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -34,7 +34,13 @@ from igcf.lab.evaluate.protocols.base import (
 )
 from igcf.lab.evaluate.protocols.sizes import activity_classes, fitting_size
 from igcf.lab.evaluate.tuned_settings import variant_settings
-from igcf.online import Learner, Shown, replay
+from igcf.online import Learner, ModelLearner, Shown, replay
+from igcf.tables import Table
+
+WITH = " with attributes"
+"""How the label of a row ends whose users start from their attributes."""
+FEWEST_IN_GROUP = 20
+"""Test users of a group below which it is not listed."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class ColdStart(Protocol):
     """New users, one item a round."""
 
     name: ClassVar[str] = "cold-start"
+    attributes: bool = False
+    """Whether methods that can also start from the attributes of the test users, in rows of their own."""
 
     def setup(self, data: Interactions, choices: Choices) -> Setup:
         """Return the experiment as the paper runs it on this data set, with the caller's choices.
@@ -86,7 +94,28 @@ class ColdStart(Protocol):
         self, learner: Learner, case: Case, job: Job, play: Play, session: Session
     ) -> tuple[Shown, dict[str, Any]]:
         """Play one session with all users."""
-        return replay(learner, case.truth, rounds=session.rounds, slate=session.slate, rng=self.rng(job, 2)), {}
+        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "rng": self.rng(job, 2)}
+        begun, details = attributes_of(learner, case, play)
+        return replay(learner, case.truth, begun=begun, **how), details
+
+    def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
+        """Return a method as it is and, where it is asked for, with the attributes of the users."""
+        rows = super().plays(method, settings, dataset)
+        if not self.attributes or "attributes" not in settings:
+            return rows
+        return [*rows, Play(f"{method.name}{WITH}", {**settings, "attributes": True})]
+
+    def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
+        """Compare each row with attributes with the one without them, too."""
+        yield from super().pairs(session, outcomes, means)
+        for label in means:
+            if label.endswith(WITH) and label.removesuffix(WITH) in means:
+                for t in self.cutoffs(session):
+                    yield Pair(label, label.removesuffix(WITH), self.target(session)[0], t)
+
+    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+        """Return the table of groups of users by their attributes, without and with them."""
+        return [*super().more_tables(rows), *group_tables(rows)]
 
 
 @dataclass(frozen=True)
@@ -345,3 +374,40 @@ def logged_by_user(log: Interactions) -> list[Logged]:
     cuts = np.searchsorted(log.user_idx[order], np.arange(log.n_users + 1))
     parts = [order[start:end] for start, end in pairwise(cuts)]
     return [Logged(log.item_idx[part], log.values[part]) for part in parts]
+
+
+def attributes_of(learner: Learner, case: Case, play: Play) -> tuple[Callable[[IntArray], None] | None, dict[str, Any]]:
+    """Return what starts users from their attributes, where a play asks for it, and which users share which values."""
+    table = case.task.train.users
+    if not play.settings.get("attributes") or table is None or not isinstance(learner, ModelLearner):
+        return None, {}
+    given = [table.given(user_id) for user_id in case.user_ids]
+    groups: dict[str, list[int]] = {}
+    for place, own in enumerate(given):
+        for name, value in own.items():
+            for text in value if isinstance(value, list) else ():
+                groups.setdefault(f"{name}: {text}", []).append(place)
+    common = {name: places for name, places in sorted(groups.items()) if len(places) >= FEWEST_IN_GROUP}
+    return lambda users: learner.set_attributes([given[user] for user in users.tolist()]), {"groups": common}
+
+
+def group_tables(rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+    """Compare a method with and without attributes in each group of users, at the last round."""
+    tables = []
+    plain = {(each.label, each.seed, each.session): counted for each, counted in rows}
+    for outcome, counted in rows:
+        other = plain.get((outcome.label.removesuffix(WITH), outcome.seed, outcome.session))
+        if "groups" not in outcome.details or other is None:
+            continue
+        before, after = other.curves["precision"][:, -1], counted.curves["precision"][:, -1]
+        lines = []
+        for name, places in outcome.details["groups"].items():
+            more = (after - before)[places]
+            error = float(more.std() / np.sqrt(len(more)))
+            lines.append(
+                (name, str(len(places)), f"{before[places].mean():.2f}", f"{more.mean():+.2f}", f"{error:.2f}")
+            )
+        title = f"{outcome.label} by group, {outcome.session.rounds} rounds, seed {outcome.seed}"
+        header = ("group", "users", "without", "with attributes", "standard error")
+        tables.append(Table(title, header, tuple(lines)))
+    return tables

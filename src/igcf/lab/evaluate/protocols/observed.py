@@ -16,7 +16,7 @@ from igcf.data.registry import known_dataset
 from igcf.data.splits import observed_split
 from igcf.lab.baselines import Method
 from igcf.lab.evaluate.protocols.base import Case, Choices, Counted, Grid, Job, Outcome, Play, Session, Setup, Users
-from igcf.lab.evaluate.protocols.cold import ColdStart, tested
+from igcf.lab.evaluate.protocols.cold import ColdStart, attributes_of, group_tables, tested
 from igcf.model.usage import Calibration
 from igcf.online import Learner, ModelLearner, Shown, replay
 from igcf.tables import Table
@@ -91,13 +91,15 @@ class Observed(ColdStart):
     ) -> tuple[Shown, dict[str, Any]]:
         """Play one session; of a calibrated model, also record whether its chances come true."""
         (truth,) = case.truth
+        begun, details = attributes_of(learner, case, play)
         how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "available": ~np.isnan(truth)}
+        how["begun"] = begun
         if not (play.settings.get("calibrated") and isinstance(learner, ModelLearner)):
-            return replay(learner, truth, rng=self.rng(job, 2), **how), {}
+            return replay(learner, truth, rng=self.rng(job, 2), **how), details
         recorder = LogitRecorder(learner, truth)
         shown = replay(recorder, truth, rng=np.random.default_rng(0), **how)
         played = recorded(recorder, shown)
-        return shown, {"chance": _chance(played, learner.model.calibration, session.rounds)}
+        return shown, details | {"chance": _chance(played, learner.model.calibration, session.rounds)}
 
     def count(self, outcome: Outcome, setup: Setup) -> Counted:
         """Count the calibration error of the chance, too."""
@@ -108,9 +110,10 @@ class Observed(ColdStart):
 
     def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
         """Return the table of the chance."""
+        groups = group_tables(rows)
         found = [(each.label, each.seed, each.details["chance"]) for each, _ in rows if "chance" in each.details]
         if not found:
-            return []
+            return groups
         has_seeds = len({seed for _, seed, _ in found}) > 1
         lines = tuple(
             (
@@ -125,7 +128,7 @@ class Observed(ColdStart):
         stages = [each["rounds"] for each in first["by_rounds"]]
         header = ("method", "ECE", *(f"in {level}" for level in first["coverage"]), *stages)
         title = "chance: calibration error, coverage of counts, predicted/satisfied by round"
-        return [Table(title, header, lines)]
+        return [*groups, Table(title, header, lines)]
 
 
 def calibration_error(chance: FloatArray, is_success: Any) -> float:
