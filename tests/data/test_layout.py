@@ -134,7 +134,7 @@ def test_kinds_of_feedback_become_values(tmp_path: Path) -> None:
 
 def test_a_polars_frame_becomes_a_log_with_titles() -> None:
     frame = pl.DataFrame({"user_id": [1, 2], "film": ["x", "y"], "stars": [3, 4], "when": [5.0, None]})
-    log = Interactions.from_frame(frame, timestamp="when", titles={"x": "The X"})
+    log = Interactions.from_frame(frame, timestamp="when").with_items({"id": ["x"], "title": ["The X"]})
     assert (log.item_ids, log.values.tolist(), log.titles) == (("x", "y"), [3.0, 4.0], ("The X", "y"))
     assert Interactions.from_frame(frame.lazy(), timestamp="when").fingerprint() == log.fingerprint()
 
@@ -193,7 +193,7 @@ def test_columns_of_a_table_of_items_that_cannot_be_read_are_not_used(tmp_path: 
     pl.DataFrame({**table, "description": [["a", "b"], []], "image": [[{"url": "x"}], []]}).write_parquet(path)
     found = read_items(path)
     assert found.sentence == "items: id = id, title = title, categories = categories; not used: description, image"
-    assert found.categories["2"] == ("hot", "strong")
+    assert found.by_id["2"].categories == ("hot", "strong")
     pl.DataFrame({**table, "hidden": [datetime(2026, 1, 1), None]}).write_parquet(path)
     with pytest.raises(DataError, match="hidden is '2026-01-01 00:00:00'; expected true or false"):
         read_items(path)

@@ -318,13 +318,18 @@ def test_titles_with_quotes_are_read_and_compared_with_the_log(tmp_path: Path) -
         tmp_path / "items.csv", ["id;title;genres", '1;"Weird Al" Yankovic;Comedy', '2;"5"" Disk";A|B', "9;Nobody's;C"]
     )
     found = read_items(table)
-    assert found.titles == {"1": '"Weird Al" Yankovic', "2": '5" Disk', "9": "Nobody's"}
+    assert [item.title for item in found.items] == ['"Weird Al" Yankovic', '5" Disk', "Nobody's"]
     report = validate(log, items=table)
     told = {defect.kind: defect.message for defect in report.defects}
     assert told["items-without-title"].startswith("1 of 3 items of the log have no title")
     assert told["unknown-items"].startswith("1 of 3 items of the table are not in the log")
     written(table, ["id,title", "1,Café"], encoding="cp1252")
-    assert read_items(table).titles == {"1": "Café"}
+    assert read_items(table).by_id["1"].title == "Café"
+    written(table, ["id,title", "1,Tea", ",Nothing", "1,Green tea"])
+    assert {each.kind: each.rows for each in read_items(table).defects} == {
+        "item-without-id": (2,), "duplicate-item": (3,)
+    }  # fmt: skip
+    assert load_dataset(log, items=table).titles == ("Green tea", "2", "3")
     written(table, ["id,title", '"1\n2",x'])
     with pytest.raises(DataError, match="'id' that spans 2 lines"):
         read_items(table)

@@ -166,7 +166,7 @@ def read_batch(file: Path) -> list[Item]:
         if file.suffix not in (".json", ".jsonl"):
             from igcf.data.items import read_items
 
-            return parse_items(read_items(file).items())
+            return parse_items(read_items(file).items)
         text = file.read_text(encoding="utf-8")
         given = (
             json.loads(text)

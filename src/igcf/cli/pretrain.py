@@ -236,6 +236,6 @@ def store_files(from_store: str, state: Path, items: Path | None) -> "LogFiles":
     else:
         shutil.rmtree(folder, ignore_errors=True)
         table = None if items is None else read_items(items)
-        found = write_reactions(folder, from_store, described=() if table is None else table.items())
+        found = write_reactions(folder, from_store, described=() if table is None else table.items)
     note(found.sentence)
     return LogFiles(found.log, items=found.items)

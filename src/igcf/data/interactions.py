@@ -120,44 +120,33 @@ class Interactions:
         values: Sequence[float] | npt.NDArray[np.generic] | None = None,
         timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
         *,
-        titles: Mapping[str, str] | None = None,
         name: str = "log",
     ) -> "Interactions":
         """Build a log from parallel sequences; ids may be strings or numbers and become strings.
 
         Of several reactions of one user to one item the latest counts: the largest timestamp, or the last row where
         there is no time or the times are equal. Without `values` every reaction counts as 1 (implicit feedback).
-        `titles` maps item ids to titles.
         """
-        from igcf.data.reading import log_frame, read_table
+        from igcf.data.log_files import log_frame
+        from igcf.data.reading import read_table
 
         values = np.ones(len(users), dtype=np.float32) if values is None else values
-        return read_table(log_frame(users, items, values, timestamps), name=name).with_titles(titles)
+        return read_table(log_frame(users, items, values, timestamps), name=name)
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: object,
-        *,
-        titles: Mapping[str, str] | None = None,
-        name: str = "log",
-        **columns: "Unpack[ColumnOptions]",
-    ) -> "Interactions":
+    def from_frame(cls, frame: object, *, name: str = "log", **columns: "Unpack[ColumnOptions]") -> "Interactions":
         """Build a log from a pandas or polars frame, one row per reaction; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
         from igcf.data.reading import read_frame
 
-        return read_frame(frame, Columns.of(columns), name=name).with_titles(titles)
+        return read_frame(frame, Columns.of(columns), name=name)
 
     @classmethod
-    def from_csv(
-        cls, path: str | Path, *, titles: Mapping[str, str] | None = None, **columns: "Unpack[ColumnOptions]"
-    ) -> "Interactions":
+    def from_csv(cls, path: str | Path, **columns: "Unpack[ColumnOptions]") -> "Interactions":
         """Read a text file (also compressed) of columns; what is left out is found (docs/data.md), `layout` says what.
 
         Args:
             path: The file.
-            titles: Titles of items, by id.
             **columns: How to read it.
                 `user`, `item`, `value`, `timestamp`: names of the columns; without a column of values every reaction
                 counts as 1. In a file without header columns are called 1, 2, 3 ...
@@ -168,29 +157,18 @@ class Interactions:
                 `separator`: a comma, a tab, a semicolon, `|` or `::`. `encoding`: for instance `cp1252`.
                 `has_header`: whether the first row holds the names of the columns.
         """
-        from igcf.data.columns import Columns
-        from igcf.data.reading import read_files
         from igcf.data.text_tables import check_readable
 
         check_readable(Path(path))
-        return read_files(Path(path), Columns.of(columns)).with_titles(titles)
+        return cls.from_parquet(path, **columns)
 
     @classmethod
-    def from_parquet(
-        cls, path: str | Path, *, titles: Mapping[str, str] | None = None, **columns: "Unpack[ColumnOptions]"
-    ) -> "Interactions":
+    def from_parquet(cls, path: str | Path, **columns: "Unpack[ColumnOptions]") -> "Interactions":
         """Read a Parquet file, or a folder of them; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
         from igcf.data.reading import read_files
 
-        return read_files(Path(path), Columns.of(columns)).with_titles(titles)
-
-    def with_titles(self, titles: Mapping[str, str] | None) -> "Interactions":
-        """Return the same log with titles by item id; an item without one keeps its id. None changes nothing."""
-        if titles is None:
-            return self
-        known = {str(item_id): str(title) for item_id, title in titles.items()}
-        return replace(self, titles=tuple(known.get(item_id, item_id) for item_id in self.item_ids))
+        return read_files(Path(path), Columns.of(columns))
 
     def with_items(self, items: "str | Path | object") -> "Interactions":
         """Return the same log with what a table of items, a file or a frame, says of them (docs/data.md)."""
@@ -216,10 +194,6 @@ class Interactions:
             )
         known = f"{n_known:,} of {self.n_users:,} users of the log are in the table of users"
         return replace(self, users=table, notes=(*self.notes, table.sentence, known))
-
-    def as_implicit(self) -> "Interactions":
-        """Return the same log in which every reaction counts as 1."""
-        return replace(self, values=np.ones_like(self.values))
 
     def at_least(self, item_reactions: int = 1, user_reactions: int = 1) -> "Interactions":
         """Return the reactions to items that have so many, and of those the ones of users who have so many.
@@ -266,10 +240,6 @@ class Interactions:
             categories=() if self.categories is None else self.categories[row],
             **({} if self.attributes is None else self.attributes.of(row)),
         )
-
-    def with_unrated(self, value: float) -> "Interactions":
-        """Return the same log in which this value stands for no opinion."""
-        return replace(self, values=np.where(self.values == np.float32(value), np.float32(np.nan), self.values))
 
     def with_catalogue(
         self,

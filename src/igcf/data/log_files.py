@@ -1,19 +1,20 @@
-"""The files of a log, text or Parquet, one or a folder of them: which columns to take, and their rows in pieces."""
+"""Tables of any kind: the files of a log, whose rows come in pieces, and smaller tables and frames, read at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from igcf.data.columns import Columns, refuse_nested
 from igcf.data.findings import Findings, Piece
-from igcf.data.layout import LogLayout, find_layout, is_known_name
+from igcf.data.layout import LogLayout, find_layout, is_known_name, named
 from igcf.data.text_tables import (
     ENDINGS,
     SAMPLE_ROWS,
@@ -77,8 +78,8 @@ class LogFiles:
             head = self._scan(file).head(SAMPLE_ROWS).collect()
             own = scan_parquet(file).collect_schema().names()
         asked = (self.columns.user, self.columns.item, self.columns.value, self.columns.timestamp, self.columns.kind)
-        named = [name for name in head.columns if name in own or name in asked or is_known_name(name)]
-        return find_layout(head.select(named), self.columns, str(file))
+        columns = [name for name in head.columns if name in own or name in asked or is_known_name(name)]
+        return find_layout(head.select(columns), self.columns, str(file))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -163,3 +164,70 @@ def reading_parquet(file: Path) -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{file} cannot be read as Parquet: {first_line(error)}") from error
+
+
+class WholeTable(NamedTuple):
+    """A table that was read at once."""
+
+    frame: pl.DataFrame
+    source: str
+    """File that it comes from; error messages begin with it."""
+    sentence: str
+    """How a text file was divided; empty for other tables."""
+    findings: Findings
+    """What was odd about its rows."""
+
+
+def read_whole(table: object, what: str, id_names: Sequence[str], columns: Columns | None = None) -> WholeTable:
+    """Read a text or Parquet file, or a frame, called `what`; a field of the column of ids may not span lines."""
+    findings = Findings(is_strict=False)
+    if not isinstance(table, str | Path):
+        return WholeTable(as_polars(table), what, "", findings)
+    path = Path(table)
+    if is_parquet(path) or path.is_dir():
+        if not path.is_dir():
+            check_readable(path, text=False)
+        with reading_parquet(path):
+            return WholeTable(pl.read_parquet(path, glob=path.is_dir()), str(path), "", findings)
+    text = TextTable(path, columns)
+    ids = named(text.names, id_names) or text.names[0]
+    return WholeTable(pl.concat(text.frames(ids=[ids], findings=findings)), str(path), text.sentence, findings)
+
+
+def as_polars(frame: Any) -> pl.DataFrame:
+    """Return a polars frame of anything that has named columns: polars (also lazy), pandas, a mapping of columns."""
+    if isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        return frame.lazy().collect()
+    names = list(frame) if isinstance(frame, Mapping) else getattr(frame, "columns", None)
+    if names is None:
+        raise DataError(f"expected a pandas or polars frame, got a {type(frame).__name__}")
+    return pl.DataFrame([_series(str(name), frame[name]) for name in names])
+
+
+def log_frame(
+    users: Sequence[object] | npt.NDArray[np.generic],
+    items: Sequence[object] | npt.NDArray[np.generic],
+    values: Sequence[float] | npt.NDArray[np.generic],
+    timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
+) -> pl.DataFrame:
+    """Make a frame with the default column names from parallel sequences."""
+    parts = {"user": users, "item": items, "value": values, "timestamp": timestamps}
+    parts = {name: part for name, part in parts.items() if part is not None}
+    lengths = {name: len(part) for name, part in parts.items() if part is not None}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the columns differ in length: {lengths}; they must have one entry per reaction")
+    return as_polars(parts)
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """Return a column of a frame; what pandas has for a missing entry becomes null, a mix of types text."""
+    if isinstance(column, pl.Series):
+        return column.alias(name)
+    entries = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if isinstance(entries, np.ndarray) and entries.dtype == object:
+        is_missing = column.isna().to_numpy() if hasattr(column, "isna") else np.zeros(len(entries), dtype=np.bool_)
+        entries = [None if missing else each for each, missing in zip(entries.tolist(), is_missing, strict=True)]
+    try:
+        return pl.Series(name, entries)
+    except (TypeError, pl.exceptions.PolarsError):  # a mix of strings and numbers
+        return pl.Series(name, [None if entry is None else str(entry) for entry in entries])

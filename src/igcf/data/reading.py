@@ -1,6 +1,6 @@
 """Read a log, whatever holds it: one walk through its rows, some at a time; of all rows only numbers stay in memory."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from igcf.data.columns import Columns, Numbers, Times, id_text, time_column, who
 from igcf.data.findings import SHOWN_ROWS, Findings, Piece, check_ids
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.layout import LogLayout, find_layout
-from igcf.data.log_files import PIECE_ROWS, LogFiles
+from igcf.data.log_files import PIECE_ROWS, LogFiles, as_polars
 from igcf.data.success import unrated_spike
 from igcf.data.text_tables import SAMPLE_ROWS
 from igcf.errors import DataError
@@ -356,42 +356,3 @@ def _beside_equal(numbers: IntArray, bits: int) -> BoolArray:
         result[start : start + len(is_repeat)] |= is_repeat
         result[start + 1 : start + 1 + len(is_repeat)] |= is_repeat
     return result
-
-
-def as_polars(frame: Any) -> pl.DataFrame:
-    """Return a polars frame of anything that has named columns: polars (also lazy), pandas, a mapping of columns."""
-    if isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        return frame.lazy().collect()
-    names = list(frame) if isinstance(frame, Mapping) else getattr(frame, "columns", None)
-    if names is None:
-        raise DataError(f"expected a pandas or polars frame, got a {type(frame).__name__}")
-    return pl.DataFrame([_series(str(name), frame[name]) for name in names])
-
-
-def log_frame(
-    users: Sequence[object] | npt.NDArray[np.generic],
-    items: Sequence[object] | npt.NDArray[np.generic],
-    values: Sequence[float] | npt.NDArray[np.generic],
-    timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
-) -> pl.DataFrame:
-    """Make a frame with the default column names from parallel sequences."""
-    parts = {"user": users, "item": items, "value": values, "timestamp": timestamps}
-    parts = {name: part for name, part in parts.items() if part is not None}
-    lengths = {name: len(part) for name, part in parts.items() if part is not None}
-    if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns differ in length: {lengths}; they must have one entry per reaction")
-    return as_polars(parts)
-
-
-def _series(name: str, column: Any) -> pl.Series:
-    """Return a column of a frame; what pandas has for a missing entry becomes null, a mix of types text."""
-    if isinstance(column, pl.Series):
-        return column.alias(name)
-    entries = column.to_numpy() if hasattr(column, "to_numpy") else column
-    if isinstance(entries, np.ndarray) and entries.dtype == object:
-        is_missing = column.isna().to_numpy() if hasattr(column, "isna") else np.zeros(len(entries), dtype=np.bool_)
-        entries = [None if missing else each for each, missing in zip(entries.tolist(), is_missing, strict=True)]
-    try:
-        return pl.Series(name, entries)
-    except (TypeError, pl.exceptions.PolarsError):  # a mix of strings and numbers
-        return pl.Series(name, [None if entry is None else str(entry) for entry in entries])

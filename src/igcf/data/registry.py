@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
@@ -136,9 +138,10 @@ def load_dataset(
     """
     data = _load(name_or_path, data_dir, columns)
     if columns is not None and data.layout is None:  # a data set known by name
+        values = np.ones_like(data.values) if columns.implicit else data.values
         if columns.unrated is not None:
-            data = data.with_unrated(columns.unrated)
-        data = replace(data.as_implicit() if columns.implicit else data, kinds=dict(columns.kinds))
+            values = np.where(values == np.float32(columns.unrated), np.float32(np.nan), values)
+        data = replace(data, values=values, kinds=dict(columns.kinds))
         data = data.at_least(columns.min_item_reactions, columns.min_user_reactions)
     return data if items is None else data.with_items(items)
 

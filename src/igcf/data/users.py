@@ -11,14 +11,13 @@ import polars as pl
 from igcf.data.columns import cast_or_null, id_text
 from igcf.data.items import LIST_SIGNS
 from igcf.data.layout import NAMES, named
-from igcf.data.log_files import is_parquet
-from igcf.data.reading import as_polars
-from igcf.data.text_tables import TextTable, check_readable, first_line
+from igcf.data.log_files import read_whole
 from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Attribute, Encoder, Kind
 from igcf.errors import DataError, quoted
 
 FEW_NUMBERS = 12
 """Different whole numbers up to which a column of them counts as categories: age groups, codes."""
+USER_NAMES = (*NAMES["user"], "id")
 DATE = r"^\d{4}-\d{2}-\d{2}"
 
 
@@ -80,23 +79,12 @@ def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> Use
         users: The table.
         without: Columns to leave out.
     """
-    if not isinstance(users, str | Path):
-        return _user_table(as_polars(users), "the table of users", without)
-    path = Path(users)
-    if is_parquet(path) or path.is_dir():
-        try:
-            frame = pl.read_parquet(path, glob=path.is_dir())
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
-        return _user_table(frame, str(path), without)
-    check_readable(path)
-    table = TextTable(path)
-    frames = list(table.frames(ids=[_id_column(table.names, str(path))]))
-    return _user_table(pl.concat(frames) if frames else table.sample.clear(), str(path), without)
+    table = read_whole(users, "the table of users", USER_NAMES)
+    return _user_table(table.frame, table.source, without)
 
 
 def _id_column(names: Sequence[str], source: str) -> str:
-    found = named(names, (*NAMES["user"], "id"))
+    found = named(names, USER_NAMES)
     if found is None:
         raise DataError(
             f"{source} has the columns {', '.join(names)}; expected one called user, with the ids of the log"
