@@ -11,8 +11,10 @@ import numpy as np
 
 from igcf.cli.main import cli
 from igcf.data import load_dataset, synthetic_catalogue
+from igcf.encoding import Attribute, Encoder
 from igcf.lab.baselines.factors import principal_components
 from igcf.model import Model, Reward
+from igcf.model.attribute_prior import AttributePrior, Worth
 
 ROOT = Path(__file__).parents[1]
 FOR_USERS = [
@@ -31,7 +33,13 @@ def demo_model() -> Model:
     log = load_dataset("synthetic")
     satisfied = log.matrix((log.values >= 4).astype(np.float64))
     mean, loadings = principal_components(satisfied, 8, rng=np.random.default_rng(0))
+    country = Attribute("country", "category", ("DE", "NZ"), (0.5, 0.5))
+    weights = np.outer(np.linspace(0.0, 0.5, 9), [-1.0, 1.0])
+    prior = AttributePrior(
+        Encoder((country,)), weights, 0.1 * np.ones((9, 2)), np.eye(2) / 4, {"country": Worth(100.0, 0.4, 0.1)}
+    )
     return Model(
+        attribute_prior=prior,
         item_vectors=np.column_stack([mean, loadings]),
         item_ids=log.item_ids,
         prior_mean=np.eye(9)[0],
@@ -70,9 +78,15 @@ def write_logs(folder: Path) -> None:
         (log.user_ids[user], log.item_ids[item], value, time)
         for user, item, value, time in zip(log.user_idx, log.item_idx, log.values, log.timestamps, strict=True)
     ]
+    sizes = np.bincount(log.user_idx, weights=log.values, minlength=log.n_users)
+    people = [(user, "NZ" if own > np.median(sizes) else "DE") for user, own in zip(log.user_ids, sizes, strict=True)]
     titles = zip(log.item_ids, log.titles or (), strict=True)
     tables = {
         "ratings.csv": ["user,item,value,time", *(f"{u},{i},{v:g},{t}" for u, i, v, t in rows)],
+        "people.csv": [
+            "user,country,age",
+            *(f"{user},{country},{20 + n % 40}" for n, (user, country) in enumerate(people)),
+        ],
         "movies.csv": ["id,title,genres", *(f'{item},"{title}",Drama|Comedy' for item, title in titles)],
         "plays.tsv": ["who\twhat\tminutes", *(f"{u}\t{i}\t{v * 12:g}" for u, i, v, _ in rows)],
         "events.csv": [

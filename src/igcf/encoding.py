@@ -116,6 +116,8 @@ class Encoder:
     attributes: tuple[Attribute, ...]
     what: str = "attribute"
     """What an error calls one of them."""
+    unused: tuple[str, ...] = ()
+    """Names that are accepted and ignored: they predicted nothing in training."""
 
     def __post_init__(self) -> None:
         """Refuse an encoder whose parts do not fit together."""
@@ -145,10 +147,13 @@ class Encoder:
         check_given(given, self.what)
         numbers, known, ignored = np.zeros(self.n_columns), [], []
         for name in given:
-            if name not in self._places:
+            if name not in self._places and name not in self.unused:
                 names = ", ".join(self.names) or "none"
                 raise AttributesError(f"unknown {self.what} {quoted(name)}; this model knows {names}")
         for name, value in given.items():
+            if name in self.unused:
+                ignored.append(f"{name}: not used, it predicted nothing in training")
+                continue
             place = self._places[name]
             attribute = self.attributes[place]
             parsed = parsed_value(self.what, name, attribute.kind, value)
@@ -165,8 +170,8 @@ class Encoder:
         return {name: place for place, name in enumerate(self.names)}
 
     def without(self, names: Sequence[str]) -> "Encoder":
-        """Return the encoder without some attributes."""
-        return Encoder(tuple(each for each in self.attributes if each.name not in names), self.what)
+        """Return the encoder that ignores some attributes."""
+        return Encoder(tuple(each for each in self.attributes if each.name not in names), self.what, tuple(names))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -180,7 +185,7 @@ class Encoder:
             lists = {name: tuple(each[name]) for name in ("levels", "centre", "pooled")}
             return Attribute(str(each["name"]), each["kind"], scale=float(each["scale"]), **lists)
 
-        return cls(tuple(map(attribute, saved["attributes"])), str(saved["what"]))
+        return cls(tuple(map(attribute, saved["attributes"])), str(saved["what"]), tuple(saved["unused"]))
 
 
 def check_given(given: Mapping[str, Any], what: str) -> None:

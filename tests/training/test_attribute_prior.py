@@ -83,6 +83,7 @@ def test_the_weights_of_a_known_world_are_recovered_and_a_useless_attribute_has_
     prior = prior_of(own)
     assert prior.encoder.names == ("country", "age")
     assert prior.worth["shoe"].penalty is None
+    assert prior.encoder.encode({"shoe": "a"}).ignored == ("shoe: not used, it predicted nothing in training",)
     assert prior.worth["country"].gain > 5 * prior.worth["country"].error
     found, true, _ = contrasts(prior, own)
     assert np.corrcoef(found.ravel(), true.ravel())[0, 1] > 0.97
