@@ -1,18 +1,20 @@
 """Chances of items, skips and taking back: what a session tells and what it does not learn."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from igcf.errors import ConfigError, ModelError
 from igcf.model import Model
-from igcf.model.usage import Calibration, PolicyChoice, RecordTemperature, Usage
-from igcf.online import Greedy, Recommender, Session, Ucb
+from igcf.model.usage import Calibration, PolicyChoice, RecordTemperature, SharePrior, Usage
+from igcf.online import Exposure, Greedy, Recommender, Session, Ucb
 from igcf.online.backend import NumpyBackend, loops
 from igcf.online.backend.numpy_items import probability_chances
 from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale
+from igcf.training.content import fit_content
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
 
 MODELS = {"value": random_model, "ratio": two_channel_model, "liked": ensemble_model}
@@ -42,13 +44,12 @@ def test_shown_items_have_the_chances_of_the_whole_catalogue(form: str) -> None:
 
 def test_a_chance_is_the_mean_probability_of_liking() -> None:
     model = ensemble_model()
-    belief = Recommender(model).session([("item-3", 5.0)]).belief
+    session = Recommender(model).session([("item-3", 5.0)])
+    belief = session.belief
     channel = model.channels[3]
     draws = np.random.default_rng(0).multivariate_normal(belief.mean, belief.cov, 200_000)[:, channel.span]
     z = draws @ channel.vectors[7]
-    chance, low, high = (
-        float(each[0]) for each in ChanceScale(model).of_belief(belief, np.array([7]), *np.zeros((2, 1)))
-    )
+    chance, low, high = (float(each[7]) for each in session.chances())
     assert chance == pytest.approx((1 / (1 + np.exp(-z))).mean(), abs=0.01)
     assert ((z >= np.log(low / (1 - low))) & (z <= np.log(high / (1 - high)))).mean() == pytest.approx(0.8, abs=0.01)
 
@@ -133,7 +134,7 @@ def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"slope": 0.0}, {"spread": -1.0}, {"shift": float("nan")}])
-def test_a_calibration_that_turns_chances_around_is_refused(wrong: dict[str, float]) -> None:
+def test_a_calibration_that_turns_chances_around_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ModelError, match="calibration"):
         Calibration(**wrong)
 
@@ -142,22 +143,35 @@ def counted_model(reactions: np.ndarray) -> Model:
     """The ensemble with counts of reactions and successes of each item, and a prior that is worth six reactions."""
     model = ensemble_model()
     model.reactions = reactions
-    return model.used_as(replace(model.usage, calibration=Calibration(share_intercept=-0.2, share_strength=6.0)))
+    shares = SharePrior(-0.2, 0.0, 6.0, 1.0 / (1.0 + np.exp(0.2)), 6.0)
+    return model.used_as(replace(model.usage, calibration=Calibration(shares=shares)))
 
 
-def test_intervals_of_items_with_the_same_share_narrow_with_their_reactions() -> None:
+def test_intervals_of_items_that_differ_in_their_reactions_alone_narrow_with_them() -> None:
+    times = np.arange(ensemble_model().n_items)
+    model = counted_model(np.stack([5 * times, 3 * times], axis=1))
+    alike = [replace(each, vectors=np.tile(each.vectors[3], (model.n_items, 1))) for each in model.channels]
+    session = Recommender(model._changed(channels=alike)).session()
+    chance, low, high = session.chances()
+    assert (low <= chance).all()
+    assert (chance <= high).all()
+    assert (np.diff(np.log(high / (1 - high)) - np.log(low / (1 - low))) < 0).all()
+    assert (np.diff(session.moments()[1]) < 0).all()
+
+
+def test_a_new_item_s_chance_follows_its_reactions_and_never_rises_with_a_failure() -> None:
     n = ensemble_model().n_items
-    widths, stds = [], []
-    for times in (0, 1, 4, 20, 100):
-        session = Recommender(counted_model(np.full((n, 2), [5 * times, 3 * times]))).session()
-        chance, low, high = session.chances()
-        assert (low <= chance).all()
-        assert (chance <= high).all()
-        logit = np.log(high / (1 - high)) - np.log(low / (1 - low))
-        widths.append(logit)
-        stds.append(session.recommend(1, candidates=["item-3"])[0].std)
-    assert (np.diff(widths, axis=0) < 0).all()
-    assert (np.diff(stds) < 0).all()
+    model = counted_model(np.full((n, 2), [20, 10]))._changed(titles=[f"Film {row}" for row in range(n)])
+    recommender = Recommender(model.with_content(fit_content(model)), exposure=Exposure(share=0.0))
+    recommender.add_items([{"id": "new"}])
+    someone, told = recommender.session(), []
+    for number in range(30):
+        told.append([float(each[-1]) for each in someone.chances()])
+        recommender.session(user=number).observe("new", 5.0 if number < 10 else 1.0)
+    chance, low, high = np.array(told).T
+    assert (np.diff(chance)[:10] > 0).all()
+    assert (np.diff(chance)[10:] < 0).all()
+    assert (high - low)[29] < 0.8 * (high - low)[0]
 
 
 def test_for_a_new_user_the_chance_is_the_share_expected_of_the_item() -> None:

@@ -13,6 +13,7 @@ from igcf.errors import IgcfError
 if TYPE_CHECKING:
     from igcf.data import Interactions
     from igcf.data.columns import Columns
+    from igcf.model import Model
 
 
 @click.command()
@@ -87,14 +88,15 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
 
 def _intervals(data: "Interactions", satisfied: float | None, thin: float, seed: int, *, as_json: bool) -> None:
     from igcf.config import ExpertsConfig
-    from igcf.lab.evaluate.intervals import held_out_users, interval_rows, interval_table
+    from igcf.lab.evaluate.intervals import interval_table, measure_intervals
     from igcf.training import pretrain
 
-    rest, held_out = held_out_users(data, thin=thin, seed=seed)
-    note(f"learning from {len(rest.values):,} reactions of {rest.n_users:,} users; {held_out.n_users:,} are held out")
-    model = pretrain(rest, config=ExpertsConfig(satisfied=satisfied), seed=seed)
-    rows = interval_rows(model, held_out.dense(), seed=seed)
+    def train(rest: "Interactions", own_seed: int) -> "Model":
+        note(f"learning from {len(rest.values):,} reactions of {rest.n_users:,} users, split {own_seed}")
+        return pretrain(rest, config=ExpertsConfig(satisfied=satisfied), seed=own_seed)
+
+    rows = measure_intervals(data, train, thin=thin, seed=seed)
     if as_json:
-        emit_json({"dataset": data.name, "users": held_out.n_users, "thin": thin, "classes": rows})
+        emit_json({"dataset": data.name, "thin": thin, "classes": rows})
         return
     print_all([interval_table(data.name, rows)], "table")

@@ -350,7 +350,10 @@ class Model:
             vectors, noise = channel.vectors.copy(), channel.noise_var.copy()
             vectors[rows], noise[rows] = own.vectors, own.noise_var
             moved.append(replace(channel, vectors=vectors, noise_var=noise))
-        other = self._copied(channels=tuple(moved), evidence=tuple(evidence))
+        reactions = None if self.reactions is None else self.reactions.copy()
+        if reactions is not None:
+            reactions[rows] = [evidence[row - self.n_trained].counts for row in rows.tolist()]
+        other = self._copied(channels=tuple(moved), evidence=tuple(evidence), reactions=reactions)
         if len(self.added):
             other.__dict__["trained"] = self.trained
         return other

@@ -45,6 +45,8 @@ class SettledItem:
     """Probability of each class, (classes,)."""
     means: tuple[AnyFloatArray, ...]
     """Mean of the item's vector in each class, (classes, width) per channel."""
+    counts: tuple[int, int]
+    """Number of users who reacted, and of those whom the item satisfied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,13 @@ class ItemEvidence:
     contributions: Mapping[int, UserEvidence] = field(default_factory=dict)
     """By the number drawn for the user, in order of arrival."""
     settled: SettledItem | None = None
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of users whose reactions count, and of those whom the item satisfied."""
+        if self.settled is not None:
+            return self.settled.counts
+        return len(self.contributions), sum(each.is_success for each in self.contributions.values())
 
 
 def evidence_arrays(evidence: Sequence[ItemEvidence]) -> dict[str, npt.NDArray[Any]]:
@@ -67,6 +76,7 @@ def evidence_arrays(evidence: Sequence[ItemEvidence]) -> dict[str, npt.NDArray[A
     if settled:
         arrays["settled"] = np.array([place for place, _ in settled])
         arrays["shares"] = np.array([each.shares for _, each in settled])
+        arrays["settled_counts"] = np.array([each.counts for _, each in settled])
         for number in range(len(settled[0][1].means)):
             arrays[f"means_{number}"] = np.array([each.means[number] for _, each in settled])
     return {f"{PREFIX}{name}": array for name, array in arrays.items()}
@@ -88,7 +98,11 @@ def evidence_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_channels: int
         for user, spreads, rewards, weight, is_success in zip(*columns, strict=True)
     ]
     settled = {
-        int(place): SettledItem(own["shares"][i], tuple(own[f"means_{n}"][i] for n in range(n_channels)))
+        int(place): SettledItem(
+            own["shares"][i],
+            tuple(own[f"means_{n}"][i] for n in range(n_channels)),
+            (int(own["settled_counts"][i][0]), int(own["settled_counts"][i][1])),
+        )
         for i, place in enumerate(own.get("settled", ()))
     }
     found = []

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from igcf.arrays import FloatArray, IntArray
+from igcf.arrays import BoolArray, FloatArray, IntArray
 from igcf.config import Objective
 from igcf.errors import ModelError
 from igcf.model.channel import sigmoid
@@ -25,6 +25,34 @@ class PolicyChoice:
         return PolicyChoice(self.name if name is None else name, self.nu if nu is None else nu)
 
 
+MOST_STRENGTH = 1e4
+
+
+class SharePrior(NamedTuple):
+    """The distribution of items' shares of satisfied reactions (docs/maths.md, section Chance).
+
+    The share of an item with n reactions in the log, s of them satisfied, is Beta(K p + s, K (1 - p) + n - s), where p,
+    the mean of items that are as well known, is sigmoid(intercept + slope log(1 + n)). That an item is new says nothing
+    about how many will react to it: its p and K are those of all items.
+    """
+
+    intercept: float
+    slope: float
+    strength: float
+    """K: reactions that the prior is worth."""
+    new_mean: float
+    """p of a new item."""
+    new_strength: float
+    """K of a new item."""
+
+    def of(self, reactions: IntArray, is_new: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the parameters of each item's Beta, from reactions and successes, (items, 2)."""
+        n, successes = reactions[:, 0].astype(np.float64), reactions[:, 1].astype(np.float64)
+        mean = np.where(is_new, self.new_mean, sigmoid(self.intercept + self.slope * np.log1p(n)))
+        strength = np.where(is_new, self.new_strength, self.strength)
+        return strength * mean + successes, strength * (1.0 - mean) + n - successes
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Numbers that turn what a belief says of z, the logit of liking an item, into a chance that comes true."""
@@ -35,11 +63,8 @@ class Calibration:
     """Added after that."""
     spread: float = 1.0
     """Factor on the standard deviation of z."""
-    share_intercept: float = 0.0
-    """Prior of the items' shares of satisfied reactions, see `SharePrior`."""
-    share_slope: float = 0.0
-    share_strength: float = 0.0
-    """0: nothing is known of shares."""
+    shares: SharePrior | None = None
+    """Prior of the items' shares of satisfied reactions; None: nothing is known of them."""
 
     def __post_init__(self) -> None:
         """Refuse numbers under which a better expectation would be a smaller chance."""
@@ -82,28 +107,12 @@ class Usage:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
-        policy, calibration = saved.get("policy", {}), saved.get("calibration", {})
+        policy, calibration = saved.get("policy", {}), dict(saved.get("calibration", {}))
+        if calibration.get("shares") is not None:
+            calibration["shares"] = SharePrior(*map(float, calibration["shares"]))
         objective, is_ordered = saved.get("objective", "hit"), bool(saved.get("is_ordered", False))
         temperature = RecordTemperature(**saved.get("record_temperature", {}))
         return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)
-
-
-MOST_STRENGTH = 1e4
-
-
-class SharePrior(NamedTuple):
-    """What is believed of an item's share before the first reaction to it."""
-
-    intercept: float
-    slope: float
-    strength: float
-    """Reactions that the prior is worth."""
-
-    def of(self, reactions: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the parameters of each item's Beta, from reactions and successes, (items, 2)."""
-        n, successes = reactions[:, 0].astype(np.float64), reactions[:, 1].astype(np.float64)
-        mean = sigmoid(self.intercept + self.slope * np.log1p(n))
-        return self.strength * mean + successes, self.strength * (1.0 - mean) + n - successes
 
 
 def fit_shares(reactions: IntArray) -> SharePrior | None:
@@ -115,14 +124,24 @@ def fit_shares(reactions: IntArray) -> SharePrior | None:
     if not len(pairs) or pairs[:, 1].sum() == 0 or (pairs[:, 0] == pairs[:, 1]).all():
         return None
 
-    def loss(numbers: FloatArray) -> float:
-        prior = SharePrior(float(numbers[0]), float(numbers[1]), float(np.exp(min(numbers[2], np.log(MOST_STRENGTH)))))
-        alpha, beta = prior.of(pairs)
-        own = betaln(alpha, beta) - betaln(alpha - pairs[:, 1], beta - (pairs[:, 0] - pairs[:, 1]))
-        return float(-(times * own).sum() + 0.5 * (numbers[1] ** 2 + (numbers[2] - 2.0) ** 2))
+    def prior_at(numbers: FloatArray) -> SharePrior:
+        logit, log_strength = numbers[-2:]
+        strengths = [float(np.exp(min(each, np.log(MOST_STRENGTH)))) for each in (numbers[2], log_strength)]
+        return SharePrior(float(numbers[0]), float(numbers[1]), strengths[0], float(sigmoid(logit)), strengths[1])
 
-    found = minimize(loss, [0.0, 0.0, 2.0], method="Nelder-Mead").x
-    return SharePrior(float(found[0]), float(found[1]), float(np.exp(min(found[2], np.log(MOST_STRENGTH)))))
+    def loss(numbers: FloatArray, is_new: bool) -> float:
+        alpha, beta = prior_at(numbers).of(pairs, np.full(len(pairs), is_new))
+        own = betaln(alpha, beta) - betaln(alpha - pairs[:, 1], beta - (pairs[:, 0] - pairs[:, 1]))
+        return float(-(times * own).sum())
+
+    def known(own: FloatArray) -> float:
+        return loss(np.append(own, (0.0, 0.0)), False) + 0.5 * (float(own[1]) ** 2 + (float(own[2]) - 2.0) ** 2)
+
+    def new(own: FloatArray) -> float:
+        return loss(np.append((0.0, 0.0, 0.0), own), True) + 0.5 * (float(own[1]) - 2.0) ** 2
+
+    starts = ((known, [0.0, 0.0, 2.0]), (new, [0.0, 2.0]))
+    return prior_at(np.concatenate([minimize(each, start, method="Nelder-Mead").x for each, start in starts]))
 
 
 def logits(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,5 +1,6 @@
 """The chance that an item satisfies the user, if they react to it (docs/maths.md, section Chance)."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -46,7 +47,6 @@ class ChanceScale:
         """Numbers of the channels that the chance is read from; none where it is the expected reward."""
         reward, calibration = model.reward, model.calibration
         self._numbers = calibration.slope, calibration.shift, calibration.spread
-        self.base: ItemBase | None = None
         self._noise, self._line = model.item_noise, float(reward.of(reward.threshold))
         is_every_reaction_a_success = reward.threshold <= reward.low
         liked, success, exposed = (self._channel(*kind) for kind in KINDS)
@@ -54,8 +54,6 @@ class ChanceScale:
             self.form = "value"
         elif liked is not None and not is_every_reaction_a_success:
             self.form, self.channels = "liked", (liked,)
-            self.base = item_base(model, liked, calibration)
-            self.items = item_terms(self.base, calibration, model.n_items)
         elif success is not None and exposed is not None and not is_every_reaction_a_success:
             self.form, self.channels = "ratio", (success, exposed)
             self.prior_ratio = self._prior_ratio()
@@ -71,6 +69,16 @@ class ChanceScale:
             and (kind == "exposed" or channel.reward.threshold == self.model.reward.threshold)
         )
         return next(found, None)
+
+    @cached_property
+    def base(self) -> "ItemBase | None":
+        """What the log says of the items beside their vectors; None where it is not used."""
+        return item_base(self.model, self.channels[0], self.model.calibration.shares) if self.form == "liked" else None
+
+    @cached_property
+    def items(self) -> ItemTerms:
+        """What the items add to logits."""
+        return item_terms(self.base, self.model.calibration, self.model.n_items)
 
     def _prior_ratio(self) -> FloatArray:
         """Successes per exposure of every item in the population."""
@@ -103,17 +111,6 @@ class ChanceScale:
             return self._from_logit(*engine.z_moments_at(self.channels[0], rows), rows)
         if self.form == "ratio":
             return self._from_ratio(engine.belief_means[0], engine.belief_covs[0], rows)
-        return self.from_expectation(rows, means, stds**2)
-
-    def of_belief(self, belief: Belief, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
-        """Compute the same from a belief alone, in double precision."""
-        if self.form == "liked":
-            channel = self.model.channels[self.channels[0]]
-            own = Belief(belief.mean[channel.span], belief.cov[channel.span, channel.span])
-            z, std = own.moments(channel.vectors[rows])
-            return self._from_logit(z, std**2, rows)
-        if self.form == "ratio":
-            return self._from_ratio(belief.mean, belief.cov, rows)
         return self.from_expectation(rows, means, stds**2)
 
     def _from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike, rows: IntArray) -> Chances:
@@ -159,8 +156,8 @@ class ChanceScale:
 
 
 KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))
-WELL_KNOWN = 0.8
-"""Quantile of the numbers of reactions from which on items show how much tastes differ."""
+HALVES = np.geomspace(1.0, 1_000.0, 40)
+"""Numbers of reactions that are tried as those with which a vector says half of how tastes differ on its item."""
 
 
 class ItemBase(NamedTuple):
@@ -169,9 +166,9 @@ class ItemBase(NamedTuple):
     mean: FloatArray
     """Expected z of a user of the population."""
     variance_of_users: FloatArray
-    """Variance of z over the population, at least that of a typical well-known item."""
+    """Variance of z over the population: what the item's vector says, and what is missing."""
     missing: FloatArray
-    """Of it, what the item's vector does not say: few reactions leave it short."""
+    """Of it, what a vector that was learned from so few reactions is short of."""
     logit: FloatArray
     """Logit of the share of satisfied reactions that is expected of the item."""
     variance: FloatArray
@@ -182,17 +179,47 @@ class ItemBase(NamedTuple):
         return ItemBase(*(each[rows] for each in self))
 
 
-def item_base(model: Model, number: int, calibration: Calibration) -> ItemBase | None:
-    """Return what is known of all items for the chances of channel `number`; None where the model has no counts."""
-    if model.reactions is None or not calibration.share_strength:
+def item_base(model: Model, number: int, shares: SharePrior | None) -> ItemBase | None:
+    """Return what is known of all items for the chances of channel `number`; None where the model has no counts.
+
+    That of the items of the log is computed once; of added items `model.reactions` has those of the users so far.
+    """
+    if model.reactions is None or shares is None:
         return None
-    prior = SharePrior(calibration.share_intercept, calibration.share_slope, calibration.share_strength)
-    channel, counts = model.channels[number], model.reactions[:, 0]
+    trained = model.trained
+    typical, half, known = trained.computed(("item base", number, shares), lambda: _known_base(trained, number, shares))
+    if model is trained:
+        return known
+    new = _base_at(model, number, shares, (typical, half), model.added)
+    return ItemBase(*(np.concatenate(pair) for pair in zip(known, new, strict=True)))
+
+
+def _known_base(model: Model, number: int, shares: SharePrior) -> tuple[float, float, ItemBase]:
+    """Fit the variances of the log's items as typical n / (n + half), and return both numbers and what is known."""
+    rows = np.arange(model.n_items)
+    base = _base_at(model, number, shares, (0.0, 1.0), rows)
+    assert model.reactions is not None  # noqa: S101
+    n, variances = model.reactions[:, 0], base.variance_of_users
+    fits = []
+    for half in HALVES.tolist():
+        learned = n / (n + half)
+        typical = float(learned @ variances) / max(float(learned @ learned), 1e-12)
+        fits.append((float(np.square(variances - typical * learned).sum()), typical, half))
+    _, typical, half = min(fits)
+    missing = typical * half / (n + half)
+    return typical, half, base._replace(variance_of_users=variances + missing, missing=missing)
+
+
+def _base_at(model: Model, number: int, shares: SharePrior, curve: tuple[float, float], rows: IntArray) -> ItemBase:
+    """What is known of some items; `curve` has the typical variance and the reactions that reveal half of it."""
+    assert model.reactions is not None  # noqa: S101
+    channel, counts = model.channels[number], model.reactions[rows]
     belief = Belief(model.prior_mean[channel.span], model.prior_cov[channel.span, channel.span])
-    mean, std = belief.moments(channel.vectors)
-    typical = float(np.median(std[counts >= np.quantile(counts, WELL_KNOWN)])) ** 2
-    missing = np.maximum(typical - std**2, 0.0)
-    return ItemBase(mean, std**2 + missing, missing, *logits(*prior.of(model.reactions)))
+    mean, std = belief.moments(channel.vectors[rows])
+    typical, half = curve
+    missing = np.asarray(typical * half / (counts[:, 0] + half), dtype=np.float64)
+    is_new = (counts[:, 0] == 0) | (rows >= model.n_trained)
+    return ItemBase(mean, std**2 + missing, missing, *logits(*shares.of(counts, is_new)))
 
 
 def item_terms(base: ItemBase | None, calibration: Calibration, n_items: int = 1) -> ItemTerms:

@@ -171,33 +171,29 @@ def calibrated(model: Model, truth: Float32Array) -> Calibration:
     shares = fit_shares(model.reactions) if model.reactions is not None and scale.form == "liked" else None
     if shares is None:
         return fit_calibration(played)
-    prior = Calibration(share_intercept=shares.intercept, share_slope=shares.slope, share_strength=shares.strength)
-    return fit_calibration(replace(played, base=item_base(model, scale.channels[0], prior)), prior)
+    base = item_base(model, scale.channels[0], shares)
+    return fit_calibration(replace(played, base=base), Calibration(shares=shares))
 
 
 def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calibration:  # noqa: B008
-    """Fit slope and shift by maximum likelihood for each spread; take the spread whose 80 % intervals of counts hold.
+    """Fit slope and shift by maximum likelihood for each spread; choose the spread by its 80 % intervals of counts.
+
+    Of the spreads whose coverage is within a standard error of the best one, the smallest is taken: coverage depends
+    little on it, and a wide interval says nothing.
 
     The likelihood is that of the reactions to shown items, so that it knows how a best item is chosen: by being
     overrated. `prior` has what is believed of the items' shares, which stays.
     """
-    best: tuple[float, Calibration] | None = None
-    for spread in SPREADS if played.looks else (1.0,):
-        found = _slope_and_shift(played, replace(prior, spread=spread))
-        if not played.looks:
-            return found
-        rng = np.random.default_rng(0)
-        miss = abs(
-            coverage(
-                np.concatenate(
-                    [places(look, found, played.items_at(look.rows, found), rng=rng) for look in played.looks]
-                )
-            )
-            - LEVEL
-        )
-        if best is None or miss <= best[0]:
-            best = miss, found
-    return prior if best is None else best[1]
+    if not played.looks:
+        return _slope_and_shift(played, replace(prior, spread=1.0))
+    found = []
+    for spread in SPREADS:
+        own, rng = _slope_and_shift(played, replace(prior, spread=spread)), np.random.default_rng(0)
+        drawn = [places(look, own, played.items_at(look.rows, own), rng=rng) for look in played.looks]
+        found.append((abs(coverage(np.concatenate(drawn)) - LEVEL), own))
+    error = np.sqrt(LEVEL * (1.0 - LEVEL) / len(played.mean))
+    least = min(miss for miss, _ in found)
+    return next(own for miss, own in found if miss <= least + error)
 
 
 def _slope_and_shift(played: Played, start: Calibration) -> Calibration:

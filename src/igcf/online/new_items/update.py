@@ -138,7 +138,7 @@ class NewItems:
         for place in places:
             own = self.posterior(place, kept[place])
             if kept[place].settled is None and is_final(kept[place], self.most):
-                kept[place] = ItemEvidence(settled=SettledItem(own.shares, own.means))
+                kept[place] = ItemEvidence(settled=SettledItem(own.shares, own.means, kept[place].counts))
             shares[place] = own.shares
             for mine, number in zip(vectors, model.scored, strict=True):
                 mine[place] = own.means[number]
