@@ -39,6 +39,18 @@ def test_lines_are_named_at_their_ends_and_names_never_overlap() -> None:
         assert heights[-1] <= float((drawing.get("viewBox") or "").split()[3])
 
 
+def test_places_of_a_line_chart_have_names_instead_of_numbers() -> None:
+    for drawing in drawings(
+        line_chart([Line("ours", [1, 2, 3], [1.0, 2.0, 1.5])], "Hits", "gamma", places=("0.1", "1", "10"))
+    ):
+        at = {text.text: float(text.get("x", 0)) for text in drawing.iter("text") if text.text in ("0.1", "10")}
+        marked = [
+            float(number)
+            for number in re.findall(r"[ML]([\d.]+) ", next(drawing.iterfind("path[@class='line other']")).get("d", ""))
+        ]
+        assert list(at.values()) == pytest.approx([marked[0], marked[-1]])
+
+
 def test_colours_come_from_the_page_alone() -> None:
     assert not re.search(r"#[0-9a-f]{3,6}|style=|fill=|stroke=", bar_chart([Bar("a", 1.0, "1")], "x"))
 

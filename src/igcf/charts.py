@@ -64,10 +64,13 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     return both_sizes(read, lambda width: _bars(bars, width, most))
 
 
-def line_chart(lines: Sequence[Line], title: str, x_name: str, y_name: str = "") -> str:
-    """Draw curves over axes that begin at zero; `title` is read to those who cannot see them."""
+def line_chart(lines: Sequence[Line], title: str, x_name: str, y_name: str = "", *, places: Sequence[str] = ()) -> str:
+    """Draw curves over axes that begin at zero; `title` is read to those who cannot see them.
+
+    `places` names x = 1, 2, 3 ... where x only counts values, which may span powers of ten.
+    """
     read = f"{title}: " + "; ".join(f"{line.label} ends at {short_number(line.y[-1])}" for line in lines)
-    return both_sizes(read, lambda width: _lines(lines, width, x_name, y_name))
+    return both_sizes(read, lambda width: _lines(lines, width, x_name, y_name, places))
 
 
 def ticks(largest: float, n_most: int = 5) -> list[float]:
@@ -133,7 +136,9 @@ def _bars(bars: Sequence[Bar], width: int, most: float) -> tuple[float, list[str
     return top, parts
 
 
-def _lines(lines: Sequence[Line], width: int, x_name: str, y_name: str) -> tuple[float, list[str]]:
+def _lines(
+    lines: Sequence[Line], width: int, x_name: str, y_name: str, places: Sequence[str]
+) -> tuple[float, list[str]]:
     is_narrow = width < WIDE
     names = [wrap(line.label, LONGEST_NAME if is_narrow else 60) or [""] for line in lines]
     tallest = LINE * max(map(len, names))
@@ -156,8 +161,9 @@ def _lines(lines: Sequence[Line], width: int, x_name: str, y_name: str) -> tuple
     for tick in y_ticks:
         parts.append(f'<path class="grid" d="M{left:.1f} {y(tick):.1f}H{right:.1f}"/>')
         parts.append(f'<text class="end" x="{left - 6:.1f}" y="{y(tick) + 4:.1f}">{tick:g}</text>')
-    for tick in ticks(x_most, 3 if is_narrow else 6):
-        parts.append(f'<text class="middle" x="{x(tick):.1f}" y="{bottom + 18:.1f}">{tick:g}</text>')
+    numbers = [(tick, f"{tick:g}") for tick in ticks(x_most, 3 if is_narrow else 6)]
+    for place, name in enumerate(places, start=1) if places else numbers:
+        parts.append(f'<text class="middle" x="{x(place):.1f}" y="{bottom + 18:.1f}">{escape(name)}</text>')
     middle = (left + right) / 2
     parts.append(f'<text class="middle" x="{middle:.0f}" y="{height - 6:.0f}">{escape(x_name)}</text>')
     labels = apart([y(line.y[-1]) for line in lines], tallest, bottom)

@@ -22,11 +22,12 @@ def test_one_setting_at_a_time_is_played_with_validation_users(tmp_path: Path) -
     assert set(sensitivity_charts(points)) == {"dim", "nu"}
     write_sensitivity(points, "a study", tmp_path / "study")
     assert "<svg" in (tmp_path / "study" / "sensitivity.html").read_text()
+    assert (tmp_path / "study" / "sensitivity.svg").read_text().startswith("<svg")
     assert len(json.loads((tmp_path / "study" / "sensitivity.json").read_text())) == len(points)
 
 
 def test_a_setting_without_a_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="pop has no setting dim"):
         sensitivity(log(), setup(), ["pop"], ["dim"])
-    with pytest.raises(ConfigError, match="--sensitivity needs a number with known values, got estimate"):
-        sensitivity(log(), setup(), ["mf"], ["estimate"])
+    with pytest.raises(ConfigError, match="--sensitivity needs a number with known values, got optimiser"):
+        sensitivity(log(), setup(), ["igcf-paper"], ["optimiser"])

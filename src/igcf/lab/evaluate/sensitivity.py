@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from igcf.charts import Line, line_chart
+from igcf.charts import Line, line_chart, standalone
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import Method, method_named
@@ -110,21 +110,22 @@ def sensitivity_charts(points: Sequence[Point]) -> dict[str, str]:
             ends = [list(point.figures.values())[-1] for point in own]
             lines.append(Line(method, places, ends, "other" if lines else "first", has_points=True))
         metric = f"{points[0].metric}@{list(points[0].figures)[-1]}"
-        words = ", ".join(f"{value:g}" for value in values)
-        charts[name] = line_chart(lines, f"{metric} by {name}", f"{name}: {words}", metric)
+        words = [f"{value:g}" for value in values]
+        charts[name] = line_chart(lines, f"{metric} by {name}", name, metric, places=words)
     return charts
 
 
 def write_sensitivity(points: Sequence[Point], title: str, folder: Path) -> None:
-    """Write `sensitivity.html` with the curves, `sensitivity.md` and `sensitivity.json`."""
+    """Write `sensitivity.html` with curves and tables, and either alone: `sensitivity.svg`, `.md` and `.json`."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables = sensitivity_tables(points)
+    tables, charts = sensitivity_tables(points), sensitivity_charts(points)
     parts = [
-        section("Curves", multiples(sensitivity_charts(points))),
+        section("Curves", multiples(charts)),
         *(section(t.title, html_table(t)) for t in tables),
     ]
     page = report_page(title, title, "One setting at a time, played with validation users.", parts)
     (folder / "sensitivity.html").write_text(page, encoding="utf-8")
+    (folder / "sensitivity.svg").write_text(standalone(title, charts), encoding="utf-8")
     (folder / "sensitivity.md").write_text("\n".join(map(as_markdown, tables)), encoding="utf-8")
     document = [asdict(point) for point in points]
     (folder / "sensitivity.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
