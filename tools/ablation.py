@@ -19,8 +19,8 @@ from igcf.lab.evaluate import setup_for
 from igcf.lab.evaluate.protocols.cold import cold_users
 from igcf.model import Reward
 from igcf.online import Greedy, ModelLearner, replay
-from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import best_temperature
+from igcf.training.experts.choosing import Players, best_temperature
+from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.shared_log import SharedLog
 
@@ -50,7 +50,7 @@ def main(dataset: str, changes: tuple[str, ...], share: float) -> None:
         found = np.empty((len(truth), len(cutoffs)))
         halves = (np.arange(0, len(truth), 2), np.arange(1, len(truth), 2))
         for own, others in (halves, halves[::-1]):
-            model = fits.model(best_temperature(fits, truth[others])[0])
+            model = fits.model(best_temperature(fits, truth[others], Players(log.executor))[0])
             rng = np.random.default_rng(0)
             shown = replay(ModelLearner(model, Greedy()), truth[own], rounds=int(cutoffs[-1]), rng=rng)
             found[own] = model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1)[:, cutoffs - 1]

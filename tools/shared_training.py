@@ -19,9 +19,8 @@ import click
 from igcf.cli.pretrain import parse_settings
 from igcf.config import ExpertsConfig, configured
 from igcf.data.log_files import LogFiles
-from igcf.training.cluster.executors import open_workers
+from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import shared_log
-from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.kept import Kept

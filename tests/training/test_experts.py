@@ -14,10 +14,9 @@ from igcf.online import Greedy, Recommender
 from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic, rare_items
-from igcf.training.experts.blocks import one_thread_each
-from igcf.training.experts.choosing import TEMPERATURES, best_temperature, prior_from_users
-from igcf.training.experts.fitting import Fits
-from igcf.training.experts.grades import grade_thresholds
+from igcf.training.experts.choosing import TEMPERATURES, Players, best_temperature, prior_from_users
+from igcf.training.experts.executor import one_thread_each
+from igcf.training.experts.fitting import Fits, grade_thresholds
 from igcf.training.experts.logistic import _Fit
 from igcf.training.experts.logistic_steps import polya_gamma_means, symmetric
 from igcf.training.experts.shared_log import SharedLog
@@ -314,8 +313,9 @@ def test_temperatures_are_tried_until_one_is_worse() -> None:
     fits = Fits(
         SharedLog.of(rest), config, reward, lambda what, done, _: tried.append(done) if "valid" in what else None
     )
-    best, precision = best_temperature(fits, held_out)
-    scores = fits.players.precisions([fits.model(each) for each in TEMPERATURES[: len(tried)]], held_out, 15)
+    players = Players(fits.log.executor)
+    best, precision = best_temperature(fits, held_out, players)
+    scores = [players.precision(fits.model(each), held_out, 15) for each in TEMPERATURES[: len(tried)]]
     assert tried == list(range(1, len(tried) + 1))
     assert precision == max(scores)
     assert TEMPERATURES[int(np.argmax(scores))] == best

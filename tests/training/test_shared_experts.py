@@ -17,9 +17,8 @@ from igcf.data.user_parts import even_bounds
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
-from igcf.training.cluster.executors import open_workers
+from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import shared_log
-from igcf.training.cluster.workers import Workers
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
 from igcf.training.experts.kept import Kept

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from igcf.data import Interactions
     from igcf.data.columns import Columns
     from igcf.data.log_files import LogFiles
-    from igcf.training.cluster.workers import Engine
+    from igcf.training.cluster.executors import Engine
 
 KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
 FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}

@@ -11,13 +11,16 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from igcf.arrays import Float32Array
+from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ConfigError
+from igcf.graph.sparse_products import sparse_product
 
 OVERSAMPLING = 20
 """Directions beyond the rank that the subspace iteration carries along."""
-ITERATIONS = 4
+ITERATIONS = 2
 """Passes of the subspace iteration over the graph."""
+LEAST_SIZE = 1e-3
+"""Directions are dropped that are smaller than this share of the largest: single precision says nothing of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +71,12 @@ class GraphFilter:
     def scores(self, records: sp.csr_array) -> Float32Array:
         """Score all items for some records of zeros and ones, (n, items); returns shape (n, items)."""
         chosen = self.settings
+        records = sp.csr_array(records, dtype=np.float32)
         scale = self.degrees**chosen.item_exponent
-        smooth = (records @ (self.vectors / scale[:, None])) @ self.vectors.T  # (n, items)
-        found = (records @ self._transposed) @ self.edges  # x P, sparse: two hops
-        signal = np.asarray(found.toarray() + chosen.low_pass * smooth * scale, dtype=np.float32)
+        items = np.unique(records.indices)
+        low = records[:, items] @ (self.vectors[items] / scale[items, None])  # (n, rank)
+        signal = (low @ self.vectors.T) * (chosen.low_pass * scale)
+        signal += ((records @ self._transposed) @ self.edges).toarray()  # x P: two hops
         if chosen.sharpening:
             signal -= chosen.sharpening * ((signal @ self._transposed) @ self.edges)
         return np.asarray(signal * self.degrees**chosen.popularity, dtype=np.float32)
@@ -107,9 +112,22 @@ def leading_vectors(matrix: sp.csr_array, rank: int, *, rng: np.random.Generator
     The rank is cut to what the matrix can have.
     """
     width = min(rank + OVERSAMPLING, *matrix.shape)
-    basis = np.asarray(matrix @ rng.standard_normal((matrix.shape[1], width), dtype=np.float32))
-    for _ in range(ITERATIONS):
-        basis = np.linalg.qr(matrix @ np.linalg.qr(matrix.T @ np.linalg.qr(basis)[0])[0])[0]
-    _, sizes, axes = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
+    transposed = sp.csr_array(matrix.T)
+    axes = rng.standard_normal((matrix.shape[1], width), dtype=np.float32)
+    for _ in range(ITERATIONS + 1):
+        basis, _ = _principal_axes(sparse_product(matrix, axes))
+        axes, sizes = _principal_axes(sparse_product(transposed, basis))
     largest = max(float(sizes[0]), float(np.finfo(np.float32).tiny))
-    return largest, np.asarray(axes[:rank].T, dtype=np.float32)
+    return largest, np.ascontiguousarray(axes[:, :rank])
+
+
+def _principal_axes(columns: Float32Array) -> tuple[Float32Array, FloatArray]:
+    """Return an orthonormal basis of the space of some columns and their sizes along it, the largest first.
+
+    By the eigenvectors of their products with each other, which takes a fraction of the time of a QR decomposition.
+    """
+    squares, turn = np.linalg.eigh((columns.T @ columns).astype(np.float64))
+    sizes = np.sqrt(np.maximum(squares[::-1], 0.0))
+    used = max(int((sizes > LEAST_SIZE * sizes[0]).sum()), 1)
+    sizes = np.maximum(sizes[:used], np.finfo(np.float32).tiny)
+    return columns @ (turn[:, ::-1][:, :used] / sizes).astype(np.float32), sizes

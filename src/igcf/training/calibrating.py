@@ -240,12 +240,6 @@ def coverage(places: FloatArray, level: float = LEVEL) -> float:
     return float((np.abs(places - 0.5) <= level / 2).mean())
 
 
-def observed_precision(model: Model, truth: Float32Array) -> float:
-    """Return the mean number of successes in the manner of `observed`; 0 where no user has enough reactions."""
-    own, rounds = users_to_play(truth)
-    return float(successes(model, own, rounds, 0.0, is_observed=True).mean()) if rounds else 0.0
-
-
 def successes(model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
     """Return each user's number of successes under mean + nu * standard deviation."""
     learner = ModelLearner(model, Ucb(nu) if nu else Greedy())

@@ -29,16 +29,11 @@ def most_active(counts: IntArray, share: float) -> IntArray:
     return np.sort(np.argsort(-counts, kind="stable")[: n if n >= FEWEST_USERS else 0])
 
 
-def drawn_users(data: Interactions, seed: int) -> IntArray:
+def drawn_of(counts: IntArray, seed: int) -> IntArray:
     """Return users drawn from those with 60 reactions, a quarter of them and at most 200; nobody if that is too few.
 
     Chances calibrated on the most active users would not hold for the others.
     """
-    return drawn_of(np.bincount(data.user_idx, minlength=data.n_users), seed)
-
-
-def drawn_of(counts: IntArray, seed: int) -> IntArray:
-    """Return drawn users, ascending, from the number of reactions of each (`drawn_users`)."""
     able = np.flatnonzero(counts >= LEAST_REACTIONS)
     n = min(len(able) // 4, MOST_USERS)
     return np.sort(np.random.default_rng(seed).permutation(able)[: n if n >= FEWEST_USERS else 0])

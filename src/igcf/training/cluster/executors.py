@@ -10,23 +10,54 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, Literal, get_args
 
+from igcf.config import Config, GraphConfig
 from igcf.errors import ConfigError, ModelError, WorkerLostError
 from igcf.graph.sparse_products import compiled
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.cluster.ray_cluster import ray_cluster
-from igcf.training.cluster.workers import Workers
 from igcf.training.experts.executor import Executor, array_bytes
 from igcf.training.experts.part import Worker
 
+Engine = Literal["local", "ray"]
+ENGINES: tuple[str, ...] = get_args(Engine)
 OBJECT_STORE_BYTES = 1 << 30
 """Shared memory of a Ray cluster started here; what does not fit is written to disk."""
 START_S = 120.0
 """Seconds that the workers of a cluster may take to start."""
 SMALL_BYTES = 1 << 20
 GO_ON = "the same command with --resume goes on from the last finished stage"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Number of workers of a training, and the engine that starts them."""
+
+    shards: int | None = None
+    """Number of workers; None: one, or one per machine of a Ray cluster."""
+    engine: Engine | None = None
+    """What starts the workers; None: processes of this machine."""
+    address: str | None = None
+    """Address of a running Ray cluster; None: one is started on this machine."""
+
+    @property
+    def are_asked_for(self) -> bool:
+        """Whether the caller asked for workers at all."""
+        return self != Workers()
+
+    def check(self, config: Config) -> None:
+        """Refuse what cannot work before anything is read or started."""
+        if isinstance(config, GraphConfig) and self.are_asked_for:
+            raise ConfigError("the graph model is trained by one process; leave shards, engine and address out")
+        if self.engine is not None and self.engine not in ENGINES:
+            raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
+        if self.address is not None and self.engine != "ray":
+            raise ConfigError(f"an address is that of a Ray cluster: it needs engine=ray, got {self.engine or 'local'}")
+        if self.shards is not None and self.shards < 1:
+            raise ConfigError(f"shards must be at least 1, got {self.shards}")
 
 
 class PartActor:

@@ -1,22 +1,70 @@
-"""Choices on validation users: the likelihood temperature, and where the prior comes from."""
+"""Choices on validation users, played as new users: the likelihood temperature, and where the prior comes from."""
 
 import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
+from igcf.training.calibrating import successes, users_to_play
+from igcf.training.experts.executor import Executor, in_threads
 from igcf.training.experts.fitting import Fits
+from igcf.training.experts.part import Worker
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 """Candidates, tried in this order until one is worse than the one before; the first is the default."""
+PIECES = 4
+"""Parts of the validation users that are played at the same time; a fixed number, so that cores do not matter."""
 
 
-def best_temperature(fits: Fits, truth: Float32Array) -> tuple[float, float]:
+class Players:
+    """Plays validation users with models on several workers, each of which plays some of the users."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._held: Float32Array | None = None
+        self._results: dict[tuple[Model, int, float, bool], FloatArray] = {}
+
+    def precision(self, model: Model, truth: Float32Array, rounds: int) -> float:
+        """Return the mean number of successes (`igcf.training.selection`); with liking in the manner of `observed`."""
+        is_observed = model.objective == "liking"
+        if is_observed:
+            truth, rounds = users_to_play(truth)
+        else:
+            rounds = min(rounds, max(model.n_items // 4, 1))
+        return float(self.successes(model, truth, rounds, 0.0, is_observed=is_observed).mean()) if rounds else 0.0
+
+    def successes(self, model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
+        """Return each user's number of successes, as `igcf.training.calibrating.successes` does."""
+        executor, key = self._executor, (model, rounds, nu, is_observed)
+        if self._held is None or not np.array_equal(self._held, truth, equal_nan=True):
+            self._held, self._results = truth, {}
+            executor.call(hold_truth, each=[(share,) for share in np.array_split(truth, executor.size)])
+        if key not in self._results:
+            self._results[key] = np.concatenate(executor.call(play, *key))
+        return self._results[key]
+
+
+def hold_truth(worker: Worker, truth: Float32Array) -> None:
+    """Let a worker hold the reactions of some validation users."""
+    worker.truth = truth
+
+
+def play(worker: Worker, model: Model, rounds: int, nu: float, is_observed: bool) -> FloatArray:
+    """Return the number of successes of each of a worker's validation users."""
+    truth = worker.truth
+    assert truth is not None, "hold_truth comes first"  # noqa: S101
+    pieces = [piece for piece in np.array_split(truth, PIECES) if len(piece)]
+    played = in_threads(lambda piece: successes(model, piece, rounds, nu, is_observed=is_observed), pieces)
+    return np.concatenate(played) if played else np.zeros(0)
+
+
+def best_temperature(fits: Fits, truth: Float32Array, players: Players) -> tuple[float, float]:
     """Return the likelihood temperature that is best on validation users, and its precision.
 
     Args:
         fits: Experts of users other than the validation users.
         truth: Reactions of the validation users, shape (users, items), NaN where there is none.
+        players: Workers that play them.
     """
     fixed = fits.config.likelihood_temperature
     candidates = TEMPERATURES if fixed is None else (fixed,)
@@ -26,7 +74,7 @@ def best_temperature(fits: Fits, truth: Float32Array) -> tuple[float, float]:
     for number, temperature in enumerate(candidates):
         if temperature not in scores:
             model = fits.model(temperature)
-            [scores[temperature]] = fits.players.precisions([model], truth, fits.config.validate_rounds)
+            scores[temperature] = players.precision(model, truth, fits.config.validate_rounds)
             if kept is not None:
                 kept.save({str(each): np.array(score) for each, score in scores.items()})
         fits.say("choosing on validation users", number + 1, len(candidates))

@@ -1,14 +1,26 @@
-"""Map over the partitions of a log: a function is called on every worker, each of which holds some of the users.
+"""Work in pieces: a function is called on every worker, each of which holds some of the users, and there in threads.
 
 The process that calls adds up what comes back. One process is the same code with one worker (`InProcess`); those of
-`igcf.training.cluster.executors` are processes of this machine or actors of a Ray cluster.
+`igcf.training.cluster.executors` are processes of this machine or actors of a Ray cluster. The pieces of a worker are
+the same whatever the number of threads, so that the result does not depend on it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+
+from igcf.threads import at_most_threads, blas_threads
+
+BLOCK = 256
+"""Number of rows per thread that are dense at the same time."""
+Piece = TypeVar("Piece")
+Done = TypeVar("Done")
+_THREADS: ContextVar[int] = ContextVar("threads", default=1)
 
 
 class Executor(Protocol):
@@ -64,3 +76,31 @@ def ranges(n_rows: int, n_workers: int, block: int) -> list[tuple[slice]]:
     n_blocks = -(-n_rows // block)
     bounds = [min(n_blocks * worker // n_workers * block, n_rows) for worker in range(n_workers + 1)]
     return [(slice(start, stop),) for start, stop in pairwise(bounds)]
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let pieces run in as many threads as linear algebra had, and linear algebra in one.
+
+    BLAS splits products only, which are half of the work here, and its threads spin while they wait for the rest.
+    """
+    token = _THREADS.set(blas_threads())
+    try:
+        with at_most_threads(1, ("blas",)):
+            yield
+    finally:
+        _THREADS.reset(token)
+
+
+def in_blocks(work: Callable[[slice], None], n_rows: int) -> None:
+    """Call `work` on every block of rows; it must write to its own rows only."""
+    in_threads(work, [slice(start, min(start + BLOCK, n_rows)) for start in range(0, n_rows, BLOCK)])
+
+
+def in_threads(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> list[Done]:
+    """Return the results of `work` on every piece, in the order of the pieces."""
+    n_threads = min(_THREADS.get(), len(pieces))
+    if n_threads <= 1:
+        return [work(piece) for piece in pieces]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, pieces))

@@ -7,16 +7,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from igcf.arrays import AnyFloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.model import Model, Reward
 from igcf.training.experts.assembling import Experts, ensemble_model
-from igcf.training.experts.grades import grade_thresholds
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic, sampled_users
 from igcf.training.experts.logistic_steps import WITHOUT_OPINION
 from igcf.training.experts.part import Part
-from igcf.training.experts.playing import Players
 from igcf.training.experts.rare_items import with_rare_items
 from igcf.training.experts.shared_log import SharedLog
 
@@ -44,7 +43,6 @@ class Fits:
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
         self.kept = kept or Kept(None)
-        self.players = Players(log.executor)
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
         self._linear: LinearExpert | None = None
         self._logistic: LogisticExpert | None = None
@@ -132,3 +130,26 @@ class Fits:
         if len(users) > MOST_USERS_OF_MAP:
             users = np.sort(np.random.default_rng(self.config.seed).choice(users, MOST_USERS_OF_MAP, replace=False))
         return self.log.successes(self.reward.threshold, users)
+
+
+def grade_thresholds(
+    levels: AnyFloatArray, counts: IntArray, satisfied: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the values that divide the successes and the failures most evenly; () where all are equal.
+
+    Ratings of 1 to 5 with success from 4 on: 5 and 3.
+
+    Args:
+        levels: Distinct values of the reactions, ascending.
+        counts: How many reactions have each of them.
+        satisfied: The value from which on a reaction is a success.
+    """
+    is_success = levels >= satisfied
+    return _middle(levels[is_success], counts[is_success]), _middle(levels[~is_success], counts[~is_success])
+
+
+def _middle(levels: AnyFloatArray, counts: IntArray) -> tuple[float, ...]:
+    if len(levels) < 2:
+        return ()
+    share_from = counts[::-1].cumsum()[::-1][1:] / counts.sum()
+    return (float(levels[1:][np.abs(share_from - 0.5).argmin()]),)

@@ -16,8 +16,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
-from igcf.training.experts.blocks import BLOCK
-from igcf.training.experts.executor import Executor, InProcess, ranges
+from igcf.training.experts.executor import BLOCK, Executor, InProcess, ranges
 from igcf.training.experts.kept import KeptState
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.sparse_products import csr_product, sampled_products
-from igcf.training.experts.blocks import in_blocks
+from igcf.training.experts.executor import in_blocks
 from igcf.training.experts.part import Worker
 
 BIAS_PENALTY = 1e-3

@@ -13,8 +13,7 @@ from igcf.model import Model, Neighbours
 from igcf.model.usage import RecordTemperature
 from igcf.online.absence import Record
 from igcf.online.evidence import expected_rewards, logged_evidence
-from igcf.training.experts.blocks import in_threads
-from igcf.training.experts.executor import Executor
+from igcf.training.experts.executor import Executor, in_threads
 from igcf.training.experts.neighbours import fit_neighbours
 
 TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)

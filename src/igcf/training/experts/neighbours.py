@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Neighbours
-from igcf.training.experts.blocks import in_threads
-from igcf.training.experts.executor import Executor, InProcess
+from igcf.training.experts.executor import Executor, InProcess, in_threads
 from igcf.training.experts.part import Worker
 
 MOST_NEIGHBOURS = 50

@@ -11,13 +11,14 @@ from igcf.data.success import success_from
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
 from igcf.training.calibrating import for_use
-from igcf.training.experts.blocks import one_thread_each
 from igcf.training.experts.choosing import (
     TEMPERATURES,
+    Players,
     best_temperature,
     is_prior_from_users_better,
     prior_from_users,
 )
+from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
@@ -66,7 +67,8 @@ def fit_experts(
         rest, truth = rest.only_items(judged_rows), truth[:, judged_rows]
     fits = Fits(whole, config, reward, say, kept.part("whole"), everything)
     with one_thread_each():
-        strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"))
+        players = Players(log.executor)
+        strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"), players)
         if met is not None and not _is_prior_better(strangers, temperature, truth):
             met = None
         fits.logistic()  # before the seconds are counted
@@ -80,9 +82,7 @@ def fit_experts(
             )
         if config.calibrated:
             say("calibrating the chance", 0, 1)
-            model = model.used_as(
-                for_use(judged, truth, config.validate_rounds, (strangers or fits).players.successes).usage
-            )
+            model = model.used_as(for_use(judged, truth, config.validate_rounds, players.successes).usage)
         if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
         records = truth if validation is None else drawn_records(validation, config.seed)
@@ -132,13 +132,13 @@ def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
 
 
 def _chosen(
-    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Kept
+    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Kept, players: Players
 ) -> tuple[Fits | None, float, float | None]:
     """Return the experts of users other than those on whom is chosen, the temperature and its precision on these."""
     if rest is None or truth is None:
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
     strangers = fits if rest is fits.log else fits.of(rest, kept)
-    temperature, precision = best_temperature(strangers, truth)
+    temperature, precision = best_temperature(strangers, truth, players)
     if strangers is not fits and rest.n_items == fits.log.n_items:
         fits.earlier = strangers.logistic()
     return strangers, temperature, precision
