@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from igcf.data import DATASETS, DatasetInfo
-from igcf.data.download import BLOCK, fetch
+from igcf.data.registry import BLOCK, fetch
 from igcf.errors import DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(3 * BLOCK + 17)

@@ -10,8 +10,8 @@ import pytest
 
 from igcf.data import Interactions, load_dataset
 from igcf.data.columns import Columns
+from igcf.data.findings import validate
 from igcf.data.items import read_items
-from igcf.data.validate import validate
 from igcf.errors import DataError
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from igcf.data import Interactions, load_dataset, reading, text_tables
 from igcf.data.columns import Columns
+from igcf.data.findings import validate
 from igcf.data.items import read_items
-from igcf.data.validate import validate
 from igcf.errors import DataError
 from tools.repeated_log import block_of_rows, validated, write_repeated
 

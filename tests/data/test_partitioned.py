@@ -10,9 +10,9 @@ import pytest
 
 from igcf.data import load_dataset, log_files
 from igcf.data.columns import Columns
+from igcf.data.findings import validate
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.reading import read_table
-from igcf.data.validate import validate
 from igcf.errors import DataError
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from igcf.data import synthetic_catalogue
 from igcf.data.columns import Columns
-from igcf.data.findings import LEVELS, Defect, Report
-from igcf.data.validate import validate
+from igcf.data.findings import LEVELS, Defect, Report, validate
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
 

@@ -173,7 +173,7 @@ def check_store_option(from_store: str) -> None:
 
 def report(data: "Interactions", success: "Success", name: str) -> "Report":
     """Say on standard error how a log was understood, in the words of `igcf data validate`; returns what was said."""
-    from igcf.data.validate import report_of
+    from igcf.data.findings import report_of
 
     found = report_of(data, success, name)
     for line in found.lines():

@@ -74,7 +74,7 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     from igcf.data import dataset_info
-    from igcf.data.download import fetch as download
+    from igcf.data.registry import fetch as download
 
     info = dataset_info(name)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -112,7 +112,7 @@ def validate(
       igcf data validate events.csv --kinds view=1,like=4,purchase=5,hide=1
       igcf data validate books.csv --unrated 0 --items titles.csv --min-item-reactions 5
     """
-    from igcf.data.validate import validate as check
+    from igcf.data.findings import validate as check
 
     report = check(path, columns, satisfied=satisfied, items=items)
     if as_json:

@@ -161,7 +161,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     import numpy as np
 
     from igcf.data import load_dataset, success_in
-    from igcf.data.validate import report_of
+    from igcf.data.findings import report_of
     from igcf.lab.baselines import METHODS
     from igcf.lab.evaluate import setup_for
     from igcf.lab.evaluate.protocols import protocol_named, thinned

@@ -1,7 +1,9 @@
 """What is noticed while a log is read: each defect with its count and first rows, and the report of them all."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +14,8 @@ from igcf.data.layout import LogLayout
 from igcf.errors import DataError, quoted
 
 if TYPE_CHECKING:
+    from igcf.data.columns import Columns
+    from igcf.data.interactions import Interactions
     from igcf.data.success import Success
 
 SHOWN_ROWS = 5
@@ -74,6 +78,8 @@ class Findings:
     is_strict: bool = True
     encodings: set[str] = field(default_factory=set)
     """Encodings of the text files that were read."""
+    layout: LogLayout | None = None
+    """Columns that were taken, where they were found."""
     _found: dict[tuple[str, str], Defect] = field(default_factory=dict)
 
     def rows(
@@ -179,3 +185,63 @@ class Report:
             "success": None if self.success is None else self.success.as_dict(),
             "defects": [{**asdict(each), "level": each.level, "rows": list(each.rows)} for each in self.defects],
         }
+
+
+def validate(
+    path: str | Path,
+    columns: "Columns | None" = None,
+    *,
+    satisfied: float | None = None,
+    items: str | Path | None = None,
+) -> Report:
+    """Read a log and report every defect with the numbers of its first rows, counted from 1 after the header.
+
+    Args:
+        path: a text file (`.csv`, `.tsv`, `.dat`, `.txt`, also compressed), a Parquet file, or a folder of those.
+        columns: how the log is read; what is left out is found.
+        satisfied: smallest value of a success; None: chosen from the values (`what_is_a_success`).
+        items: a table of the items, to be checked beside the log.
+    """
+    from igcf.data.reading import read_files
+    from igcf.data.success import success_in
+
+    findings = Findings(is_strict=False)
+    try:
+        log = read_files(Path(path), columns, findings)
+        log = log if items is None else log.with_items(items)
+    except DataError as error:
+        defects = (Defect(error.kind, str(error), 1, error.rows), *findings.defects)
+        return Report(str(path), 0, 0, 0, defects, findings.layout)
+    try:
+        success = success_in(log, satisfied)
+    except DataError as error:
+        findings.add(error.kind, str(error), len(log))
+        success = None
+    return report_of(log, success, str(path), findings=findings)
+
+
+def report_of(log: "Interactions", success: "Success | None", name: str, *, findings: Findings | None = None) -> Report:
+    """Report how a log was understood: the same for `validate` and for whatever else reads it."""
+    collected = Findings(is_strict=False)
+    for defect in dict.fromkeys((*log.defects, *(findings.defects if findings else ()))):
+        collected.add(defect.kind, defect.message, defect.count, defect.rows)
+    for kind, message in () if log.layout is None else _guessed_columns(log.layout):
+        collected.add(kind, message, 1)
+    if success is not None and success.warning:
+        collected.add("few-successes", success.warning, success.n_successes)
+    size = log.source_size or (len(log) + log.n_duplicates, log.n_users, log.n_items)
+    return Report(name, *size, collected.defects, log.layout, success, log.notes)
+
+
+def _guessed_columns(layout: LogLayout) -> Iterator[tuple[str, str]]:
+    for name, role in ((layout.user, "user"), (layout.item, "item")):
+        if name in layout.guessed:
+            message = f"{name!r} was taken for the {role}s by its place alone; if that is wrong, say which with {role}="
+            yield "guessed-column", message
+    perhaps = {"value": layout.perhaps_value, "timestamp": layout.perhaps_timestamp}
+    for role, column in perhaps.items():
+        if column is not None:
+            message = (
+                f"{column!r} is not used and looks like {role}s; if it holds them, say {role}= {shlex.quote(column)}"
+            )
+            yield "perhaps-column", message

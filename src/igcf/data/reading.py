@@ -29,6 +29,7 @@ Number = TypeVar("Number", bound=np.generic)
 def read_files(path: Path, columns: Columns | None = None, findings: Findings | None = None) -> Interactions:
     """Read a text or Parquet file, or a folder of them (also partitioned as `key=value/`)."""
     files, findings = LogFiles(path, columns or Columns()), findings or Findings()
+    findings.layout = files.layout
     pieces = (piece for number in range(len(files.files)) for piece in files.pieces(number, findings))
     return _built(pieces, RowReader(files.layout, files.columns, findings), files.name, str(path))
 
@@ -283,8 +284,8 @@ class Builder:
             if len(levels) == 1:
                 message = f"{layout.value!r} is {levels[0]:g} in every row: every reaction counts as a success"
                 findings.add("constant-value", message, len(known))
-            elif (spike := unrated_spike(levels, counts)) is not None:
-                findings.add("unrated", spike.message(repr(layout.value)), spike.count)
+            elif (spike := unrated_spike(levels, counts, layout.value)) is not None:
+                findings.add("unrated", *spike)
         if layout.timestamp is None:
             findings.add("no-times", "no column of times; splits in time and taste drift need one", self.n_rows)
         elif times is not None:

@@ -80,28 +80,7 @@ def success_in(data: Interactions, satisfied: float | None = None) -> Success:
     return success_from(data, *np.unique(data.values, return_counts=True), satisfied)
 
 
-@dataclass(frozen=True)
-class Spike:
-    """A value at the edge of a scale that is so frequent that it may stand for no opinion."""
-
-    value: float
-    count: int
-    share: float
-    low: float
-    """Smallest of the other values."""
-    high: float
-    """Largest of the other values."""
-
-    def message(self, column: str) -> str:
-        """Explain the choice."""
-        return (
-            f"{column} is {_number(self.value)} in {_percent(self.share)} of the rows, beside a scale of "
-            f"{_number(self.low)} to {_number(self.high)}; if it means not rated, say unrated= {_number(self.value)}: "
-            "such a reaction is then no opinion, and no dislike"
-        )
-
-
-def unrated_spike(levels: Float32Array, counts: IntArray) -> Spike | None:
+def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[str, int] | None:
     """Find a value that may stand for no opinion: 0 or less below a graded scale, or a value far above it.
 
     It must be far from the others, or at least twice as frequent as its neighbour where the others do not become more
@@ -110,6 +89,10 @@ def unrated_spike(levels: Float32Array, counts: IntArray) -> Spike | None:
     Args:
         levels: Distinct values, ascending.
         counts: Number of each.
+        column: Name of their column.
+
+    Returns:
+        What to say about it, and how often it occurs; None where there is none.
     """
     for place, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         value, rest, n = float(levels[place]), levels[others], counts[others]
@@ -119,17 +102,14 @@ def unrated_spike(levels: Float32Array, counts: IntArray) -> Spike | None:
         is_far = gap > (1.5 * float(np.diff(rest).min()) if place == 0 else 2.0 * spread)
         is_spike = counts[place] >= 2 * n[place] and int(n.argmax()) != place % len(rest)
         if is_far if place == -1 else is_spike or (is_far and counts[place] >= n.min()):
-            share = float(counts[place] / counts.sum())
-            return Spike(value, int(counts[place]), share, float(rest[0]), float(rest[-1]))
+            share = _percent(float(counts[place] / counts.sum()))
+            message = (
+                f"{column!r} is {_number(value)} in {share} of the rows, beside a scale of "
+                f"{_number(float(rest[0]))} to {_number(float(rest[-1]))}; if it means not rated, say unrated= "
+                f"{_number(value)}: such a reaction is then no opinion, and no dislike"
+            )
+            return message, int(counts[place])
     return None
-
-
-def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
-    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not looked at."""
-    info = known_dataset(data)
-    if satisfied is None and info is not None and len(levels) > 1:
-        satisfied = info.satisfied
-    return _success(levels.astype(np.float64), counts, satisfied)
 
 
 def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None = None) -> Success:
@@ -147,14 +127,21 @@ def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None 
     return _success(*np.unique(np.asarray(values, dtype=np.float64), return_counts=True), satisfied)
 
 
+def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
+    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not looked at."""
+    info = known_dataset(data)
+    if satisfied is None and info is not None and len(levels) > 1:
+        satisfied = info.satisfied
+    return _success(levels.astype(np.float64), counts, satisfied)
+
+
 def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> Success:
-    """Choose the threshold from the distinct values, ascending, and their numbers, or check the one that is given."""
     is_known = ~np.isnan(levels)
     n_unrated = int(counts[~is_known].sum())
     levels, counts = levels[is_known], counts[is_known]
     n_reactions = int(counts.sum())
     if not n_reactions:
-        raise DataError("there is no reaction, so nothing tells what a success is")
+        raise DataError("there is no reaction, so nothing tells what a success is", kind="no-success")
     reached = counts[::-1].cumsum()[::-1]
     if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
         return Success(float(levels[0]), n_reactions, n_reactions, n_unrated)
@@ -163,18 +150,24 @@ def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> S
     if n in (0, n_reactions):
         raise DataError(
             f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
-            f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied="
+            f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied=",
+            kind="no-success",
         )
     return Success(threshold, n, n_reactions, n_unrated)
 
 
-def _even_threshold(levels: npt.NDArray[np.float64], reached: npt.NDArray[np.integer]) -> float:
+def _even_threshold(levels: FloatArray, reached: IntArray) -> float:
     """Return the rule's threshold from the sorted distinct values and the numbers of reactions from each on."""
     shares = reached / reached[0]
+
+    def most_even(places: IntArray) -> int:  # of equally near ones the last, which is the highest value
+        backwards = places[::-1]
+        return int(backwards[np.abs(shares[backwards] - EVEN_SHARE).argmin()])
+
     above = np.arange(1, len(levels))  # from the smallest value on all would be successes
-    chosen = _most_even(above[levels[above] > (levels[0] + levels[-1]) / 2], shares)
+    chosen = most_even(above[levels[above] > (levels[0] + levels[-1]) / 2])
     if shares[chosen] < LEAST_UPPER_SHARE:
-        chosen = _most_even(above, shares)
+        chosen = most_even(above)
     threshold = float(levels[chosen])
     if len(levels) > MANY_VALUES:
         rounded = float(f"{threshold:.2g}")
@@ -182,12 +175,6 @@ def _even_threshold(levels: npt.NDArray[np.float64], reached: npt.NDArray[np.int
         if 0 < place < len(levels) and abs(shares[place] - shares[chosen]) <= ROUNDING_SHARE:
             threshold = rounded
     return threshold
-
-
-def _most_even(places: npt.NDArray[np.integer], shares: npt.NDArray[np.float64]) -> int:
-    """Return the place whose share is nearest one half; of equally near ones the last, which is the highest value."""
-    backwards = places[::-1]
-    return int(backwards[np.abs(shares[backwards] - EVEN_SHARE).argmin()])
 
 
 def _number(value: float) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from igcf.config import Config, ExpertsConfig, GraphConfig, configured
+from igcf.data.findings import report_of
 from igcf.data.interactions import Interactions
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import read_files
 from igcf.data.success import Success, success_from, success_in
-from igcf.data.validate import report_of
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
