@@ -81,16 +81,17 @@ class Attribute:
             return np.array([min(max((value - self.centre[0]) / self.scale, -FARTHEST), FARTHEST)])
         if self.kind == "time":
             return np.asarray(_time_parts(value) - np.array(self.centre))
-        places = [place for place in map(self._place, value) if place is not None]
+        places = [place for place in map(self._places.get, value) if place is not None]
         if not places:
             return None
-        result = np.zeros(len(self.levels))
+        result = -self._centre
         for place in places:
             result[place] += 1.0 / len(places)
-        return np.asarray(result - np.array(self.centre))
+        return result
 
-    def _place(self, text: str) -> int | None:
-        return self._places.get(text)
+    @cached_property
+    def _centre(self) -> FloatArray:
+        return np.array(self.centre)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -197,6 +198,8 @@ def check_given(given: Mapping[str, Any], what: str) -> None:
     for name, value in given.items():
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT:
             raise AttributesError(f"{what} name {quoted(name)}: expected text of 1 to {LONGEST_TEXT} characters")
+        if type(value) is str and len(value) <= LONGEST_TEXT:
+            continue
         several = isinstance(value, list | tuple | set | frozenset)
         if several and len(value) > MOST_VALUES:
             raise AttributesError(f"{what} {name!r} has {len(value):,} values; pass at most {MOST_VALUES}")
@@ -217,6 +220,8 @@ def _check_plain(what: str, name: str, value: Any) -> None:
 
 def parsed_value(what: str, name: str, kind: Kind, value: Any) -> Any:
     """Return a checked value in the form of its kind: a tuple of texts, a number, a time; None: unknown."""
+    if kind == "category" and type(value) is str and value:
+        return (value.strip(),)
     several = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
     several = [each for each in several if each is not None and each != ""]
     if not several:

@@ -11,12 +11,16 @@ from igcf.errors import AttributesError
 from igcf.model import Model
 from igcf.model.attribute_prior import principal_directions
 from igcf.online.answers import AttributeContribution
+from igcf.online.backend.types import Arrays
+from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import record_channels
 from igcf.online.learning import channels_of
 from igcf.online.monotone import monotone_learning
 
 MOST_COVARIANCES = 64
 """Sets of known attributes whose covariance is kept."""
+MOST_NUMBERS = 20_000_000
+"""Variances of items that are kept for all sets of known attributes together."""
 
 
 def encode_attributes(model: Model, given: Mapping[str, Any] | None) -> Encoded | None:
@@ -41,6 +45,20 @@ def personal_model(model: Model, attributes: Encoded | None) -> Model:
     if len(model.added):
         own.__dict__["trained"] = personal_model(model.trained, attributes)
     return own
+
+
+def prior_variances(engine: ScoringEngine, model: Model, known: tuple[int, ...]) -> Arrays:
+    """Return the variances of all items for users of whom these attributes are known, before the first reaction.
+
+    `model` has the prior of such a user. They are kept for a few sets of attributes.
+    """
+    kept: dict[tuple[int, ...], Arrays] = engine.model.computed("attribute variances", dict)
+    found = kept.get(known)
+    if found is None:
+        found = engine._z_variances_of(model.prior_cov)
+        if (len(kept) + 1) * sum(each.size for each in found) <= MOST_NUMBERS:
+            kept[known] = found
+    return found
 
 
 def _covariance(model: Model, known: tuple[int, ...]) -> FloatArray:

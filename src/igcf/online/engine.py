@@ -165,6 +165,14 @@ class ScoringEngine:
         self._state = Stale()
         self.set_offset(offset, user)
 
+    def start_at(self, prior: Belief, variances: Arrays) -> None:
+        """Start the only user from a prior of their own, for which the `variances` of all items are known."""
+        self.set_belief(prior)
+        if self.keeps_items:
+            self._state = Tracked(
+                Moments(self._z_of(self.belief_means), tuple(each[None].copy() for each in variances))
+            )
+
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""
         return None if self._offsets is None else self._offsets[user].astype(np.float32)

@@ -17,7 +17,7 @@ from igcf.model.new_items import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
-from igcf.online.attributes import attribute_contributions, encode_attributes, personal_model
+from igcf.online.attributes import attribute_contributions, encode_attributes, personal_model, prior_variances
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
@@ -182,7 +182,8 @@ class Session:
         """Bring the engine to the belief after the logged reactions and the history."""
         engine, model, rows, record = self._engine, self._personal_model(), self._rows, self._in_force()
         if model.population is not None and not rows and record is None:
-            engine.set_belief(prior_belief(model))
+            assert self._encoded is not None  # noqa: S101
+            engine.start_at(engine.prior, prior_variances(engine, model, self._encoded.known))
             return
         forgetting = self._recommender.forgetting
         if isinstance(known, LoggedBelief):
