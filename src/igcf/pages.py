@@ -58,12 +58,6 @@ def html_table(table: Table) -> str:
     )
 
 
-def links(targets: Mapping[str, str]) -> str:
-    """Write a list of links by name; a target is a path beside the page."""
-    parts = (f'<li><a href="{html.escape(path)}">{html.escape(name)}</a></li>' for name, path in targets.items())
-    return f"<ul class=links>{''.join(parts)}</ul>"
-
-
 def preformatted(text: str) -> str:
     """Write text as it is."""
     return f"<pre tabindex=0>{html.escape(text)}</pre>"

@@ -8,7 +8,7 @@ import pytest
 from igcf.cli.experiments import progress_display
 from igcf.cli.output import parts_display
 from igcf.lab.evaluate.protocols import Job
-from igcf.lab.evaluate.run import Step
+from igcf.lab.evaluate.running import Step
 from igcf.progress import show_progress
 from tests.lab.evaluate.worlds import setup
 

@@ -7,8 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from igcf.data import synthetic_catalogue
-from igcf.lab.evaluate import Results, evaluate, setup_for
-from igcf.lab.evaluate.overview import overview_page
+from igcf.lab.evaluate import evaluate, setup_for
 from igcf.lab.evaluate.report import write_results
 from tests.cli.test_main import run
 from tests.web.conftest import Visit
@@ -18,7 +17,6 @@ from tests.web.test_pictures import album, keep
 __all__ = ["album"]
 pytestmark = pytest.mark.slow
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
-PAGES = ("report", "overview")
 SMALL = PHONE | {"viewport": {"width": 320, "height": 640}}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 SMALLEST = """() => Math.min(...[...document.querySelectorAll("svg.chart text")]
@@ -36,31 +34,24 @@ BROKEN = """() => [...document.querySelectorAll("h1 span")]
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The reports of one experiment and of several, by name."""
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of an experiment."""
     folder: Path = tmp_path_factory.mktemp("report")
-    experiments: list[tuple[str, Results]] = []
-    for seed in (0, 1):
-        data = synthetic_catalogue(n_users=400, n_items=150, seed=seed)
-        setup = setup_for(data, "cold-start", rounds=20, min_reactions=15, n_users=60)
-        results = evaluate(data, setup, ["random", "pop", "als", "pca-gp"])
-        experiments.append((f"cold-start-{seed}", results))
-        if seed == 0:
-            write_results(results, data, folder)
-    (folder / "overview.html").write_text(overview_page(experiments), encoding="utf-8")
-    return {name: (folder / f"{name}.html").as_uri() for name in PAGES}
+    data = synthetic_catalogue(n_users=400, n_items=150, seed=0)
+    setup = setup_for(data, "cold-start", rounds=20, min_reactions=15, n_users=60)
+    write_results(evaluate(data, setup, ["random", "pop", "als", "pca-gp"]), data, folder)
+    return (folder / "report.html").as_uri()
 
 
 def fits(page: Page) -> bool:
     return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_report_can_be_read_by_everybody(visit: Visit, pages: dict[str, str], name: str) -> None:
+def test_a_report_can_be_read_by_everybody(visit: Visit, report: str) -> None:
     views: list[dict[str, Any]] = [{}, {"color_scheme": "dark"}, PHONE, SMALL]
     for options in views:
         visitor = visit(path=None, **options)
-        visitor.page.goto(pages[name])
+        visitor.page.goto(report)
         assert violations(visitor) == []
         assert fits(visitor.page)
         assert visitor.page.evaluate(SMALLEST) >= 11.9
@@ -71,24 +62,13 @@ def test_a_report_can_be_read_by_everybody(visit: Visit, pages: dict[str, str], 
         assert not visitor.page.locator("details[open]").count()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_report_is_printed_light_and_within_the_paper(visit: Visit, pages: dict[str, str], name: str) -> None:
+def test_a_report_is_printed_light_and_within_the_paper(visit: Visit, report: str) -> None:
     visitor = visit(path=None, color_scheme="dark", viewport={"width": 740, "height": 1040})
-    visitor.page.goto(pages[name])
+    visitor.page.goto(report)
     visitor.page.emulate_media(media="print")
     assert fits(visitor.page)
     colour = visitor.page.evaluate("() => getComputedStyle(document.querySelector('h1')).color")
     assert colour == "rgb(33, 28, 48)"
-
-
-def test_several_data_sets_stand_side_by_side(visit: Visit, pages: dict[str, str]) -> None:
-    visitor = visit(path=None)
-    visitor.page.goto(pages["overview"])
-    assert "won" in visitor.text("h1")
-    charts = visitor.page.locator(".multiples > div")
-    assert charts.count() == 2
-    tops = [box["y"] for box in (chart.bounding_box() for chart in charts.all()) if box]
-    assert tops[0] == tops[1]
 
 
 def test_picture_of_the_report(album: Path, visit: Visit, tmp_path: Path) -> None:

@@ -127,8 +127,7 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
     from igcf.cli.experiments import progress_display
     from igcf.lab.evaluate import Execution, evaluate, setup_for
     from igcf.lab.evaluate.report import write_results
-    from igcf.lab.evaluate.tables import results_tables
-    from igcf.lab.evaluate.verdict import verdict
+    from igcf.lab.evaluate.tables import results_tables, verdict
     from igcf.tables import print_fitted
 
     setup = setup_for(data, "cold-start", rounds=rounds)

@@ -166,8 +166,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     from igcf.lab.evaluate import setup_for
     from igcf.lab.evaluate.protocols import protocol_named, thinned
     from igcf.lab.evaluate.report import results_document
-    from igcf.lab.evaluate.tables import results_tables
-    from igcf.lab.evaluate.verdict import verdict
+    from igcf.lab.evaluate.tables import results_tables, verdict
 
     if (train is None) != (test is None):
         raise ConfigError("a published split needs both --train and --test")

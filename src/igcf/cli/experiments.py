@@ -18,7 +18,7 @@ from igcf.errors import IgcfError
 if TYPE_CHECKING:
     from igcf.lab.evaluate import Execution
     from igcf.lab.evaluate.results import Results
-    from igcf.lab.evaluate.run import Step
+    from igcf.lab.evaluate.running import Step
     from igcf.tables import Table
 
 FORMATS = ("table", "markdown", "latex")
@@ -138,14 +138,6 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
         write_results(results, data, folder)
     except OSError as error:
         raise IgcfError(f"cannot write the report to {folder}: {error.strerror or error}") from error
-    note(f"wrote {folder / 'report.html'}")
-
-
-def write_overview(experiments: "Sequence[tuple[str, Results]]", folder: Path) -> None:
-    """Write the page about several experiments, whose own reports lie in folders beside it."""
-    from igcf.lab.evaluate.overview import overview_page
-
-    (folder / "report.html").write_text(overview_page(experiments), encoding="utf-8")
     note(f"wrote {folder / 'report.html'}")
 
 

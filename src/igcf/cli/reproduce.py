@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.experiments import common_options, print_all, run_experiment, write_overview, write_report
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
 from igcf.cli.output import emit_json, note
 from igcf.errors import ConfigError, DataError
 
@@ -49,11 +49,11 @@ def reproduce(
     from igcf.data import load_dataset
     from igcf.lab.baselines import method_named
     from igcf.lab.evaluate import setup_for
+    from igcf.lab.evaluate.paper import methods_of, side_by_side, side_by_side_tables
     from igcf.lab.evaluate.protocols import protocol_named
-    from igcf.lab.evaluate.reproduce import methods_of, side_by_side, side_by_side_tables
 
     chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
-    documents, experiments = [], []
+    documents = []
     for name, data_name in wanted(table, dataset, common["data_dir"]):
         rows = chosen or methods_of(name)
         if table is None:  # among all tables, each takes the rows that it can have
@@ -66,15 +66,12 @@ def reproduce(
         results = run_experiment(
             data, setup, rows, **{**common, "out": out, "changes": changes_to(rows, common, table)}
         )
-        experiments.append((f"{name}-{data_name}", results))
         if out:
             write_report(results, data, out)
         if common["as_json"]:
             documents.append(results.as_dict() | {"paper": side_by_side(results)})
         else:
             print_all(side_by_side_tables(results), common["style"])
-    if common["out"] and len(experiments) > 1:
-        write_overview(experiments, common["out"])
     if common["as_json"]:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
 
@@ -83,17 +80,8 @@ def reproduce_all(
     table: str | None, dataset: str | None, methods: str | None, users: int, common: dict[str, Any]
 ) -> None:
     """Run every published experiment whose data set is found, one folder each, and write the page with all tables."""
-    import time
-
     from igcf.data import dataset_info, find_dataset
-    from igcf.lab.evaluate.published import (
-        PUBLISHED,
-        commit_of_the_code,
-        minutes_left,
-        read_minutes,
-        tables_page,
-        write_minutes,
-    )
+    from igcf.lab.evaluate.published import PUBLISHED, commit_of_the_code, tables_page
     from igcf.lab.evaluate.tables import results_tables
 
     if common["out"] is None:
@@ -111,28 +99,20 @@ def reproduce_all(
         raise DataError("none of the published experiments is left; see igcf data list, or set IGCF_DATA_DIR")
     rows = {each.strip() for each in methods.split(",")} if methods else None
     made: list[tuple[Experiment, Sequence[Table]]] = []
-    experiments: list[tuple[str, Results]] = []
     documents: list[dict[str, Any]] = []
-    commit, minutes = commit_of_the_code(), {} if common["fresh"] else read_minutes(common["out"])
+    commit = commit_of_the_code()
     for number, each in enumerate(chosen):
-        left = minutes_left(chosen[number:], minutes)
-        note(f"experiment {number + 1} of {len(chosen)}: {each.name}; about {left:.0f} minutes left")
+        note(f"experiment {number + 1} of {len(chosen)}: {each.name}")
         names = tuple(name for name in each.methods if rows is None or name in rows)
         if rows is not None and not names:
             continue
-        began, here = time.monotonic(), replace(each, methods=names)
+        here = replace(each, methods=names)
         results, data = run_published(here, users, common)
         write_report(results, data, common["out"] / each.name)
         documents.append(results.as_dict() | {"name": each.name})
-        experiments.append((each.name, results))
         made.append((here, results_tables(results)))
-        minutes[each.name] = minutes.get(each.name, 0.0) + (time.monotonic() - began) / 60
-        write_minutes(common["out"], minutes)
-        page = tables_page(made, commit=commit, minutes=sum(minutes.values()))
-        (common["out"] / "tables.md").write_text(page, encoding="utf-8")
-    if experiments:
-        write_overview(experiments, common["out"])
-    note(f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments in {sum(minutes.values()):.0f} minutes")
+        (common["out"] / "tables.md").write_text(tables_page(made, commit), encoding="utf-8")
+    note(f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments")
     if common["as_json"]:
         emit_json({"commit": commit, "experiments": documents})
 
@@ -165,7 +145,7 @@ def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tu
 def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:
     """Return the pairs of table and data set to run: all of the paper's that are asked for and found."""
     from igcf.data import dataset_info, find_dataset
-    from igcf.lab.evaluate.reproduce import TABLES
+    from igcf.lab.evaluate.paper import TABLES
 
     if dataset is not None:
         dataset_info(dataset)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
 from igcf.lab.evaluate import Engine, Execution, Results, evaluate
-from igcf.lab.evaluate.run import Step
+from igcf.lab.evaluate.running import Step
 from tests.lab.evaluate.worlds import log, setup
 
 METHODS = ("random", "pop", "icf-ucb")

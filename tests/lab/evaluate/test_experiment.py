@@ -12,14 +12,13 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate import Engine, Execution, Results, evaluate, jobs
+from igcf.lab.evaluate.experiment import grid_jobs, grid_points
 from igcf.lab.evaluate.jobs import job_key
-from igcf.lab.evaluate.plots import by_user
 from igcf.lab.evaluate.protocols import Job, Play, protocol_named
 from igcf.lab.evaluate.report import write_results
-from igcf.lab.evaluate.results import collect
-from igcf.lab.evaluate.run import Step, run_jobs
+from igcf.lab.evaluate.results import by_user, collect, user_scores
+from igcf.lab.evaluate.running import Step, run_jobs
 from igcf.lab.evaluate.tables import results_tables
-from igcf.lab.evaluate.tune import grid_jobs, grid_points
 from igcf.tables import as_latex, as_markdown
 from tests.lab.evaluate.recompute import recompute
 from tests.lab.evaluate.worlds import FAST, log, setup
@@ -179,7 +178,9 @@ def test_the_report_is_one_page_without_references_to_the_outside(tmp_path: Path
 def test_a_user_whom_several_seeds_met_is_one_user_in_the_plots() -> None:
     results = evaluate(log(), setup(split="time"), ("random",), seeds=(0, 1))
     one, two = (row.curves["precision"] for row in results.rows)
-    np.testing.assert_allclose(by_user(results.rows, "precision"), (one + two) / 2)
+    means = [np.mean(each, axis=0) for each in by_user(results.rows, "precision").values()]
+    np.testing.assert_allclose(means, (one + two) / 2)
+    np.testing.assert_allclose(list(user_scores(results.rows, "precision", 5).values()), ((one + two) / 2)[:, 4])
 
 
 def test_tables_mark_the_best_and_show_the_spread_of_seeds() -> None:

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from igcf.lab.evaluate.paper import printed
-from igcf.lab.evaluate.reproduce import TABLES
+from igcf.lab.evaluate.paper import TABLES, printed
 
 
 def test_numbers_that_the_paper_quotes_in_its_text() -> None:

@@ -11,7 +11,7 @@ from igcf.errors import ConfigError
 from igcf.lab.evaluate import evaluate
 from igcf.lab.evaluate.protocols import PROTOCOLS, Session, prepare, protocol_named, setup_for
 from igcf.lab.evaluate.report import write_results
-from igcf.lab.evaluate.verdict import verdict
+from igcf.lab.evaluate.tables import verdict
 from tests.lab.evaluate.worlds import log, setup
 
 MET: tuple[Literal["test", "validation"], ...] = ("test", "validation")

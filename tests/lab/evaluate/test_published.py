@@ -1,18 +1,7 @@
-from pathlib import Path
-
-import pytest
-
 from igcf.data import dataset_info
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate.protocols import protocol_named
-from igcf.lab.evaluate.published import (
-    PUBLISHED,
-    Experiment,
-    minutes_left,
-    read_minutes,
-    tables_page,
-    write_minutes,
-)
+from igcf.lab.evaluate.published import PUBLISHED, Experiment, tables_page
 from igcf.tables import Table
 
 
@@ -44,25 +33,6 @@ def test_the_graph_model_is_in_every_table_of_the_paper_and_nicf_wherever_it_can
     }
 
 
-def test_the_time_left_follows_the_speed_of_this_machine() -> None:
-    done, todo = PUBLISHED[:2], PUBLISHED[2:4]
-    listed = sum(each.minutes for each in todo)
-    assert minutes_left(todo, {}) == listed
-    taken = {each.name: 2 * each.minutes for each in done}
-    assert minutes_left(todo, taken) == pytest.approx(2 * listed)
-    assert minutes_left(PUBLISHED[:4], taken) == pytest.approx(2 * listed)  # what is finished takes no time
-
-
-def test_a_run_that_goes_on_knows_how_long_the_finished_experiments_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert read_minutes(tmp_path) == {}
-    write_minutes(tmp_path, {"top-k-ml-1m": 3.5})
-    assert read_minutes(tmp_path) == {"top-k-ml-1m": 3.5}
-    monkeypatch.setattr("igcf.lab.evaluate.published.code_version", lambda: "another")
-    assert read_minutes(tmp_path) == {}  # that code has made nothing yet
-
-
 def test_the_command_of_an_experiment_runs_it_alone() -> None:
     commands = {each.name: each.command for each in PUBLISHED}
     assert commands["returning-ml-1m-earliest"].endswith("--protocol returning --methods igcf --part earliest")
@@ -72,10 +42,10 @@ def test_the_command_of_an_experiment_runs_it_alone() -> None:
 
 
 def test_the_page_names_the_commit_and_what_was_not_run() -> None:
-    experiment = Experiment("cold-start", "ml-1m", ("pop",), 1)
+    experiment = Experiment("cold-start", "ml-1m", ("pop",))
     table = Table(title="one", header=("method", "P@10"), rows=(("pop", "7.20"),))
-    page = tables_page([(experiment, [table])], commit="abc", minutes=3)
-    assert "at commit abc, in 3 minutes" in page
+    page = tables_page([(experiment, [table])], "abc")
+    assert "at commit abc" in page
     assert "`igcf evaluate --dataset ml-1m --protocol cold-start --methods pop`" in page
     assert "| pop | 7.20 |" in page
     assert "Not run at this commit" in page

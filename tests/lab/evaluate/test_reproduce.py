@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from igcf.lab.evaluate import evaluate
-from igcf.lab.evaluate.paper import printed
+from igcf.lab.evaluate.paper import methods_of, printed, side_by_side, side_by_side_tables
 from igcf.lab.evaluate.report import write_results
-from igcf.lab.evaluate.reproduce import methods_of, side_by_side, side_by_side_tables
 from igcf.lab.evaluate.results import summary
 from igcf.lab.evaluate.tables import results_tables
 from tests.lab.evaluate.worlds import FAST, log, setup

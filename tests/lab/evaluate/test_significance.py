@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from igcf.lab.evaluate.significance import Comparison, compare, corrected, holm, per_user, rank_biserial
+from igcf.lab.evaluate.results import Comparison, compare, corrected, holm, rank_biserial
 
 
 def test_the_test_is_that_of_scipy_on_the_differences() -> None:
@@ -35,7 +35,3 @@ def test_holm_by_hand() -> None:
 def test_all_comparisons_of_an_experiment_are_one_family() -> None:
     single = Comparison("a", "b", "precision@10", 1.0, 0.02, 0.5)
     assert [each.p_value for each in corrected([single, single])] == pytest.approx([0.04, 0.04])
-
-
-def test_a_user_counts_once_however_many_seeds_met_them() -> None:
-    assert per_user([{"x": 1.0, "y": 2.0}, {"x": 3.0}]) == {"x": 2.0, "y": 2.0}

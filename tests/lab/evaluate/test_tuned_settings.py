@@ -7,7 +7,6 @@ from igcf.data import synthetic_catalogue
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate import setup_for
-from igcf.lab.evaluate.experiment import jobs_of
 from igcf.lab.evaluate.protocols import protocol_named
 from igcf.lab.evaluate.tuned_settings import parse_changes, tuned_settings
 
@@ -39,21 +38,21 @@ def test_a_row_of_an_ablation_takes_what_was_found_for_it(monkeypatch: pytest.Mo
     known = {"ablation": {"igcf-paper K = 1": {"settings": {"gamma": 10.0, "learning_rate": 0.5}}}}
     monkeypatch.setattr("igcf.lab.evaluate.tuned_settings._read", lambda dataset: known)
     setup = setup_for(synthetic_catalogue(n_users=80, n_items=200), "ablation", rounds=5)
-    plays = [play for job in jobs_of("igcf-paper", setup, 0, METHODS["igcf-paper"].settings()) for play in job.plays]
+    plays = setup.protocol.plays(METHODS["igcf-paper"], METHODS["igcf-paper"].settings(), setup.dataset)
     found = {play.label: (play.settings["layers"], play.settings["gamma"]) for play in plays}
     assert found["igcf-paper K = 1"] == (1, 10.0)
     assert found["igcf-paper K = 2"] == (2, 1.0)
 
 
 def test_changes_are_read_as_json_or_words() -> None:
-    found = parse_changes(("icf-ucb:penalty=20", "icf-ucb:estimate=mean", "nicf:attention=true"))
-    assert found == {"icf-ucb": {"penalty": 20, "estimate": "mean"}, "nicf": {"attention": True}}
+    found = parse_changes(("icf-ucb:penalty=20", "icf-ucb:reward=satisfied", "nicf:mask_target=true"))
+    assert found == {"icf-ucb": {"penalty": 20, "reward": "satisfied"}, "nicf": {"mask_target": True}}
     assert parse_changes(("igcf:objective=liking", "igcf-paper:batch_size=null"))["igcf"] == {"objective": "liking"}
     with pytest.raises(ConfigError, match=r"penalty of icf-ucb is 20\.0 unless set; expected a number, got 'much'"):
         parse_changes(("icf-ucb:penalty=much",))
     with pytest.raises(
-        ConfigError, match=r"attention of nicf is False unless set; expected true or false, got '\[1\]'"
+        ConfigError, match=r"mask_target of nicf is False unless set; expected true or false, got '\[1\]'"
     ):
-        parse_changes(("nicf:attention=[1]",))
+        parse_changes(("nicf:mask_target=[1]",))
     with pytest.raises(ConfigError, match="cannot read 'penalty=20'; expected METHOD:NAME=VALUE"):
         parse_changes(("penalty=20",))

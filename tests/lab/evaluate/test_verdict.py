@@ -1,9 +1,5 @@
-from dataclasses import replace
-
 from igcf.lab.evaluate import evaluate
-from igcf.lab.evaluate.overview import conclusion
-from igcf.lab.evaluate.tables import results_tables
-from igcf.lab.evaluate.verdict import Verdict, verdict
+from igcf.lab.evaluate.tables import results_tables, verdict
 from tests.lab.evaluate.worlds import log, setup
 
 
@@ -31,13 +27,6 @@ def test_a_difference_within_chance_is_a_tie_with_the_same_p_everywhere() -> Non
     assert f"{found.best} and {found.runner_up} tie: " in found.sentence
     assert "won" not in found.sentence
     assert results_tables(results)[1].rows[0][-1] == f"{test.p_value:.2g} tie"
-
-
-def test_ties_count_for_nobody() -> None:
-    tie = Verdict("pop", 3.0, "satisfied items", 10, "random", 0.5, 0.3)
-    win = replace(tie, p_value=0.01)
-    assert conclusion([tie]) == "No method won; 1 of 1 experiments are ties."
-    assert conclusion([tie, win]) == "pop won 1 of 2 experiments; 1 is a tie."
 
 
 def test_against_nobody_nothing_is_won() -> None:

@@ -9,13 +9,13 @@ from igcf.data import synthetic_catalogue
 from igcf.errors import ConfigError
 from igcf.lab.evaluate import Engine, Execution, evaluate, setup_for
 from igcf.lab.evaluate.report import write_results
-from igcf.lab.evaluate.run import Step
+from igcf.lab.evaluate.running import Step
 
 
 def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("igcf.lab.evaluate.engines.find_spec", lambda name: None)
+    monkeypatch.setattr("igcf.lab.evaluate.running.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "joblib", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     data = synthetic_catalogue(n_users=120, n_items=50)
@@ -28,7 +28,7 @@ def test_without_joblib_and_matplotlib_an_experiment_runs_here_and_its_report_is
 
 
 def test_a_method_that_needs_torch_is_refused_before_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("igcf.lab.evaluate.engines.find_spec", lambda name: None)
+    monkeypatch.setattr("igcf.lab.evaluate.running.find_spec", lambda name: None)
     data, told = synthetic_catalogue(n_users=120, n_items=50), list[Step]()
     setup = setup_for(data, "cold-start", rounds=10, min_reactions=10, n_users=20)
     execution = Execution(Engine(processes=1), watch=told.append)

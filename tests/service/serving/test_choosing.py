@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from igcf.online import Exposure
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.settings import ServiceSettings
@@ -46,7 +47,7 @@ def test_looking_ahead_spends_no_trial_of_a_new_item(tmp_path: Path) -> None:
         client.post("/v1/items", json={"items": [{"id": "own", "categories": ["comedy"]}]})
         for n in range(3):
             client.post(f"/v1/users/other-{n}/feedback", json={"item": "own", "value": 5})
-        for _ in range(12):
+        for _ in range(Exposure().known):  # not one reaction more than a user needs to be asked to try something
             ask = {"k": 1, "exclude": ["own"]}
             card = client.post("/v1/users/ann/recommendations", json=ask).json()["items"][0]
             value = 5 if card["categories"] == ["comedy"] else 1

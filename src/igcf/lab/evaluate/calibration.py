@@ -57,13 +57,8 @@ class Calibration:
     def bins(self) -> list[tuple[float, float, int]]:
         """Bins of mean prediction, share that came true, and number of predictions, by tenths of the prediction."""
         number = np.minimum((self.predicted * N_BINS).astype(int), N_BINS - 1)
-        found = []
-        for each in np.unique(number):
-            is_here = number == each
-            found.append(
-                (float(self.predicted[is_here].mean()), float(self.observed[is_here].mean()), int(is_here.sum()))
-            )
-        return found
+        parts = [(self.predicted[number == each], self.observed[number == each]) for each in np.unique(number)]
+        return [(float(predicted.mean()), float(observed.mean()), len(predicted)) for predicted, observed in parts]
 
     @property
     def error(self) -> float:
@@ -75,10 +70,9 @@ class Calibration:
         """The same for the ten likeliest candidates of each user, which are those that would be shown."""
         return replace(self, predicted=self.predicted[self.is_shown], observed=self.observed[self.is_shown]).error
 
-    @property
-    def coverage(self) -> dict[float, float]:
-        """Share of counts in the central interval of each nominal probability."""
-        return {level: float((np.abs(self.places - 0.5) <= level / 2).mean()) for level in LEVELS}
+    def covered(self, level: float) -> float:
+        """Return the share of counts in the central interval of a nominal probability."""
+        return float((np.abs(self.places - 0.5) <= level / 2).mean())
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -90,7 +84,7 @@ class Calibration:
             "ece": self.error,
             "ece_at_10": self.error_at_10,
             "log_loss": float(-np.log(np.where(self.observed, p, 1.0 - p)).mean()),
-            "coverage": {f"{level:.0%}": share for level, share in self.coverage.items()},
+            "coverage": {f"{level:.0%}": self.covered(level) for level in LEVELS},
             "bins": [{"predicted": p, "observed": y, "n": n} for p, y, n in self.bins],
         }
 
@@ -101,10 +95,11 @@ class PredictionRecorder:
     def __init__(self, learner: ModelLearner, is_satisfying: BoolArray, rng: np.random.Generator) -> None:
         self.learner, self._truth, self._rng = learner, is_satisfying, rng
         self._next_user = 0
-        self.predicted: list[FloatArray] = []
-        self.observed: list[BoolArray] = []
-        self.places: list[FloatArray] = []
-        self.is_shown: list[BoolArray] = []
+        self._looks: list[tuple[FloatArray, BoolArray, FloatArray, BoolArray]] = []
+
+    def found(self, method: str) -> Calibration:
+        """Return everything that was recorded."""
+        return Calibration(method, *map(np.concatenate, zip(*self._looks, strict=True)))
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Begin with the next block of users."""
@@ -130,16 +125,15 @@ class PredictionRecorder:
         n = min(CANDIDATES, int(available.sum(axis=1).min()))
         best = np.argsort(-means, axis=1, kind="stable")[:, :n]
         came_true = self._truth[self._users[:, None], best]
-        self.predicted.append(np.clip(np.take_along_axis(means, best, axis=1), 0.0, 1.0).astype(np.float64).ravel())
-        self.observed.append(came_true.ravel())
-        self.is_shown.append(np.broadcast_to(np.arange(n) < SHOWN, best.shape).ravel())
+        predicted = np.clip(np.take_along_axis(means, best, axis=1), 0.0, 1.0).astype(np.float64)
+        is_shown = np.broadcast_to(np.arange(n) < SHOWN, best.shape)
         places = [
             place_of_count(
                 self.learner.model, Belief(mean, cov), rows[:COUNTED], int(truth[:COUNTED].sum()), rng=self._rng
             )
             for mean, cov, rows, truth in zip(engine.belief_means, engine.belief_covs, best, came_true, strict=True)
         ]
-        self.places.append(np.array(places))
+        self._looks.append((predicted.ravel(), came_true.ravel(), np.array(places), is_shown.ravel()))
 
 
 def place_of_count(
@@ -179,9 +173,7 @@ def calibration(
             raise ConfigError(f"{name} does not predict probabilities of success; pca-gp, igcf and igcf-graph do")
         recorder = PredictionRecorder(learner, truth >= setup.satisfied, np.random.default_rng([seed, 2]))
         replay(recorder, truth, rounds=setup.sessions[0].rounds, rng=np.random.default_rng([seed, 3]))
-        predicted, observed = np.concatenate(recorder.predicted), np.concatenate(recorder.observed)
-        places, is_shown = np.concatenate(recorder.places), np.concatenate(recorder.is_shown)
-        found.append(Calibration(name, predicted, observed, places, is_shown))
+        found.append(recorder.found(name))
     return found
 
 
@@ -212,14 +204,14 @@ def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
         predicted, observed, _ = zip(*each.bins, strict=True)
         name = f"{each.method}, ECE {each.error:.3f}"
         reliability.append(Line(name, predicted, observed, tone, has_points=True))
-        covered = [float((np.abs(each.places - 0.5) <= level / 2).mean()) for level in nominal]
-        coverage.append(Line(each.method, nominal.tolist(), covered, tone))
-    inside = ("nominal probability of the interval", "share of counts inside")
+        coverage.append(Line(each.method, nominal.tolist(), [each.covered(level) for level in nominal], tone))
+    observed = ("Observed by predicted satisfaction", "predicted probability of satisfaction", "observed share")
+    inside = (
+        "Share of counts inside by nominal level",
+        "nominal probability of the interval",
+        "share of counts inside",
+    )
     return {
-        "Do chances come true?": line_chart(
-            reliability, "Observed by predicted satisfaction", "predicted probability of satisfaction", "observed share"
-        ),
-        "Do intervals hold what they promise?": line_chart(
-            coverage, "Share of counts inside by nominal level", *inside
-        ),
+        "Do chances come true?": line_chart(reliability, *observed),
+        "Do intervals hold what they promise?": line_chart(coverage, *inside),
     }

@@ -1,17 +1,20 @@
 """The one function behind `igcf evaluate`: methods x seeds on a log, tuned or with the settings found before."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
 
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.lab.baselines import method_named
+from igcf.lab.baselines import Method, method_named
 from igcf.lab.evaluate.jobs import jobs_sharing_fits
-from igcf.lab.evaluate.protocols import Job, Setup, prepare
+from igcf.lab.evaluate.protocols import Job, Outcome, Play, Setup, prepare
 from igcf.lab.evaluate.results import Results, collect
-from igcf.lab.evaluate.run import HERE, Execution, run_jobs
-from igcf.lab.evaluate.tune import Grid, tune
+from igcf.lab.evaluate.running import HERE, Execution, run_jobs
 from igcf.lab.evaluate.tuned_settings import tuned_settings
+
+Grid = Literal["quick", "paper"]
 
 
 def evaluate(
@@ -52,12 +55,102 @@ def evaluate(
     if grid is not None:
         tuning = tune(data, setup, settings_of, seed=seeds[0], grid=grid, execution=execution)
         settings_of = {found["method"]: found["settings"] for found in tuning}
-    jobs = [job for name in methods for seed in seeds for job in jobs_of(name, setup, seed, settings_of[name])]
+    jobs = [
+        job
+        for name in methods
+        for seed in seeds
+        for job in jobs_sharing_fits(
+            method_named(name), setup, seed, setup.protocol.plays(method_named(name), settings_of[name], setup.dataset)
+        )
+    ]
     outcomes = run_jobs(data, jobs, execution)
     return collect(setup, [each for job in outcomes for each in job], command=execution.command, tuning=tuning)
 
 
-def jobs_of(name: str, setup: Setup, seed: int, settings: Mapping[str, Any]) -> list[Job]:
-    """Return the jobs of one method and seed, which together make its rows."""
-    method = method_named(name)
-    return jobs_sharing_fits(method, setup, seed, setup.protocol.plays(method, settings, setup.dataset))
+def grid_points(start: Mapping[str, Any], grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return every combination of the grid, the other settings as in `start`, which comes first.
+
+    A value of `start` that the grid does not have is tried with all others too.
+    """
+    axes = {name: values if start[name] in values else (*values, start[name]) for name, values in grid.items()}
+    points = [dict(start)] + [{**start, **dict(zip(axes, values, strict=True))} for values in product(*axes.values())]
+    return [point for number, point in enumerate(points) if point not in points[:number]]
+
+
+def grid_jobs(method: Method, setup: Setup, seed: int, points: Sequence[Mapping[str, Any]]) -> list[Job]:
+    """Return jobs on validation users that cover all points of a grid, each labelled by its number."""
+    one_session = replace(setup, sessions=setup.sessions[:1])
+    plays = [Play(str(number), point) for number, point in enumerate(points)]
+    return jobs_sharing_fits(method, one_session, seed, plays, users="validation")
+
+
+def tune(
+    data: Interactions,
+    setup: Setup,
+    starts: Mapping[str, Mapping[str, Any]],
+    *,
+    seed: int,
+    grid: Grid = "quick",
+    execution: Execution = HERE,
+) -> list[dict[str, Any]]:
+    """Try the grid of each method on the validation users of one split.
+
+    Args:
+        data: the log.
+        setup: the experiment; its first session decides.
+        starts: the methods and the settings around which they are tuned.
+        seed: of the split and the fits.
+        grid: `quick` searches our grid, `paper` what the paper searched.
+        execution: where the jobs run.
+
+    Returns:
+        For each method its best settings, their score, and all points with theirs, best first.
+    """
+    found = [_Search(method_named(name), dict(start)) for name, start in starts.items()]
+    stages = [setup.protocol.grids(search.method, paper=grid == "paper") for search in found]
+    for stage in range(max(map(len, stages))):
+        todo = [(search, grids[stage]) for search, grids in zip(found, stages, strict=True) if stage < len(grids)]
+        jobs = {search.method.name: search.jobs(own, setup, seed) for search, own in todo}
+        outcomes = run_jobs(data, [job for each in jobs.values() for job in each], execution)
+        for search, _ in todo:
+            search.note([each for job in outcomes for each in job if each.method == search.method.name], setup)
+    return [search.as_dict(execution.command) for search in found]
+
+
+class _Search:
+    """Search for the settings of one method: the best point so far, and every point with its score."""
+
+    def __init__(self, method: Method, start: dict[str, Any]) -> None:
+        self.method, self.best = method, start
+        self.tried: list[tuple[dict[str, Any], float]] = []
+        self._points: list[dict[str, Any]] = []
+
+    def jobs(self, grid: Mapping[str, tuple[Any, ...]], setup: Setup, seed: int) -> list[Job]:
+        """Return the jobs of a grid around the best point; none where there is nothing to choose from."""
+        self._points = grid_points(self.best, grid)
+        return grid_jobs(self.method, setup, seed, self._points) if len(self._points) > 1 else []
+
+    def note(self, outcomes: Sequence[Outcome], setup: Setup) -> None:
+        """Take the scores of the points; of equal ones the first is the best, so that `start` wins a tie."""
+        known = [point for point, _ in self.tried]
+        scores = {int(each.label): score_of(each, setup) for each in outcomes}
+        new = [(self._points[number], scores[number]) for number in sorted(scores)]
+        self.tried = sorted(self.tried + [each for each in new if each[0] not in known], key=lambda each: -each[1])
+        if self.tried:
+            self.best = self.tried[0][0]
+
+    def as_dict(self, command: str) -> dict[str, Any]:
+        """Return what was found as plain values."""
+        return {
+            "method": self.method.name,
+            "settings": self.best,
+            "score": self.tried[0][1] if self.tried else None,
+            "command": command,
+            "tried": [{"settings": point, "score": score} for point, score in self.tried],
+        }
+
+
+def score_of(outcome: Outcome, setup: Setup) -> float:
+    """Return the figure that methods are tuned by."""
+    name, t = setup.protocol.target(outcome.session)
+    return float(setup.protocol.count(outcome, setup).figures[name][str(t)])

@@ -1,23 +1,19 @@
 """Every published table, the experiment that makes it, and one page with all of them at one commit."""
 
-import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from igcf.lab.evaluate.jobs import code_version
+from igcf.lab.evaluate.paper import PAPER_METHODS
 from igcf.lab.evaluate.protocols.cold import ThinLog
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
-from igcf.lab.evaluate.reproduce import PAPER_METHODS
 from igcf.tables import Table, as_markdown
 
 SHORT_TO_FIT = tuple(name for name in PAPER_METHODS if name != "nicf")
 KNOWN_USERS_METHODS = KnownUsers.methods
-MINUTES = "minutes.json"
-"""File with the minutes that each finished experiment took."""
 OTHERS = (
     "calibration (`igcf calibration --dataset ml-1m`), the graph as a third expert (`python tools/third_expert.py`) "
     "and every figure of validation users, which a search printed (`src/igcf/lab/evaluate/settings/`, "
@@ -33,8 +29,6 @@ class Experiment:
     protocol: str
     dataset: str
     methods: tuple[str, ...]
-    minutes: float
-    """Time on two cores, in minutes, for the estimate of what is left; an order of magnitude is enough."""
     seeds: int = 1
     seed: int = 0
     """The first seed."""
@@ -71,48 +65,25 @@ def _on(datasets: Iterable[str], experiment: Experiment) -> list[Experiment]:
 
 
 PUBLISHED: tuple[Experiment, ...] = (
-    *_on(("ml-1m", "kuairec", "ml-100k", "eachmovie"), Experiment("cold-start", "", PAPER_METHODS, 6)),
-    *_on(("ml-1m", "kuairec"), Experiment("taste-drift", "", PAPER_METHODS, 8)),
-    Experiment("ablation", "kuairec", ("igcf-paper", "igcf-graph"), 8),
-    Experiment("ablation", "ml-1m", ("igcf-paper", "igcf-graph", "igcf"), 25),
-    *_on(("ml-1m", "kuairec", "eachmovie"), Experiment("top-k", "", PAPER_METHODS, 12)),
-    *_on(("ml-1m", "ml-100k", "eachmovie"), Experiment("known-users", "", KNOWN_USERS_METHODS, 5)),
-    Experiment("known-users", "ml-1m", KNOWN_USERS_METHODS, 5, thin=0.1),
-    *_on(("ml-1m", "ml-100k", "synthetic-drift"), Experiment("next", "", Next.methods, 5)),
-    Experiment("returning", "ml-1m", ("igcf",), 3),
-    Experiment("returning", "ml-1m", ("igcf",), 3, options={"part": "earliest"}),
-    Experiment("thin-log", "ml-1m", ThinLog.methods, 5, options={"per_user": 10}),
-    *(Experiment("thin-log", "ml-1m", ThinLog.methods, 5, options={"keep": share}) for share in (0.3, 0.1, 0.05, 0.01)),
-    *_on(("ml-1m", "eachmovie", "kuairec"), Experiment("observed", "", Observed.methods, 5)),
-    *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", SHORT_TO_FIT, 30, seeds=10)),
-    *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", ("nicf",), 10, seeds=3)),
-    Experiment("new-items", "ml-1m", ("igcf",), 60, seeds=3),
-    Experiment("new-items", "kuairec", ("igcf",), 5),
+    *_on(("ml-1m", "kuairec", "ml-100k", "eachmovie"), Experiment("cold-start", "", PAPER_METHODS)),
+    *_on(("ml-1m", "kuairec"), Experiment("taste-drift", "", PAPER_METHODS)),
+    Experiment("ablation", "kuairec", ("igcf-paper", "igcf-graph")),
+    Experiment("ablation", "ml-1m", ("igcf-paper", "igcf-graph", "igcf")),
+    *_on(("ml-1m", "kuairec", "eachmovie"), Experiment("top-k", "", PAPER_METHODS)),
+    *_on(("ml-1m", "ml-100k", "eachmovie"), Experiment("known-users", "", KNOWN_USERS_METHODS)),
+    Experiment("known-users", "ml-1m", KNOWN_USERS_METHODS, thin=0.1),
+    *_on(("ml-1m", "ml-100k", "synthetic-drift"), Experiment("next", "", Next.methods)),
+    Experiment("returning", "ml-1m", ("igcf",)),
+    Experiment("returning", "ml-1m", ("igcf",), options={"part": "earliest"}),
+    Experiment("thin-log", "ml-1m", ThinLog.methods, options={"per_user": 10}),
+    *(Experiment("thin-log", "ml-1m", ThinLog.methods, options={"keep": share}) for share in (0.3, 0.1, 0.05, 0.01)),
+    *_on(("ml-1m", "eachmovie", "kuairec"), Experiment("observed", "", Observed.methods)),
+    *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", SHORT_TO_FIT, seeds=10)),
+    *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", ("nicf",), seeds=3)),
+    Experiment("new-items", "ml-1m", ("igcf",), seeds=3),
+    Experiment("new-items", "kuairec", ("igcf",)),
 )
 """The published experiments, those of the paper's tables first, the longest last."""
-
-
-def minutes_left(remaining: Sequence[Experiment], taken: Mapping[str, float]) -> float:
-    """Estimate the minutes left: the listed times, scaled by how long the finished experiments took, by name."""
-    listed = sum(each.minutes for each in PUBLISHED if each.name in taken)
-    scale = sum(taken.values()) / listed if listed else 1.0
-    return sum(each.minutes for each in remaining if each.name not in taken) * scale
-
-
-def read_minutes(folder: Path) -> dict[str, float]:
-    """Return how long each finished experiment took, by name, over all runs of this code into a folder."""
-    try:
-        kept = json.loads((folder / MINUTES).read_text(encoding="utf-8"))
-        return dict(kept["minutes"]) if kept["code"] == code_version() else {}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-
-
-def write_minutes(folder: Path, minutes: Mapping[str, float]) -> None:
-    """Keep how long the finished experiments took beside their results, so that a run that goes on knows it."""
-    part = folder / f".{MINUTES}.part"
-    part.write_text(json.dumps({"code": code_version(), "minutes": dict(minutes)}, indent=1), encoding="utf-8")
-    part.replace(folder / MINUTES)
 
 
 def commit_of_the_code() -> str:
@@ -132,18 +103,12 @@ def commit_of_the_code() -> str:
     )
 
 
-def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], *, commit: str, minutes: float) -> str:
-    """Write the page with all tables, each below the command that makes it.
-
-    Args:
-        made: the experiments that ran, each with its tables.
-        commit: commit of the code that made all of them.
-        minutes: how long all of them took.
-    """
+def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str) -> str:
+    """Write the page with the tables of all experiments that ran at a commit, each below the command that makes it."""
     missing = [each.name for each in PUBLISHED if each.name not in {experiment.name for experiment, _ in made}]
     parts = [
         "# All tables\n",
-        f"Every one was made by `igcf reproduce --all` at commit {commit}, in {minutes:.0f} minutes. "
+        f"Every one was made by `igcf reproduce --all` at commit {commit}. "
         "Finished fits are kept, so a run that was interrupted goes on where it stopped.\n",
         f"Made by commands of their own, and therefore not here: {OTHERS}.\n",
     ]

@@ -1,22 +1,25 @@
-"""Everything about an experiment in one folder: a self-contained page, tables, and what was shown."""
+"""Everything about an experiment in one folder: a self-contained page with charts, tables, and what was shown."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
+from igcf.arrays import FloatArray
+from igcf.charts import Bar, Line, Tone, bar_chart, line_chart
 from igcf.data import Interactions
-from igcf.lab.evaluate.paper import printed
-from igcf.lab.evaluate.plots import ends, main_curve, ways
-from igcf.lab.evaluate.reproduce import side_by_side, side_by_side_tables
-from igcf.lab.evaluate.results import Results
-from igcf.lab.evaluate.shown import write_shown
-from igcf.lab.evaluate.tables import results_tables
+from igcf.lab.evaluate.paper import printed, side_by_side, side_by_side_tables
+from igcf.lab.evaluate.protocols import Session
+from igcf.lab.evaluate.results import Results, by_user
+from igcf.lab.evaluate.tables import results_tables, verdict
 from igcf.lab.evaluate.tuned_settings import settings_document
-from igcf.lab.evaluate.verdict import verdict
 from igcf.pages import folded, html_table, multiples, preformatted, report_page, section, terms
-from igcf.tables import Table, as_latex, as_markdown
+from igcf.tables import Table, as_latex, as_markdown, with_margin
 from igcf.version import __version__
 
+NORMAL_95 = 1.96
 AS_TEXT: dict[str, Any] = {"indent": 2, "allow_nan": False}
 
 
@@ -88,3 +91,100 @@ def page(results: Results, tables: list[Table]) -> str:
         folded("Command and settings", command + preformatted(json.dumps(settings, indent=1))),
     ]
     return report_page(f"{setup.dataset}, {setup.protocol.name}", verdict(results).sentence, intro, parts)
+
+
+def ends(results: Results) -> dict[str, str]:
+    """Draw what each method reached in the end, the best first, one chart per session."""
+    return {_name(session, results): _bars(results, session) for session in results.sessions}
+
+
+def ways(results: Results, curve: str | None = None) -> dict[str, str]:
+    """Draw how a metric grew, one chart per session; `curve` is what the methods are compared by unless given."""
+    return {
+        _name(session, results): _lines(results, session, curve or main_curve(results, session))
+        for session in results.sessions
+    }
+
+
+def main_curve(results: Results, session: Session) -> str:
+    """Return the name of the curve that methods are compared by."""
+    return results.setup.protocol.target(session)[0]
+
+
+def _name(session: Session, results: Results) -> str:
+    return f"{results.setup.dataset}, {results.setup.protocol.shape(session)}"
+
+
+def _moments(results: Results, session: Session, curve: str) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return mean over users and half of its 95 % interval per round, the method that ended best first."""
+    found = {}
+    for method in results.methods:
+        runs = by_user(results.rows_of(method, session), curve).values()
+        users = np.array([np.mean(each, axis=0) for each in runs])
+        users = users[~np.isnan(users).any(axis=1)]
+        if len(users):
+            found[method] = (users.mean(axis=0), NORMAL_95 * users.std(axis=0) / np.sqrt(len(users)))
+    return dict(sorted(found.items(), key=lambda each: -each[1][0][-1]))
+
+
+def _tone(place: int) -> Tone:
+    return "first" if place == 0 else "second" if place == 1 else "other"
+
+
+def _bars(results: Results, session: Session) -> str:
+    curve = main_curve(results, session)
+    bars = []
+    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
+        value, around = float(mean[-1]), float(half[-1])
+        text = with_margin(value, around)
+        bars.append(Bar(method, value, text, _tone(place), value - around, value + around))
+    return bar_chart(bars, f"{curve} in the end, {_name(session, results)}")
+
+
+def _lines(results: Results, session: Session, curve: str) -> str:
+    lines = []
+    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
+        rounds = range(1, len(mean) + 1)
+        low, high = (mean - half).tolist(), (mean + half).tolist()
+        lines.append(Line(method, list(rounds), mean.tolist(), _tone(place), low, high))
+    return line_chart(lines, f"{curve}, {_name(session, results)}", results.setup.protocol.axis)
+
+
+def write_shown(results: Results, data: Interactions, folder: Path) -> None:
+    """Write `shown.parquet`, one row per item shown, and what recall and novelty are relative to.
+
+    `reward` is the value in the units of the log, 0 where there was no reaction. `users.parquet` holds how many items
+    satisfy each user, `items.parquet` the share of the training users who reacted to each item.
+    """
+    shown, users, items = [], {}, {}
+    item_ids = np.array(data.item_ids)
+    for row in results.rows:
+        each = row.outcome
+        n_users, n_rounds, n_slots = each.shown.rows.shape
+        user, t, slot = (part.ravel() for part in np.indices((n_users, n_rounds, n_slots)))
+        values = each.shown.values.ravel()
+        shown.append(
+            pl.DataFrame(
+                {
+                    "method": np.full(len(user), each.label),
+                    "seed": np.full(len(user), each.seed, dtype=np.int64),
+                    "slate": np.full(len(user), n_slots, dtype=np.int32),
+                    "user_id": np.array(each.user_ids)[user],
+                    "round": (t + 1).astype(np.int32),
+                    "slot": (slot + 1).astype(np.int32),
+                    "item_id": item_ids[each.shown.rows.ravel()],
+                    "reward": np.nan_to_num(values),
+                    "satisfied": values >= results.setup.satisfied,
+                }
+            )
+        )
+        users[each.seed] = pl.DataFrame(
+            {"seed": [each.seed] * n_users, "user_id": each.user_ids, "satisfied_items": each.n_satisfied.astype(int)}
+        )
+        items[each.seed] = pl.DataFrame(
+            {"seed": [each.seed] * len(item_ids), "item_id": item_ids, "share": each.item_shares}
+        )
+    for name, frames in (("shown", shown), ("users", list(users.values())), ("items", list(items.values()))):
+        part = folder / f".{name}.parquet.part"
+        pl.concat(frames).write_parquet(part)
+        part.replace(folder / f"{name}.parquet")

@@ -1,20 +1,80 @@
-"""Figures from the items shown: one row per method, seed and session; summaries over seeds; comparisons."""
+"""Figures from the items shown: one row per method, seed and session; summaries over seeds; paired comparisons."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata, wilcoxon
 
 from igcf.arrays import FloatArray
 from igcf.lab.evaluate.protocols import Outcome, Session, Setup
 from igcf.lab.evaluate.protocols.base import Counted, Figures, Pair
 from igcf.lab.evaluate.protocols.sizes import ActivityClass
-from igcf.lab.evaluate.significance import Comparison, compare, corrected, per_user
 
+SIGNIFICANT = 0.05
+"""A difference whose p value is not below this is a tie."""
 ALWAYS = ("precision", "share", "recall", "ndcg", "after_drift")
 """Figures that every row of the JSON document has, empty where the protocol does not count them."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of a method with a reference over the same users."""
+
+    method: str
+    reference: str
+    metric: str
+    difference: float
+    """Mean over users of method minus reference."""
+    p_uncorrected: float
+    """P value of the two-sided Wilcoxon signed-rank test, before correction."""
+    effect: float
+    """Matched-pairs rank-biserial correlation: 1 if every user is better off with the method, -1 if none is."""
+    p_value: float = 1.0
+    """P value after Holm's correction over all comparisons of the experiment: the one that is reported everywhere."""
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the difference is within chance."""
+        return self.p_value >= SIGNIFICANT
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "tie": self.is_tie}
+
+
+def compare(method: str, reference: str, metric: str, ours: FloatArray, theirs: FloatArray) -> Comparison:
+    """Compare one number per user."""
+    difference = ours - theirs
+    moved = difference[difference != 0]
+    if not len(moved):
+        return Comparison(method, reference, metric, 0.0, 1.0, 0.0)
+    p_value = float(wilcoxon(moved, method="auto").pvalue)
+    return Comparison(method, reference, metric, float(difference.mean()), p_value, rank_biserial(moved))
+
+
+def rank_biserial(difference: FloatArray) -> float:
+    """Return (ranks of gains - ranks of losses) / sum of all ranks, both summed; zeros are left out."""
+    moved = difference[difference != 0]
+    ranks = rankdata(np.abs(moved))
+    return float((ranks * np.sign(moved)).sum() / ranks.sum()) if len(moved) else 0.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Apply Holm's step-down correction, which controls the chance of any false discovery; the order is kept."""
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.asarray(p_values, dtype=np.float64)[order] * (len(p_values) - np.arange(len(p_values)))
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return corrected.tolist()
+
+
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Correct the p values of the comparisons of one experiment as one family."""
+    values = holm([each.p_uncorrected for each in comparisons])
+    return [replace(each, p_value=value) for each, value in zip(comparisons, values, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +258,15 @@ def compared(
 
 
 def user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:
-    """Return what each user got from one method after `t` rounds, the mean over seeds."""
-    return per_user(
-        [dict(zip(row.outcome.user_ids, row.curves[curve][:, t - 1].tolist(), strict=True)) for row in rows]
-    )
+    """Return what each user got from one method after `t` rounds, the mean over the seeds that played the user."""
+    return {user_id: float(np.mean(runs)) for user_id, runs in by_user(rows, curve, t).items()}
+
+
+def by_user(rows: Sequence[Row], curve: str, t: int | None = None) -> dict[str, list[Any]]:
+    """Return what each user got in every seed that played the user: a curve, or its value after `t` rounds."""
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        values = row.curves[curve] if t is None else row.curves[curve][:, t - 1].tolist()
+        for user_id, value in zip(row.outcome.user_ids, values, strict=True):
+            found.setdefault(user_id, []).append(value)
+    return found

@@ -10,9 +10,9 @@ from igcf.charts import Line, line_chart, standalone
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import Method, method_named
+from igcf.lab.evaluate.experiment import grid_jobs
 from igcf.lab.evaluate.protocols import Setup
-from igcf.lab.evaluate.run import HERE, Execution, run_jobs
-from igcf.lab.evaluate.tune import grid_jobs
+from igcf.lab.evaluate.running import HERE, Execution, run_jobs
 from igcf.lab.evaluate.tuned_settings import tuned_settings
 from igcf.pages import html_table, multiples, report_page, section
 from igcf.tables import Table, as_markdown

@@ -1,11 +1,13 @@
 """Document of `run_theory` as Markdown tables, for the terminal and for docs/theory.md."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from igcf.tables import markdown_table
 
 Document = dict[str, Any]
+Columns = Mapping[str, Callable[[Document], object]]
 
 
 def as_text(document: Document) -> str:
@@ -20,8 +22,7 @@ def conclusion(document: Document) -> str:
     broken = sum(row["information"]["low"] > row["delta"] for row in rows)
     worst = max(row["information"]["rate"] / row["delta"] for row in rows)
     bound, meta = document["policies"]["bound"], document["policies"]["bound"]["meta"]
-    measured = next(row for row in document["policies"]["rows"] if row["policy"] == "ucb-theorem" and row["repeats"])
-    factor = bound["correct_prior"] / measured["regret"]["mean"]
+    factor = bound["correct_prior"] / _measured(document)
     first = (
         f"The confidence bound holds in all {len(rows)} settings (at most {worst:.2g} times the failures allowed)"
         if not broken
@@ -36,22 +37,17 @@ def coverage_table(document: Document) -> str:
     """Write failure rates beside delta."""
     part = document["coverage"]
     rows = [("correct", row) for row in part["rows"]] + [("10x too narrow", row) for row in part["narrow_prior"]]
+    bounds = {"theorem": "information", "Gaussian union": "union", "ellipsoid": "ellipsoid"}
     return _table(
         "Confidence bound (thm:ucb): share of users with any item outside its interval [95 % interval]",
-        ("prior", "d", "N", "reactions", "delta", "theorem", "Gaussian union", "ellipsoid", "nu_t", "nu needed"),
-        (
-            (
-                prior,
-                row["dim"],
-                row["n_items"],
-                row["seen"],
-                f"{row['delta']:g}",
-                *(_rate(row[bound]) for bound in ("information", "union", "ellipsoid")),
-                f"{row['nu_theorem']:.2f}",
-                f"{row['nu_needed']:.2f}",
-            )
-            for prior, row in rows
-        ),
+        [{"prior": prior, **row} for prior, row in rows],
+        {
+            name: itemgetter(key)
+            for name, key in {"prior": "prior", "d": "dim", "N": "n_items", "reactions": "seen"}.items()
+        }
+        | {"delta": lambda row: f"{row['delta']:g}"}
+        | {name: lambda row, key=key: _rate(row[key]) for name, key in bounds.items()}  # type: ignore[misc]
+        | {"nu_t": lambda row: f"{row['nu_theorem']:.2f}", "nu needed": lambda row: f"{row['nu_needed']:.2f}"},
     )
 
 
@@ -62,45 +58,44 @@ def nu_table(document: Document) -> str:
         f"nu in practice: regret after {part['rounds']} rounds. The theorem asks for {part['theorem_first_round']:.2f} "
         f"in the first round, {part['theorem_late']:.2f} at the end; ellipsoid {part['ellipsoid']:.2f}"
     )
-    rows = ((f"{row['nu']:g}", _mean(row["again"]), _mean(row["once"])) for row in part["regret"])
-    return _table(title, ("nu", "items may come again", "each item once"), rows)
+    columns: Columns = {
+        "nu": lambda row: f"{row['nu']:g}",
+        "items may come again": lambda row: _mean(row["again"]),
+        "each item once": lambda row: _mean(row["once"]),
+    }
+    return _table(title, part["regret"], columns)
 
 
 def policy_table(document: Document) -> str:
     """Write regret and exponents with the correct prior."""
     part = document["policies"]
+    last = part["rounds"][-1]
     return _table(
-        f"Regret after {part['rounds'][-1]} rounds with the correct prior; information at most "
-        f"{part['max_information']:.1f} nats",
-        ("candidates", "policy", "regret", "exponent in T", "information", "tau (median)", "tau reached"),
-        (
-            (
-                "all" if row["repeats"] else "not yet shown",
-                row["policy"],
-                _mean(row["regret"]),
-                f"{row['exponent']['value']:.2f} [{row['exponent']['low']:.2f}, {row['exponent']['high']:.2f}]",
-                f"{row['information']:.1f}",
-                f"{row['tau_median']:g}" if row["tau_median"] <= part["rounds"][-1] else f"> {part['rounds'][-1]}",
-                f"{row['tau_reached']:.1%}",
-            )
-            for row in part["rows"]
-        ),
+        f"Regret after {last} rounds with the correct prior; information at most {part['max_information']:.1f} nats",
+        part["rows"],
+        {
+            "candidates": lambda row: "all" if row["repeats"] else "not yet shown",
+            "policy": itemgetter("policy"),
+            "regret": lambda row: _mean(row["regret"]),
+            "exponent in T": lambda row: "{value:.2f} [{low:.2f}, {high:.2f}]".format(**row["exponent"]),
+            "information": lambda row: f"{row['information']:.1f}",
+            "tau (median)": lambda row: f"{row['tau_median']:g}" if row["tau_median"] <= last else f"> {last}",
+            "tau reached": lambda row: f"{row['tau_reached']:.1%}",
+        },
     )
 
 
 def bound_lines(document: Document) -> str:
     """Write the regret bounds, and whether they say anything."""
     bound = document["policies"]["bound"]
-    meta, event = bound["meta"], bound["good_event"]
-    measured = next(row for row in document["policies"]["rows"] if row["policy"] == "ucb-theorem" and row["repeats"])
-    factor = bound["correct_prior"] / measured["regret"]["mean"]
+    meta, event, measured = bound["meta"], bound["good_event"], _measured(document)
     needed = "more than 1e300" if meta["users_needed"] is None else f"{meta['users_needed']:.2g}"
     state = "VACUOUS" if bound["vacuous"] else f"informative from T = {bound['informative_from']} on"
     return "\n".join(
         (
             f"Bound for UCB with the correct prior at T = {bound['rounds']}: {bound['correct_prior']:.0f} (as printed, "
             f"without a^2: {bound['printed']:.0f}; trivial: {bound['trivial']:.0f}); {state}; measured regret "
-            f"{measured['regret']['mean']:.1f}, {factor:.0f} times less.",
+            f"{measured:.1f}, {bound['correct_prior'] / measured:.0f} times less.",
             f"Bound for a prior from M = {meta['n_meta']} users: {meta['total']:.2g}, "
             + ("VACUOUS" if meta["vacuous"] else "informative")
             + f"; k_1 = {meta['k_1']:.2g}; it asks for M >= c_delta = {meta['c_delta']:.2g}, first satisfied at M = "
@@ -115,24 +110,16 @@ def bound_lines(document: Document) -> str:
 def prior_table(document: Document) -> str:
     """Write the regret of all policies under several priors."""
     part = document["priors"]
-    priors = list(dict.fromkeys(row["prior"] for row in part["rows"]))
-    names = list(dict.fromkeys(row["policy"] for row in part["rows"]))
-    regret = {(row["prior"], row["policy"]): _mean(row["regret"]) for row in part["rows"]}
-    rows = ((prior, *(regret[prior, name] for name in names)) for prior in priors)
-    return _table(f"Regret after {part['rounds']} rounds, {part['n_items']} items", ("prior", *names), rows)
+    title = f"Regret after {part['rounds']} rounds, {part['n_items']} items"
+    return _crossed(title, part["rows"], "prior", lambda row: row["policy"], "regret")
 
 
 def growth_table(document: Document) -> str:
     """Write the regret beyond that of the correct prior, against M."""
     part = document["priors"]
-    kinds = list(dict.fromkeys((row["policy"], row["widening"]) for row in part["growth"]))
-    excess = {(row["n_meta"], row["policy"], row["widening"]): _mean(row["excess"]) for row in part["growth"]}
-    sizes = sorted({row["n_meta"] for row in part["growth"]})
-    return _table(
-        f"Regret after {part['rounds']} rounds with the prior from M users, minus that with the correct prior",
-        ("M", *(f"{policy}, gamma: {widening}" for policy, widening in kinds)),
-        ((size, *(excess[size, policy, widening] for policy, widening in kinds)) for size in sizes),
-    )
+    title = f"Regret after {part['rounds']} rounds with the prior from M users, minus that with the correct prior"
+    rows = [{**row, "M": row["n_meta"]} for row in sorted(part["growth"], key=itemgetter("n_meta"))]
+    return _crossed(title, rows, "M", lambda row: f"{row['policy']}, gamma: {row['widening']}", "excess")
 
 
 def meta_prior_table(document: Document) -> str:
@@ -142,24 +129,25 @@ def meta_prior_table(document: Document) -> str:
         f"Estimated prior: |mean error| ~ M^{part['mean_exponent']:.2f}, |covariance error| ~ "
         f"M^{part['cov_exponent']:.2f} (lemma: -0.5 both); posterior means after {part['n_ratings']} ratings each"
     )
-    return _table(
-        title,
-        ("M", "mean", "bound", "covariance", "bound", "condition", "failures", "posterior means", "repaired"),
+    header = ("M", "mean", "bound", "covariance", "bound", "condition", "failures", "posterior means", "repaired")
+    rows = [
         (
-            (
-                exact["n_meta"],
-                f"{exact['mean_error']:.3f}",
-                f"{exact['mean_bound']:.3f}",
-                f"{exact['cov_error']:.3f}",
-                f"{exact['cov_bound']:.1f}",
-                "holds" if exact["condition_holds"] else "fails",
-                f"{exact['failures']} of {exact['repeats']}",
-                f"{shrunken['cov_error']:.3f}",
-                f"{shrunken['repaired_error']:.3f}",
-            )
-            for exact, shrunken in zip(part["exact"], part["shrunken"], strict=True)
-        ),
-    )
+            exact["n_meta"],
+            *(f"{exact[name]:.3f}" for name in ("mean_error", "mean_bound", "cov_error")),
+            f"{exact['cov_bound']:.1f}",
+            "holds" if exact["condition_holds"] else "fails",
+            f"{exact['failures']} of {exact['repeats']}",
+            *(f"{shrunken[name]:.3f}" for name in ("cov_error", "repaired_error")),
+        )
+        for exact, shrunken in zip(part["exact"], part["shrunken"], strict=True)
+    ]
+    return f"{title}\n\n{markdown_table(header, rows)}"
+
+
+def _measured(document: Document) -> float:
+    """Return the measured regret of the theorem's own policy."""
+    rows = document["policies"]["rows"]
+    return float(next(row["regret"]["mean"] for row in rows if row["policy"] == "ucb-theorem" and row["repeats"]))
 
 
 def _rate(rate: dict[str, float]) -> str:
@@ -170,5 +158,16 @@ def _mean(value: dict[str, float]) -> str:
     return f"{value['mean']:.1f} ± {value['se']:.1f}"
 
 
-def _table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return f"{title}\n\n{markdown_table(header, rows)}"
+def _table(title: str, rows: Sequence[Document], columns: Columns) -> str:
+    """Write a table; `columns` has the cell of a row by heading."""
+    cells = [[cell(row) for cell in columns.values()] for row in rows]
+    return f"{title}\n\n{markdown_table(list(columns), cells)}"
+
+
+def _crossed(title: str, rows: Sequence[Document], by: str, column: Callable[[Document], str], value: str) -> str:
+    """Write means with one line for each value of `by` and one column for each of `column`."""
+    cells = {(row[by], column(row)): _mean(row[value]) for row in rows}
+    lines, names = dict.fromkeys(row[by] for row in rows), dict.fromkeys(map(column, rows))
+    return (
+        f"{title}\n\n{markdown_table((by, *names), [(each, *(cells[each, name] for name in names)) for each in lines])}"
+    )

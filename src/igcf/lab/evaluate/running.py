@@ -1,18 +1,19 @@
-"""Where jobs run: in this machine's processes, or as tasks of a Ray cluster. Both give the same numbers."""
+"""Run jobs in processes of this machine or on a Ray cluster, with the same numbers, skipping those that are saved."""
 
 import socket
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from igcf.data import Interactions
 from igcf.errors import ConfigError, IgcfError
 from igcf.lab.baselines import method_named
-from igcf.lab.evaluate.jobs import code_version, run_job
+from igcf.lab.evaluate.jobs import code_version, job_key, load_outcomes, run_job, save_outcomes
 from igcf.lab.evaluate.protocols import Job, Outcome
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.cluster.ray_cluster import ray_cluster
@@ -39,17 +40,10 @@ class Engine:
         """Refuse settings that contradict each other."""
         if self.processes < 1:
             raise ConfigError(f"jobs must be at least 1, got {self.processes}")
-        if self.name not in RUNNERS:
-            raise ConfigError(f"unknown engine {self.name!r}; known: {', '.join(RUNNERS)}")
+        if self.name not in ("local", "ray"):
+            raise ConfigError(f"unknown engine {self.name!r}; known: local, ray")
         if self.address is not None and self.name == "local":
             raise ConfigError("an address needs --engine ray")
-
-
-def finished_jobs(
-    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
-) -> Finished:
-    """Run `jobs` about `data`; `started` is called when one is handed out. A lost worker's jobs are run again."""
-    return RUNNERS[engine.name](engine, data, jobs, started) if jobs else iter(())
 
 
 def on_this_machine(
@@ -63,9 +57,7 @@ def on_this_machine(
     if engine.processes == 1 or find_spec("joblib") is None:
         for name, job in jobs.items():
             started(job)
-            with one_thread():
-                outcomes = run_job(data, job)
-            yield name, outcomes
+            yield _named_job(name, data, job)
         return
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -129,8 +121,7 @@ def _job_on_worker(data: Interactions, job: Job, version: str) -> list[Outcome]:
             f"the worker on {socket.gethostname()} has other sources of igcf than this process; use the same ones "
             "everywhere, and do not change them while jobs run"
         )
-    with one_thread():
-        return run_job(data, job)
+    return _named_job("", data, job)[1]
 
 
 def _named_job(name: str, data: Interactions, job: Job) -> tuple[str, list[Outcome]]:
@@ -145,9 +136,67 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-RUNNERS: dict[str, Callable[[Engine, Interactions, Mapping[str, Job], Callable[[Job], None]], Finished]] = {
-    "local": on_this_machine,
-    "ray": on_ray,
-}
-LOCAL = Engine()
-"""Engine that runs jobs in this process."""
+@dataclass(frozen=True)
+class Step:
+    """Event of a run: a job was started, was finished, or was found finished before (`kept`)."""
+
+    done: int
+    total: int
+    job: Job
+    what: Literal["started", "finished", "kept"]
+
+
+Watcher = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where the jobs of an experiment run, and what becomes of them on the way."""
+
+    engine: Engine = Engine()
+    """Engine that runs the jobs, each with one thread, so that a number does not depend on where."""
+    folder: Path | None = None
+    """Folder where finished jobs are saved; a job that is there already is not run again. None saves nothing."""
+    watch: Watcher | None = None
+    """Function that is called when a job begins and when it ends; after an error, finished jobs are still saved."""
+    command: str = ""
+    """Command that is written down with the results."""
+
+
+HERE = Execution()
+"""Execution in this process, which saves nothing."""
+
+
+def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HERE) -> list[list[Outcome]]:
+    """Run jobs about one log, equal ones once; returns the outcomes of all of them, in their order."""
+    folder, fingerprint = execution.folder, data.fingerprint()
+    if folder:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = error.strerror or error
+            raise IgcfError(f"cannot keep results in {folder}: {problem}; choose another --out") from error
+    done: dict[str, list[Outcome]] = {}
+    todo: dict[str, Job] = {}
+    names = [job_key(job, fingerprint) for job in jobs]
+
+    def tell(job: Job, what: Literal["started", "finished", "kept"]) -> None:
+        if execution.watch:
+            execution.watch(Step(len(done), len(set(names)), job, what))
+
+    for name, job in zip(names, jobs, strict=True):
+        if name in done or name in todo:
+            continue
+        found = load_outcomes(job, folder / f"{name}.npz") if folder else None
+        if found is None:
+            todo[name] = job
+        else:
+            done[name] = found
+            tell(job, "kept")
+    runner = on_ray if execution.engine.name == "ray" else on_this_machine
+    for name, outcomes in runner(execution.engine, data, todo, lambda job: tell(job, "started")) if todo else ():
+        if folder:
+            save_outcomes(outcomes, folder / f"{name}.npz")
+        done[name] = outcomes
+        tell(todo[name], "finished")
+    return [done[name] for name in names]
