@@ -46,7 +46,7 @@ def coverage_table(document: Document) -> str:
             for name, key in {"prior": "prior", "d": "dim", "N": "n_items", "reactions": "seen"}.items()
         }
         | {"delta": lambda row: f"{row['delta']:g}"}
-        | {name: lambda row, key=key: _rate(row[key]) for name, key in bounds.items()}  # type: ignore[misc]
+        | {name: lambda row, key=key: _rate(row[key]) for name, key in bounds.items()}
         | {"nu_t": lambda row: f"{row['nu_theorem']:.2f}", "nu needed": lambda row: f"{row['nu_needed']:.2f}"},
     )
 
