@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.encoding import Attribute, Encoder
+from igcf.encoding import TIME_LEVELS, Attribute, Encoder
 from igcf.model import Channel, Model, Reward, Term
 from igcf.model.attribute_prior import AttributePrior, Worth
 from igcf.model.channel import Link
@@ -110,3 +110,19 @@ def attributed(model: Model, *, seed: int = 3) -> Model:
     spread = np.diag([0.24, 0.24, 0.16, 0.25, 0.21, 1.0])
     worth = {name: Worth(100.0, 0.5, 0.1) for name in encoder.names}
     return model.with_attribute_prior(AttributePrior(encoder, weights, np.full_like(weights, 0.1), spread, worth))
+
+
+def contextual(model: Model, *, seed: int = 5) -> Model:
+    """The model with an effect of the device and the time of a request, whose weights are random."""
+    day = tuple(float(n == 6) for n in range(7))
+    encoder = Encoder(
+        (
+            Attribute("device", "category", ("desk", "phone"), (0.5, 0.5)),
+            Attribute("time", "time", TIME_LEVELS, (0.0, 0.0, 0.0, 0.0, *day)),
+        ),
+        what="context",
+    )
+    weights = np.random.default_rng(seed).normal(size=(model.dim, encoder.n_columns)) * 0.3
+    worth = {name: Worth(100.0, 0.5, 0.1) for name in encoder.names}
+    p = encoder.n_columns
+    return model.with_context_effect(AttributePrior(encoder, weights, np.full_like(weights, 0.1), np.eye(p), worth))

@@ -11,8 +11,8 @@ from igcf.arrays import FloatArray
 from igcf.encoding import Encoded, Encoder
 from igcf.errors import ModelError
 
-PREFIX = "attributes_"
-"""How the names of the arrays of an attribute prior begin in a model folder."""
+PREFIX, CONTEXT_PREFIX = "attributes_", "context_"
+"""How the names of the arrays of an attribute prior, and of a context effect, begin in a model folder."""
 LEAST_VARIANCE = 0.3
 """Smallest part of the population's variance that stays unexplained, whatever the attributes."""
 
@@ -31,7 +31,10 @@ class Worth:
 
 @dataclass(frozen=True, eq=False)
 class AttributePrior:
-    """Ridge regression of users' vectors on their attributes: the prior of a user is N(m0 + W f, S_f)."""
+    """Ridge regression of users' vectors on their attributes: the prior of a user is N(m0 + W f, S_f).
+
+    As a model's `context_effect` it moves the vector by W f for one request, f the features of the request.
+    """
 
     encoder: Encoder
     weights: FloatArray
@@ -76,10 +79,10 @@ class AttributePrior:
         if not all(np.isfinite(each).all() for each in (self.weights, self.errors, self.spread)):
             raise ModelError("the attribute prior holds NaN or infinite numbers; retrain")
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, prefix: str = PREFIX) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by the names that they have in a model folder."""
         named = {"weights": self.weights, "errors": self.errors, "spread": self.spread}
-        return {f"{PREFIX}{name}": np.ascontiguousarray(each) for name, each in named.items()}
+        return {f"{prefix}{name}": np.ascontiguousarray(each) for name, each in named.items()}
 
     def description(self) -> dict[str, Any]:
         """Return the parts that are not arrays, as plain values."""
@@ -87,9 +90,11 @@ class AttributePrior:
         return {"encoder": self.encoder.as_dict(), "worth": worth}
 
     @classmethod
-    def from_saved(cls, arrays: Mapping[str, npt.NDArray[Any]], saved: Mapping[str, Any]) -> "AttributePrior":
+    def from_saved(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], saved: Mapping[str, Any], prefix: str = PREFIX
+    ) -> "AttributePrior":
         """Build it from what `arrays` and `description` gave."""
-        weights, errors, spread = (arrays[f"{PREFIX}{name}"] for name in ("weights", "errors", "spread"))
+        weights, errors, spread = (arrays[f"{prefix}{name}"] for name in ("weights", "errors", "spread"))
         worth = {str(name): Worth(*each) for name, each in saved["worth"].items()}
         return cls(Encoder.from_dict(saved["encoder"]), weights, errors, spread, worth)
 

@@ -55,8 +55,9 @@ def check_shapes(model: "Model") -> None:
     if len(set(model.item_ids)) != n:
         raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
     check_additions(model, n)
-    if model.attribute_prior is not None:
-        model.attribute_prior.check(d)
+    for each in (model.attribute_prior, model.context_effect):
+        if each is not None:
+            each.check(d)
     _check_terms(model)
 
 

@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from igcf.attributes import Attributes
 from igcf.errors import ConfigError, DataError, ModelError
-from igcf.model.attribute_prior import AttributePrior
+from igcf.model.attribute_prior import CONTEXT_PREFIX, AttributePrior
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
@@ -105,6 +105,9 @@ def load_model(folder: Path) -> Model:
             usage=Usage.from_dict(meta.get("usage", {})),
             content=ContentPrior.from_saved(tensors, meta["content"], n_channels) if "content" in meta else None,
             attribute_prior=AttributePrior.from_saved(tensors, meta["users"]) if "users" in meta else None,
+            context_effect=AttributePrior.from_saved(tensors, meta["context"], CONTEXT_PREFIX)
+            if "context" in meta
+            else None,
             added=tensors.get("added", ()),
             evidence=evidence_from_arrays(tensors, n_channels),
         )
@@ -154,6 +157,8 @@ def _write_parts(model: Model, part: Path) -> None:
         tensors |= model.content.arrays()
     if model.attribute_prior is not None:
         tensors |= model.attribute_prior.arrays()
+    if model.context_effect is not None:
+        tensors |= model.context_effect.arrays(CONTEXT_PREFIX)
     if len(model.added):
         tensors |= {"added": model.added} | evidence_arrays(model.evidence)
     items = io.BytesIO()
@@ -193,6 +198,7 @@ def _description(model: Model) -> dict[str, Any]:
         **({} if neighbours is None else {"neighbours": {"mix": neighbours.mix, "penalty": neighbours.penalty}}),
         **({} if model.content is None else {"content": model.content.description()}),
         **({} if model.attribute_prior is None else {"users": model.attribute_prior.description()}),
+        **({} if model.context_effect is None else {"context": model.context_effect.description()}),
         "usage": asdict(model.usage),
     }
 

@@ -32,7 +32,7 @@ UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 PARTS = (
     "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
     "categories", "metadata", "neighbours", "appeared", "reactions", "usage", "attributes", "content", "added",
-    "evidence", "attribute_prior",
+    "evidence", "attribute_prior", "context_effect",
 )  # fmt: skip
 """What a model is made of, by the names of the constructor's arguments."""
 
@@ -87,6 +87,7 @@ class Model:
         added: npt.ArrayLike = (),
         evidence: Sequence[ItemEvidence] = (),
         attribute_prior: AttributePrior | None = None,
+        context_effect: AttributePrior | None = None,
     ) -> None:
         """Check that all parts fit together.
 
@@ -113,6 +114,7 @@ class Model:
             added: rows of the items that joined after training; they follow those of the log.
             evidence: what users' reactions say about each added item; empty: nothing yet.
             attribute_prior: what attributes of users say about their vectors; None: nothing.
+            context_effect: how the context of a request moves a user's vector for that request; None: not at all.
         """
         if (item_vectors is None) == (not channels) or (item_vectors is None) != (noise_var is None):
             raise ModelError("a model needs either item_vectors and noise_var, or channels")
@@ -131,6 +133,7 @@ class Model:
         self.attributes = attributes
         self.content = content
         self.attribute_prior = attribute_prior
+        self.context_effect = context_effect
         self.added: IntArray = np.array(added, dtype=np.int64)
         self.evidence = tuple(evidence) or (ItemEvidence(),) * len(self.added)
         if item_vectors is not None:
@@ -330,6 +333,12 @@ class Model:
     def with_attribute_prior(self, prior: AttributePrior | None) -> "Model":
         """Return the same model with another attribute prior, or without one."""
         other = self._copied(attribute_prior=prior)
+        check_shapes(other)
+        return other
+
+    def with_context_effect(self, effect: AttributePrior | None) -> "Model":
+        """Return the same model with another effect of the context of a request, or without one."""
+        other = self._copied(context_effect=effect)
         check_shapes(other)
         return other
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from igcf.notebooks import MOST_ROWS, html_card, percent
@@ -21,6 +22,8 @@ class Past(NamedTuple):
     until: int | None
     belief: Belief | LoggedBelief | None
     attributes: Mapping[str, Any] | None = None
+    contexts: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Contexts in which reactions of the history were made, by item id."""
 
 
 class Recommendation(NamedTuple):

@@ -32,6 +32,16 @@ def encode_attributes(model: Model, given: Mapping[str, Any] | None) -> Encoded 
     return model.attribute_prior.encoder.encode(given)
 
 
+def context_shift(model: Model, context: Mapping[str, Any] | None) -> FloatArray | None:
+    """Return how far the context of a request moves the user's vector, (d,), or refuse it; None: not at all."""
+    if not context:
+        return None
+    if model.context_effect is None:
+        raise AttributesError("this model knows no context; train it with columns of the log (igcf pretrain --context)")
+    encoded = model.context_effect.encoder.encode(context)
+    return model.context_effect.shift(encoded) if encoded.known else None
+
+
 def personal_model(model: Model, attributes: Encoded | None) -> Model:
     """Return the model with a user's own prior; items and all sums over them are shared with `model`."""
     prior = model.attribute_prior

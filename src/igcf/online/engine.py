@@ -1,5 +1,7 @@
 """Beliefs about users, and means and variances of all items, kept up to date in O(items x d) per reaction."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -172,6 +174,36 @@ class ScoringEngine:
             self._state = Tracked(
                 Moments(self._z_of(self.belief_means), tuple(each[None].copy() for each in variances))
             )
+
+    @contextmanager
+    def shifted(self, by: FloatArray | None) -> Iterator[None]:
+        """Score the only user as if their vector were moved, for as long as this lasts; nothing may be learned."""
+        before = self._state, self.belief_means
+        if by is not None:
+            self.belief_means = self.belief_means + by
+            state = self._state
+            if isinstance(state, Stale) or not self.keeps_items:
+                self._state = Stale()
+            else:
+                z = tuple(own + more for own, more in zip(state.moments.z, self._z_of(by[None]), strict=True))
+                self._state = Tracked(Moments(z, state.moments.variances))
+            self._drop_sums()
+        try:
+            yield
+        finally:
+            if by is not None:
+                self._state, self.belief_means = before
+                self._drop_sums()
+
+    def move(self, by: FloatArray) -> None:
+        """Move the only user's vector; variances stay."""
+        state = self._begin_update()
+        self.belief_means = self.belief_means + by
+        if isinstance(state, Stale) or not self.keeps_items:
+            self._state = Stale()
+        else:
+            for own, more in zip(state.moments.z, self._z_of(by[None]), strict=True):
+                own += more
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""

@@ -10,7 +10,15 @@ from igcf.model.channel import activations, gradients
 from igcf.online.absence import LinearAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.evidence import logged_evidence, neighbours_share, record_channels
-from igcf.online.learning import belief_from_history, beliefs_along, contributions, evidence, prior_belief
+from igcf.online.learning import (
+    NO_SHIFTS,
+    Shifts,
+    belief_from_history,
+    beliefs_along,
+    contributions,
+    evidence,
+    prior_belief,
+)
 from igcf.online.monotone import monotone_learning
 
 
@@ -20,6 +28,8 @@ class Shown(NamedTuple):
     rows: list[int]
     values: list[float]
     forgetting: float
+    shifts: Shifts = NO_SHIFTS
+    """How far contexts moved the user's vector."""
 
 
 class Parts(NamedTuple):
@@ -40,11 +50,15 @@ class Parts(NamedTuple):
 
 def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -> Parts:
     """Split the expected reward of the item at `row`; without a record as `contributions` does."""
+    if record is None and shown.shifts:
+        path = [prior_belief(model), *beliefs_along(model, *shown[:3], None, shown.shifts)]
+        means = np.array([model.expected_of(belief.mean, row) for belief in path])
+        return Parts(float(means[0]), np.zeros(0), 0.0, np.diff(means))
     if record is None:
-        prior, amounts = contributions(model, *shown, row)
+        prior, amounts = contributions(model, *shown[:3], row)
         return Parts(prior, np.zeros(0), 0.0, amounts)
     start = logged_evidence(model).belief(record, model)
-    is_linear = model.is_linear and monotone_learning(model) is None
+    is_linear = model.is_linear and monotone_learning(model) is None and not shown.shifts
     parts = (_linear_parts if is_linear else _path_parts)(model, record, start, shown, row)
     return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
 
@@ -52,11 +66,11 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
 def _linear_parts(model: Model, record: Record, start: Belief, shown: Shown, row: int) -> Parts:
     """Parts of a linear model's expectation: x' C times what the evidence adds, C the covariance after all of it."""
     x, prior = model.item_vectors[row].astype(np.float64), prior_belief(model)
-    final = belief_from_history(model, *shown, start) if shown.rows else start
+    final = belief_from_history(model, *shown[:3], start) if shown.rows else start
     direction = final.cov @ x
     amounts = np.zeros(0)
     if shown.rows:
-        X, rewards, noise = evidence(model, *shown)
+        X, rewards, noise = evidence(model, *shown[:3])
         amounts = ((X @ direction) * (rewards - X @ prior.mean) / noise).reshape(len(shown.rows), -1).sum(axis=1)
     [block], [channels] = logged_evidence(model).blocks, record_channels(model)
     assert isinstance(block, LinearAbsence)  # noqa: S101
@@ -74,7 +88,7 @@ def _path_parts(model: Model, record: Record, start: Belief, shown: Shown, row: 
     What the record made is split among its reactions by how each moves the z of the scored channels, times the slopes
     half way; the rest, which absence and curvature made together, is told as absence.
     """
-    path = [prior_belief(model), start, *beliefs_along(model, *shown, start)]
+    path = [prior_belief(model), start, *beliefs_along(model, *shown[:3], start, shown.shifts)]
     means = np.array([model.expected_of(belief.mean, row) for belief in path])
     steps = np.diff(means)
     half_way = (model.prior_mean + start.mean) / 2

@@ -1,6 +1,6 @@
 """From reactions to a belief: one by one, from a whole history, and which reaction did what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -29,29 +29,52 @@ def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
     return _in_turn(belief, monotone, [row], [value])
 
 
+Shifts = Mapping[int, FloatArray]
+"""How far the context of a reaction moved the user's vector, by the row of the item; others were made in none."""
+NO_SHIFTS: Shifts = {}
+
+
+def learned_in(belief: Belief, model: Model, row: int, value: float, shift: FloatArray | None) -> Belief:
+    """`learned` for a reaction of the user whose vector was moved by `shift` at that moment: it counts net of it."""
+    if shift is None:
+        return learned(belief, model, row, value)
+    found = learned(Belief(belief.mean + shift, belief.cov), model, row, value)
+    return Belief(found.mean - shift, found.cov)
+
+
 def beliefs_along(
-    model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
+    model: Model,
+    rows: list[int],
+    values: list[float],
+    forgetting: float,
+    start: Belief | None = None,
+    shifts: Shifts = NO_SHIFTS,
 ) -> Iterator[Belief]:
     """Yield the belief after each reaction of a history, oldest first, from `start` or the prior."""
     prior = prior_belief(model)
     belief = start or prior
     for row, value in zip(rows, values, strict=True):
-        belief = learned(belief.decayed(prior, forgetting), model, row, value)
+        belief = learned_in(belief.decayed(prior, forgetting), model, row, value, shifts.get(row))
         yield belief
 
 
 def belief_from_history(
-    model: Model, rows: list[int], values: list[float], forgetting: float, start: Belief | None = None
+    model: Model,
+    rows: list[int],
+    values: list[float],
+    forgetting: float,
+    start: Belief | None = None,
+    shifts: Shifts = NO_SHIFTS,
 ) -> Belief:
     """Return the belief after a whole history, from `start` or the prior; equals learning it reaction by reaction."""
     prior, monotone = prior_belief(model), monotone_learning(model)
     belief = start or prior
-    if monotone is not None and forgetting == 1.0:
+    if monotone is not None and forgetting == 1.0 and not shifts:
         return _in_turn(belief, monotone, rows, values)
-    if monotone is None and (forgetting == 1.0 or model.has_identity_links):
+    if monotone is None and not shifts and (forgetting == 1.0 or model.has_identity_links):
         kept = belief if start is None else belief.decayed(prior, forgetting ** len(rows))
         return _after(kept, model, rows, values, forgetting)
-    for belief in beliefs_along(model, rows, values, forgetting, start):  # noqa: B007
+    for belief in beliefs_along(model, rows, values, forgetting, start, shifts):  # noqa: B007
         pass
     return belief
 

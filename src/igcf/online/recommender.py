@@ -112,7 +112,7 @@ class Recommender:
         """The items that were added to the model, as they are known now; None: there are none."""
         return self._live.current().new_items
 
-    def session(
+    def session(  # noqa: PLR0913  (each has a default)
         self,
         history: Iterable[Reaction] = (),
         *,
@@ -122,6 +122,7 @@ class Recommender:
         rng: np.random.Generator | None = None,
         user: Hashable = None,
         attributes: Mapping[str, Any] | None = None,
+        contexts: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Session:
         """Start a session of a user, new or with a past; nothing that the user reacted to is recommended.
 
@@ -139,8 +140,9 @@ class Recommender:
                 without it counts as a user of its own.
             attributes: what is known of the user, by the names in `model.attribute_prior`: they move the prior. Unknown
                 names are refused; unknown values are ignored, as `Session.ignored` reports.
+            contexts: contexts in which reactions of the history were made, by item id.
         """
-        past = Past(list(history), list(logged), until, belief, attributes)
+        past = Past(list(history), list(logged), until, belief, attributes, contexts or {})
         check_pairs("history", past.history)
         rng_or_seed = rng or (self._seed, next(self._opened))
         name = (self._anonymous, next(self._numbers)) if user is None else user
@@ -154,6 +156,7 @@ class Recommender:
                 raise DataError(f"{path} is not a saved session; expected what Session.save wrote")
             parts = {name: [(str(item), value) for item, value in saved[name]] for name in ("history", "logged")}
             others = {"until": saved["until"], "user": saved["user"], "attributes": saved.get("attributes")}
+            others["contexts"] = saved.get("contexts")
             return self.session(parts["history"], logged=parts["logged"], **others)
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"cannot read a session from {path}: {error}; save it again with Session.save") from error

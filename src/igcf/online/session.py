@@ -17,7 +17,13 @@ from igcf.model.new_items import UserEvidence
 from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
-from igcf.online.attributes import attribute_contributions, encode_attributes, personal_model, prior_variances
+from igcf.online.attributes import (
+    attribute_contributions,
+    context_shift,
+    encode_attributes,
+    personal_model,
+    prior_variances,
+)
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
@@ -56,6 +62,8 @@ class Step(NamedTuple):
     """Place and value of the reaction to the same item that this one replaced."""
     is_ignored: bool = False
     """Whether nothing was learned: no reaction to an item that has one."""
+    context: Mapping[str, Any] | None = None
+    """Context of the reaction that was replaced."""
     before: UserEvidence | None = None
     """The user's earlier evidence about the item, where it is new."""
 
@@ -113,6 +121,9 @@ class Session:
         logged = () if self._record is None else self._record.rows.tolist()
         shown = _latest(model, past.history, frozenset(logged))
         self._rows, self._values = list(shown), list(shown.values())
+        given = {model.known_row(item_id): context for item_id, context in past.contexts.items()}
+        self._contexts = {row: given[row] for row in self._rows if given.get(row)}
+        """Contexts in which reactions were made, by row."""
         self._version = serving.version
         self._steps: list[Step] = []
         """What happened since the session was opened."""
@@ -158,6 +169,7 @@ class Session:
         other = copy(self)
         other._engine = self._serving.engine.fresh()
         other._rows, other._values, other._steps = list(self._rows), list(self._values), list(self._steps)
+        other._contexts = dict(self._contexts)
         other._set_attributes(attributes)
         other._learn_again()
         other._release()
@@ -173,6 +185,11 @@ class Session:
     def _personal_model(self) -> Model:
         """The model with the prior of this user."""
         return personal_model(self._serving.model, self._encoded)
+
+    def _shifts(self) -> dict[int, FloatArray]:
+        """How far contexts moved the user's vector, by the row of the item of the reaction."""
+        found = {row: context_shift(self._serving.model, context) for row, context in self._contexts.items()}
+        return {row: shift for row, shift in found.items() if shift is not None}
 
     def _in_force(self) -> Record | None:
         """The logged record without the items that the user reacted to since."""
@@ -196,7 +213,7 @@ class Session:
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
-            learned = belief_from_history(model, rows, self._values, forgetting, start)
+            learned = belief_from_history(model, rows, self._values, forgetting, start, self._shifts())
             engine.set_belief(learned, offset=engine.offset_of())
 
     def _learn_again(self) -> None:
@@ -260,7 +277,10 @@ class Session:
         user = self._user if isinstance(self._user, str | int) else None
         saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
         reactions = {"logged": self.logged, "history": self.history}
-        text = json.dumps(saved | reactions | {"attributes": self._given}, allow_nan=False)
+        ids = self.model.item_ids
+        contexts = {ids[row]: dict(context) for row, context in self._contexts.items()}
+        others = {"attributes": self._given, "contexts": contexts}
+        text = json.dumps(saved | reactions | others, allow_nan=False)
         Path(path).write_text(text, encoding="utf-8")
 
     @property
@@ -305,6 +325,7 @@ class Session:
         policy: Policy | None = None,
         rules: Rules | RulesWithin | None = None,
         spare: int = 0,
+        context: Mapping[str, Any] | None = None,
     ) -> list[Recommendation]:
         """Return the `k` best items that may be shown and that this user has not reacted to, best first.
 
@@ -315,6 +336,7 @@ class Session:
             policy: used instead of the recommender's own, for this call.
             rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
             spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
+            context: features of this request, such as a device or a time, by the names in `model.context_effect`.
         """
         if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
@@ -322,13 +344,14 @@ class Session:
         compiled = _compiled(rules, serving.model)
         available = self._may_show(compiled, k, exclude, candidates)
         select = selection_details if compiled is None else compiled.select
-        found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
-        if serving.new_items is not None:
-            found = self._with_trial(found, available, compiled, min(spare, k - 1))
-        rows, scores, means, stds, ranks = found
-        stds = self._stds_at(rows, means, stds)
+        with self._engine.shifted(context_shift(serving.model, context)):
+            found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
+            if serving.new_items is not None:
+                found = self._with_trial(found, available, compiled, min(spare, k - 1))
+            rows, scores, means, stds, ranks = found
+            stds = self._stds_at(rows, means, stds)
+            chances = serving.chances.of_shown(self._engine, rows, means, stds)
         shown = map(serving.model.item_ids.__getitem__, rows)
-        chances = serving.chances.of_shown(self._engine, rows, means, stds)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
@@ -408,22 +431,34 @@ class Session:
         return available
 
     @_with_items
-    def observe(self, item_id: str, value: "float | EllipsisType | None" = ..., *, kind: str | None = None) -> None:
+    def observe(
+        self,
+        item_id: str,
+        value: "float | EllipsisType | None" = ...,
+        *,
+        kind: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
         """Learn from one reaction, in closed form; it replaces an earlier one to the same item, unless it is None.
 
         A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
-        model knows; where every reaction of the log counts alike, it needs neither. A bad item, value or kind raises
-        and changes nothing.
+        model knows; where every reaction of the log counts alike, it needs neither. A reaction made in a `context` is
+        learned net of it. A bad item, value, kind or context raises and changes nothing.
         """
         model, engine = self._serving.model, self._engine
         row, number = model.item_row(item_id), model.reaction_value(value, kind)
+        shift = context_shift(model, context)
         is_logged = self._record is not None and row in self._record.rows
         place = self._rows.index(row) if row in self._rows else None
         if number != number and (is_logged or (place is not None and self._values[place] == self._values[place])):
             self._steps.append(Step(row, is_ignored=True))
             return
         replaced = None if place is None else (place, self._values[place])
-        self._steps.append(Step(row, replaced=replaced, before=self._share(row, item_id, number)))
+        with engine.shifted(shift):
+            before = self._share(row, item_id, number)
+        self._steps.append(Step(row, replaced=replaced, context=self._contexts.pop(row, None), before=before))
+        if shift is not None and context:
+            self._contexts[row] = dict(context)
         if place is not None:
             del self._rows[place], self._values[place]
         self._rows.append(row)
@@ -432,7 +467,11 @@ class Session:
             self._learn_again()
         else:
             engine.forget(self._recommender.forgetting)
+            if shift is not None:
+                engine.move(shift)
             engine.observe_one(row, number)
+            if shift is not None:
+                engine.move(-shift)
 
     def _share(self, row: int, item_id: str, value: float) -> UserEvidence | None:
         """Let a reaction count for new items, before the belief learns from it; returns the user's earlier evidence."""
@@ -462,6 +501,9 @@ class Session:
         model, step = self._serving.model, self._steps.pop() if self._steps else Step(self._rows[-1])
         if not (step.is_skip or step.is_ignored):
             del self._rows[-1], self._values[-1]
+            self._contexts.pop(step.row, None)
+            if step.context is not None:
+                self._contexts[step.row] = step.context
             if step.replaced is not None:
                 place, value = step.replaced
                 self._rows.insert(place, step.row)
@@ -485,7 +527,7 @@ class Session:
         """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
         model = self._serving.model
         row = model.item_row(item_id)
-        shown = Shown(self._rows, self._values, self._recommender.forgetting)
+        shown = Shown(self._rows, self._values, self._recommender.forgetting, self._shifts())
         parts = parts_of_mean(self._personal_model(), self._in_force(), shown, row)
         attributes = attribute_contributions(model, self._encoded, self._given, row)
         mean, amounts = parts.total, parts.shown
