@@ -72,18 +72,26 @@ class GraphFilter:
         """Score all items for some records of zeros and ones, (n, items); returns shape (n, items)."""
         chosen = self.settings
         records = sp.csr_array(records, dtype=np.float32)
-        scale = self.degrees**chosen.item_exponent
         items = np.unique(records.indices)
-        low = records[:, items] @ (self.vectors[items] / scale[items, None])  # (n, rank)
-        signal = (low @ self.vectors.T) * (chosen.low_pass * scale)
-        signal += ((records @ self._transposed) @ self.edges).toarray()  # x P: two hops
+        low = records[:, items] @ (self.vectors[items] / self._scale[items, None])  # (n, rank)
+        signal = (self.vectors @ low.T) * (chosen.low_pass * self._scale)[:, None]  # (items, n)
+        signal += ((records @ self._transposed) @ self.edges).toarray().T  # x P: two hops
         if chosen.sharpening:
-            signal -= chosen.sharpening * ((signal @ self._transposed) @ self.edges)
-        return np.asarray(signal * self.degrees**chosen.popularity, dtype=np.float32)
+            hops = sparse_product(self._transposed, sparse_product(self.edges, signal))
+            signal -= np.float32(chosen.sharpening) * hops
+        return np.ascontiguousarray((signal * self._popular[:, None]).T)
 
     @cached_property
     def _transposed(self) -> sp.csr_array:
         return sp.csr_array(self.edges.T)
+
+    @cached_property
+    def _scale(self) -> Float32Array:
+        return np.asarray(self.degrees**self.settings.item_exponent, dtype=np.float32)
+
+    @cached_property
+    def _popular(self) -> Float32Array:
+        return np.asarray(self.degrees**self.settings.popularity, dtype=np.float32)
 
 
 def fit_graph_filter(

@@ -33,7 +33,7 @@ SPREADS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
 NUS = (0.1, 0.3)
 """Amounts of exploration that are tried, in this order until one is no better than none."""
 MARGIN = 2.5
-"""Standard errors by which a policy that explores must be better than one that does not."""
+"""Standard errors by which something must be better than the default on validation users to be chosen."""
 
 
 @dataclass(frozen=True, eq=False)

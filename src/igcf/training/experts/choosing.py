@@ -5,7 +5,7 @@ import numpy as np
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
-from igcf.training.calibrating import successes, users_to_play
+from igcf.training.calibrating import MARGIN, successes, users_to_play
 from igcf.training.experts.executor import Executor, in_threads
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.part import Worker
@@ -95,7 +95,7 @@ def prior_from_users(model: Model, truth: Float32Array, rounds: int) -> Model:
 
 
 def is_prior_from_users_better(model: Model, truth: Float32Array, rounds: int) -> bool:
-    """Return whether validation users have more successes with a prior from others of them than with the model's own.
+    """Return whether validation users clearly do better with a prior from others of them than with that of the model.
 
     Each half of them is played with the prior that the other half gives. What counts is the share of successes so far,
     mean over all rounds: a prior matters most in the first ones.
@@ -107,7 +107,8 @@ def is_prior_from_users_better(model: Model, truth: Float32Array, rounds: int) -
     with_prior = np.empty(len(truth))
     for half, others in (halves, halves[::-1]):
         with_prior[half] = _Played(played.prior_of(others), truth[half], rounds).shares
-    return bool(with_prior.mean() > played.shares.mean())
+    gain = with_prior - played.shares
+    return bool(gain.mean() > MARGIN * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 class _Played:
