@@ -45,7 +45,7 @@ def test_zeros_lower_the_chance_of_an_item_unless_they_mean_no_opinion() -> None
         odd, even = (np.mean([picks[str(item)].chance for item in range(first, 20, 2)]) for first in (1, 0))
         difference[unrated] = even - odd
         assert model.reward.low == (0 if unrated is None else 2)
-    assert difference[None] > 0.03
+    assert difference[None] > 0.2  # the shares of successes in the log differ by 0.29
     assert abs(difference[0]) < 0.2 * difference[None]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from igcf.cli.options import AS_JSON
 from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
@@ -17,7 +18,7 @@ from igcf.cli.output import emit_measured, parts_display, prepare_folder
     type=click.Path(path_type=Path),
     help="Also write bench.json into this folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@AS_JSON
 def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_json: bool) -> None:
     """Measure speed beside the bare operations that any implementation must do, and beside peers.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import SATISFIED, column_options, report
 from igcf.cli.experiments import print_all
+from igcf.cli.options import AS_JSON, COUNT, DATA_DIR, SATISFIED, SEED, column_options, report
 from igcf.cli.output import emit_json, note, parts_display
 from igcf.errors import IgcfError
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--dataset", required=True, help="A known name (igcf data list) or a CSV or Parquet file.")
 @click.option("--methods", default="pca-gp,igcf", show_default=True, help="Names, joined by commas.")
-@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@DATA_DIR
 @column_options
 @SATISFIED
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds per user.")
+@click.option("--rounds", type=COUNT, help="Rounds per user.")
 @click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
 @click.option("--intervals", is_flag=True, help="Instead: intervals of new users, by how well the items are known.")
 @click.option(
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.0, 1.0),
     help="With --intervals: share of the reactions to learn from.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
+@SEED
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def calibration(  # noqa: PLR0913  (one parameter per option)
     dataset: str,
     methods: str,

@@ -5,19 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import ITEMS, SATISFIED, column_options
+from igcf.cli.options import AS_JSON, DATA_DIR, ITEMS, SATISFIED, column_options
 from igcf.cli.output import console, echo, emit_json, in_options
 
 if TYPE_CHECKING:
     from igcf.data.columns import Columns
-
-DATA_DIR = click.option(
-    "--data-dir",
-    envvar="IGCF_DATA_DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where named data sets lie; default: IGCF_DATA_DIR or the user's cache folder.",
-)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 
 
 @click.group()
@@ -36,11 +28,11 @@ def data() -> None:
 @data.command("list")
 @DATA_DIR
 @AS_JSON
-def list_datasets(data_dir: Path | None, as_json: bool) -> None:
+def list_datasets(data_dir: str | None, as_json: bool) -> None:
     """Show the data sets that igcf knows and which of them are present."""
     from igcf.data import DATASETS, default_data_dir, find_dataset
 
-    folder = data_dir or default_data_dir()
+    folder = Path(data_dir) if data_dir else default_data_dir()
     found = {name: find_dataset(info, folder) for name, info in DATASETS.items()}
     if as_json:
         rows = [
@@ -69,7 +61,7 @@ def list_datasets(data_dir: Path | None, as_json: bool) -> None:
 @click.argument("name")
 @DATA_DIR
 @AS_JSON
-def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
+def fetch(name: str, data_dir: str | None, as_json: bool) -> None:
     """Download the owner's archive of data set NAME, resume it after a cut, and check it."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 

@@ -13,6 +13,7 @@ import click
 from rich.markup import escape
 from rich.table import Column, Table
 
+from igcf.cli.options import AS_JSON, SEED
 from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, note, results
 from igcf.errors import ConfigError, ModelError
 
@@ -38,8 +39,8 @@ OTHER_COLUMNS = 56
     help="Folder for the report and the model.",
 )
 @click.option("--rounds", default=40, show_default=True, type=click.IntRange(1, 120), help="Rounds per user.")
-@click.option("--seed", default=0, show_default=True, help="Makes everything repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@SEED
+@AS_JSON
 def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
     """Learn the embedded catalogue, compare with the baselines, meet one cold user, write a report.
 

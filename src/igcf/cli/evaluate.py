@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.columns import FROM_STORE, ITEMS, SATISFIED, column_options, read_log, with_users
 from igcf.cli.experiments import common_options, executing, print_all, run_experiment, write_report
+from igcf.cli.options import (
+    COUNT,
+    DATASET,
+    FROM_STORE,
+    ITEMS,
+    SATISFIED,
+    SHARE,
+    column_options,
+    names_in,
+    read_log,
+    with_users,
+)  # fmt: skip
 from igcf.cli.output import echo, emit_json
 from igcf.errors import ConfigError
 
@@ -16,94 +27,44 @@ if TYPE_CHECKING:
     from igcf.data.columns import Columns
 
 PROTOCOL_NAMES = (
-    "cold-start",
-    "taste-drift",
-    "top-k",
-    "ablation",
-    "known-users",
-    "returning",
-    "next",
-    "observed",
-    "new-items",
+    "cold-start", "taste-drift", "top-k", "ablation", "known-users", "returning", "next", "observed", "new-items",
     "thin-log",
-)
-
+)  # fmt: skip
 OWN = "own"
 """What `--users` calls the table of users that comes with a known data set."""
 
 
 @click.command()
-@click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
+@DATASET
 @FROM_STORE
 @click.option("--train", type=click.Path(exists=True, dir_okay=False), help="Training file of a published split.")
 @click.option("--test", type=click.Path(exists=True, dir_okay=False), help="Test file of a published split.")
-@click.option(
-    "--protocol",
-    type=click.Choice(PROTOCOL_NAMES),
-    default="cold-start",
-    show_default=True,
-    help="Who is tested and what is counted (docs/protocols.md).",
-)
-@click.option(
-    "--methods",
-    default=None,
-    help="Names or import paths (my.module:METHOD), joined by commas, or `all`. [default: the protocol's]",
-)
-@click.option(
-    "--rounds", type=click.IntRange(min=1), help="Rounds per user [default: the protocol's, or what the log allows]."
-)
-@click.option(
-    "--users",
-    multiple=True,
-    metavar="NUMBER|FILE|own",
-    help="A number: test users [default: 200, or what the log allows; known-users: 600, or a fifth of them]. A file: "
-    "their attributes (`own`: those of a known data set); igcf is then played with and without them. May be repeated.",
-)
-@click.option("--slate", type=click.IntRange(min=1), help="Items per round.")
+@click.option("--protocol", type=click.Choice(PROTOCOL_NAMES), default="cold-start", show_default=True,
+              help="Who is tested and what is counted (docs/protocols.md).")  # fmt: skip
+@click.option("--methods", help="Names or import paths (my.module:METHOD), or `all` [default: the protocol's].")
+@click.option("--rounds", type=COUNT, help="Rounds per user [default: the protocol's, or what the log allows].")
+@click.option("--users", multiple=True, metavar="NUMBER|FILE|own",
+              help="A number: test users [default: 200, or what the log allows; known-users: 600, or a fifth of them]. "
+              "A file: their attributes (`own`: those of a known data set); igcf is then played with and without them. "
+              "May be repeated.")  # fmt: skip
+@click.option("--slate", type=COUNT, help="Items per round.")
 @SATISFIED
 @click.option("--split", type=click.Choice(("time", "users", "auto")), help="How training users are chosen.")
-@click.option("--min-reactions", type=click.IntRange(min=1), help="Least number of reactions of a test user.")
+@click.option("--min-reactions", type=COUNT, help="Least number of reactions of a test user.")
+@click.option("--share", type=SHARE, help="known-users, new-items: share of successes, of items hidden [default: 0.2].")
+@click.option("--moment", type=SHARE, help="next: share of the reactions before the moment [default: 0.8].")
+@click.option("--logged", help="returning: numbers of logged reactions, joined by commas [default: 1,5,20,100].")
+@click.option("--part", type=click.Choice(("random", "earliest")), help="returning: what is logged [default: random].")
 @click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="known-users: share of each user's successes that is hidden; new-items: share of new items. [default: 0.2]",
+    "--new", type=click.Choice(("lot", "newest")), help="new-items: which are hidden [default: lot, at random]."
 )
-@click.option(
-    "--moment",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="next: share of the reactions before the moment. [default: 0.8]",
-)
-@click.option("--logged", help="returning: numbers of logged reactions, joined by commas. [default: 1,5,20,100]")
-@click.option(
-    "--part",
-    type=click.Choice(("random", "earliest")),
-    help="returning: which reactions of a user are logged. [default: random]",
-)
-@click.option(
-    "--new", type=click.Choice(("lot", "newest")), help="new-items: which items are hidden. [default: lot, at random]"
-)
-@click.option(
-    "--price",
-    type=click.FloatRange(0, 1),
-    help="new-items: share of what known items bring that trials of new ones may cost. [default: 0.01]",
-)
-@click.option(
-    "--keep",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="thin-log: share of the training reactions that is kept.",
-)
-@click.option("--per-user", type=click.IntRange(min=1), help="thin-log: most reactions kept of a training user.")
-@click.option(
-    "--sensitivity",
-    metavar="NAMES",
-    help="Instead of a comparison, play a range of values of each of these settings (layers,dim,gamma,nu) with the "
-    "validation users, one setting at a time, and draw the curves.",
-)
-@click.option(
-    "--thin",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Keep only this share of the log's rows, drawn with --seed, before anything else.",
-)
+@click.option("--price", type=click.FloatRange(0, 1), help="new-items: share that trials may cost [default: 0.01].")
+@click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
+@click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")
+@click.option("--sensitivity", metavar="NAMES",
+              help="Instead of a comparison, play a range of values of each of these settings (layers,dim,gamma,nu) "
+              "with the validation users, one setting at a time, and draw the curves.")  # fmt: skip
+@click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Keep only this share of the log's rows.")
 @column_options
 @ITEMS
 @common_options
@@ -114,25 +75,13 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     test: str | None,
     protocol: str,
     methods: str | None,
-    rounds: int | None,
     users: tuple[str, ...],
-    slate: int | None,
     satisfied: float | None,
-    split: str | None,
-    min_reactions: int | None,
-    share: float | None,
-    moment: float | None,
-    logged: str | None,
-    part: str | None,
-    new: str | None,
-    price: float | None,
-    keep: float | None,
-    per_user: int | None,
     sensitivity: str | None,
     thin: float | None,
     columns: "Columns",
     items: Path | None,
-    **common: Any,
+    **options: Any,
 ) -> None:
     """Compare methods on users whose reactions are known.
 
@@ -173,40 +122,26 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     if train is not None and dataset is not None:
         raise ConfigError("--train and --test take the place of --dataset; leave one of them out")
     n_users, table = parse_users(users)
+    of_setup = {name: options.pop(name) for name in ("rounds", "slate", "split", "min_reactions")}
+    of_protocol = {name: options.pop(name) for name in ("share", "moment", "part", "new", "price", "keep", "per_user")}
+    logged, common = options.pop("logged"), options
     own = protocol_named(
         "split" if train else protocol,
         test=test,
         fingerprint=load_dataset(test).fingerprint() if test else None,
-        share=share,
-        moment=moment,
         logged=parse_counts(logged) if logged else None,
-        part=part,
-        new=new,
-        price=price,
-        keep=keep,
-        per_user=per_user,
         attributes=True if table is not None else None,
+        **of_protocol,
     )
-    if methods == "all":
-        names = [name for name, method in METHODS.items() if own.accepts(method)]
-    else:
-        names = [name.strip() for name in methods.split(",") if name.strip()] if methods else list(own.methods)
+    every = [name for name, method in METHODS.items() if own.accepts(method)]
+    names = every if methods == "all" else names_in(methods) or list(own.methods)
     data = read_log(train or dataset, from_store, common["data_dir"], columns, items)
     data = with_table(data, table)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
     said = report_of(data, success, train or dataset or data.name)
-    setup = setup_for(
-        data,
-        own,
-        rounds=rounds,
-        slate=slate,
-        satisfied=success.threshold,
-        split=split,
-        n_users=n_users,
-        min_reactions=min_reactions,
-    )
+    setup = setup_for(data, own, satisfied=success.threshold, n_users=n_users, **of_setup)
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
     if sensitivity:
@@ -222,32 +157,18 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         echo(verdict(results).sentence)
 
 
-def study(
-    data: Any,
-    setup: Any,
-    names: list[str],
-    sensitivity: str,
-    *,
-    notes: list[str],
-    **common: Any,
-) -> None:
+def study(data: Any, setup: Any, names: list[str], sensitivity: str, *, notes: list[str], **common: Any) -> None:
     """Play ranges of the named settings with validation users, print the tables and write the curves to --out."""
     from dataclasses import asdict
 
     from igcf.lab.evaluate import sensitivity as of
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
-    settings = [name.strip() for name in sensitivity.split(",") if name.strip()]
     where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
     with executing(**where, notes=notes) as execution:
+        changes = parse_changes(common["changes"])
         points = of.sensitivity(
-            data,
-            setup,
-            names,
-            settings,
-            seed=common["seed"],
-            settings=parse_changes(common["changes"]),
-            execution=execution,
+            data, setup, names, names_in(sensitivity), seed=common["seed"], settings=changes, execution=execution
         )
     if common["out"]:
         of.write_sensitivity(points, f"{setup.dataset}: how much settings matter", common["out"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from igcf.cli.columns import with_options
+from igcf.cli.options import AS_JSON, COUNT, DATA_DIR, with_options
 from igcf.cli.output import console, echo, note, results
 from igcf.errors import IgcfError
 
@@ -23,59 +23,29 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "markdown", "latex")
 COMMON: tuple[Callable[[Any], Any], ...] = (
-    click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR)."),
-    click.option("--seeds", default=1, show_default=True, type=click.IntRange(min=1), help="Number of seeds."),
+    DATA_DIR,
+    click.option("--seeds", default=1, show_default=True, type=COUNT, help="Number of seeds."),
     click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed."),
     click.option("--tune", is_flag=True, help="First choose the settings on validation users, by grid search."),
-    click.option(
-        "--grid", type=click.Choice(("quick", "paper")), default="quick", show_default=True, help="For --tune."
-    ),
+    click.option("--grid", type=click.Choice(("quick", "paper")), default="quick", show_default=True, help="Of --tune"),
     click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable."),
-    click.option("--jobs", default=None, type=click.IntRange(min=1), help="Processes at a time [default: cores]."),
-    click.option(
-        "--engine",
-        type=click.Choice(("local", "ray")),
-        default="local",
-        show_default=True,
-        help="What runs the jobs; ray starts --jobs workers here, or uses those at --address.",
-    ),
+    click.option("--jobs", type=COUNT, help="Processes at a time [default: cores]."),
+    click.option("--engine", type=click.Choice(("local", "ray")), default="local", show_default=True,
+                 help="What runs the jobs; ray starts --jobs workers here, or uses those at --address."),
     click.option("--address", metavar="HOST:PORT", help="Of a Ray cluster that is running."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
     click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
-    click.option(
-        "--format",
-        "style",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="How tables are printed: for a terminal, a page or a paper.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)
+    click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True,
+                 help="How tables are printed: for a terminal, a page or a paper."),
+    AS_JSON,
+)  # fmt: skip
 
 
 common_options = with_options(COMMON)
 """Decorator with the options that `evaluate` and `reproduce` share."""
 
 
-def run_experiment(  # noqa: PLR0913  (the common options of two commands)
-    data: Any,
-    setup: Any,
-    names: list[str],
-    *,
-    seed: int,
-    seeds: int,
-    tune: bool,
-    grid: Literal["quick", "paper"],
-    changes: tuple[str, ...],
-    jobs: int | None,
-    engine: Literal["local", "ray"],
-    address: str | None,
-    out: Path | None,
-    fresh: bool,
-    notes: Sequence[str] = (),
-    **_: Any,
-) -> "Results":
+def run_experiment(data: Any, setup: Any, names: list[str], *, notes: Sequence[str] = (), **common: Any) -> "Results":
     """Run an experiment with progress on stderr; finished jobs are saved in the report's folder or in the cache.
 
     `notes` are printed when the first job begins: what cannot be run is refused in one line.
@@ -83,15 +53,15 @@ def run_experiment(  # noqa: PLR0913  (the common options of two commands)
     from igcf.lab.evaluate import evaluate as run
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
-    settings = parse_changes(changes)
-    with executing(engine, jobs, address, out, fresh, notes) as execution:
+    where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
+    with executing(**where, notes=notes) as execution:
         return run(
             data,
             setup,
             names,
-            seeds=range(seed, seed + seeds),
-            settings=settings,
-            grid=grid if tune else None,
+            seeds=range(common["seed"], common["seed"] + common["seeds"]),
+            settings=parse_changes(common["changes"]),
+            grid=common["grid"] if common["tune"] else None,
             execution=execution,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.columns import column_options
+from igcf.cli.options import AS_JSON, DATA_DIR, column_options
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import DataError
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @STORE
 @CONFIG
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder of the model that is served.")
-@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@DATA_DIR
 @column_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def import_log(
     log: str,
     store: str | None,

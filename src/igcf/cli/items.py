@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from igcf.cli.options import AS_JSON
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import ConfigError, DataError, ModelError
@@ -18,7 +19,6 @@ from igcf.plain_files import refuse_other_than_file
 if TYPE_CHECKING:
     from igcf.service.store.items import ItemStore
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 MODEL = click.option(
     "--model",
     type=click.Path(path_type=Path),
@@ -45,7 +45,7 @@ def items() -> None:
 @MODEL
 @STORE
 @CONFIG
-@JSON
+@AS_JSON
 def add(
     file: Path, event_id: str | None, model: Path | None, store: str | None, config: Path | None, as_json: bool
 ) -> None:
@@ -71,7 +71,7 @@ def add(
 @MODEL
 @STORE
 @CONFIG
-@JSON
+@AS_JSON
 def update(
     item: str, changes: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool
 ) -> None:
@@ -95,7 +95,7 @@ def update(
 @MODEL
 @STORE
 @CONFIG
-@JSON
+@AS_JSON
 def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool) -> None:
     """Retire items: they are in no answer any more. One that does not exist stops all."""
     with opened(store_url(store, config), model) as (stored, is_known):
@@ -108,7 +108,7 @@ def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: 
 @items.command("list")
 @STORE
 @CONFIG
-@JSON
+@AS_JSON
 def list_items(store: str | None, config: Path | None, as_json: bool) -> None:
     """List what was added, changed and retired since the model was trained."""
     with opened(store_url(store, config), None) as (stored, _):

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.columns import (
+from igcf.cli.options import (
+    AS_JSON,
+    DATA_DIR,
+    DATASET,
     FROM_STORE,
     ITEMS,
     SATISFIED,
@@ -45,10 +48,10 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 
 
 @click.command()
-@click.option("--dataset", default=None, help="A known name (igcf data list) or a CSV or Parquet file.")
+@DATASET
 @FROM_STORE
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
-@click.option("--data-dir", default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@DATA_DIR
 @column_options
 @ITEMS
 @USERS
@@ -82,7 +85,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
 @click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
 @click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def pretrain(
     dataset: str | None,
     from_store: str | None,

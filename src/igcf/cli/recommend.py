@@ -9,6 +9,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from igcf.cli.options import AS_JSON
 from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, results
 from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
@@ -44,7 +45,7 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
     "--forgetting", default=1.0, show_default=True, help="Weight that older reactions keep with each new one."
 )
 @click.option("--seed", default=0, show_default=True, help="Makes draws and ties repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
+@AS_JSON
 def recommend(  # noqa: PLR0913  (one parameter per option)
     folder: Path,
     history: Path | None,

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from igcf.cli.demo import EMBEDDED, demo_model
+from igcf.cli.options import AS_JSON
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, GroupedCommand, given, setting_options
 from igcf.errors import ConfigError
@@ -29,7 +30,7 @@ from igcf.threads import prefer_one_thread
 @click.option("--model-override", is_flag=True, help="Announce DIR, though the store says to serve another model.")
 @click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the address on stdout.")
+@AS_JSON
 def serve(
     demo: str | None,
     config: Path | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from igcf.cli.options import AS_JSON
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
 from igcf.errors import ModelError
@@ -68,7 +69,7 @@ def restore(store: str | None, config: Path | None, copy: Path) -> None:
 @CONFIG
 @click.option("--model", help="Folder of the model whose beliefs are checked [default: the one that is announced].")
 @click.option("--rebuild", is_flag=True, help="Bring users and beliefs that are wrong in line with the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+@AS_JSON
 def check(store: str | None, config: Path | None, model: str | None, rebuild: bool, as_json: bool) -> None:
     """Check that everything in a store fits together; exit code 1 where something does not.
 
@@ -138,7 +139,7 @@ def import_command(store: str | None, config: Path | None, folder: Path) -> None
 @CONFIG
 @click.option("--model", help="Folder of the model that says what satisfies [default: the one that is announced].")
 @click.option("--out", type=click.Path(path_type=Path), help="Write every item shown to this new Parquet file instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+@AS_JSON
 def audit_command(store: str | None, config: Path | None, model: str | None, out: Path | None, as_json: bool) -> None:
     """Compare what was shown with the reactions to it: by model, policy and reason.
 

@@ -1,4 +1,4 @@
-"""Options that say how a log is read, for every command that reads one, and the lines that say what was taken."""
+"""Options that several commands share, above all those that say how a log is read, and what they stand for."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
 """Words for separators that are awkward to write in a shell."""
+COUNT, SHARE = click.IntRange(min=1), click.FloatRange(0, 1, min_open=True, max_open=True)
+PATH, EXISTING = click.Path(path_type=Path), click.Path(path_type=Path, exists=True)
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--user", help="Column of the user ids; found by its name or place, like all columns."),
     click.option("--item", help="Column of the item ids."),
@@ -30,30 +32,22 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--separator", help="Between the columns: comma, tab, semicolon, pipe or :: [default: found]."),
     click.option("--encoding", help="Encoding of a text file [default: by its mark, or UTF-8, or else cp1252]."),
     click.option("--no-header", is_flag=True, help="The first line is a row; the columns are called 1, 2, 3 ..."),
-    click.option(
-        "--min-item-reactions",
-        type=click.IntRange(min=1),
-        help="Learn factors of items with at least so many reactions; others enter through their content.",
-    ),
-    click.option("--min-user-reactions", type=click.IntRange(min=1), help="Leave out users with fewer reactions."),
+    click.option("--min-item-reactions", type=COUNT, help="Items with fewer enter a model through their content."),
+    click.option("--min-user-reactions", type=COUNT, help="Leave out users with fewer reactions."),
 )
-ITEMS = click.option(
-    "--items",
-    type=click.Path(path_type=Path, exists=True),
-    help="File with the ids, titles and categories of the items.",
-)
-USERS = click.option(
-    "--users",
-    type=click.Path(path_type=Path, exists=True),
-    help="File with a column user and one column per attribute of the users.",
-)
-FROM_STORE = click.option(
-    "--from-store",
-    help="Take the reactions in a service's store instead: a SQLite file or a URL.",
-)
-SATISFIED = click.option(
-    "--satisfied", type=float, help="A reaction of at least this value is a success [default: chosen from the values]."
-)
+DATASET = click.option("--dataset", help="A known name (igcf data list) or a CSV or Parquet file.")
+DATA_DIR = click.option("--data-dir", help="Where named data sets lie (or IGCF_DATA_DIR).")
+ITEMS = click.option("--items", type=EXISTING, help="File with the ids, titles and categories of the items.")
+USERS = click.option("--users", type=EXISTING, help="File with a column user and one per attribute of the users.")
+FROM_STORE = click.option("--from-store", help="Take the reactions in a service's store: a SQLite file or a URL.")
+SATISFIED = click.option("--satisfied", type=float, help="Least value of a success [default: chosen from the values].")
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return the names that are joined by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +148,7 @@ def read_log(
 
 def with_users(data: "Interactions", users: Path | None, without: str | None = None) -> "Interactions":
     """Give a log the table of users that the options name, or its own, without some columns."""
-    left_out = [name.strip() for name in (without or "").split(",") if name.strip()]
+    left_out = names_in(without)
     if users is None and not left_out:
         return data
     if users is None and data.users is None:
