@@ -195,11 +195,14 @@ def _shifted(make: Request, first: int, n: int) -> bytes:
 
 
 @contextmanager
-def server(folder: Path, store: str, workers: int) -> Iterator[Running]:
-    """A server that runs until the end of the block."""
+def server(folder: Path, store: str, workers: int, source: Path | None = None) -> Iterator[Running]:
+    """A server that runs until the end of the block; `source` is the folder of another version's packages."""
     command = [sys.executable, "-m", "igcf", "serve", str(folder), "--port", "0", "--store", store, "--json"]
     command += ["--workers", str(workers), "--log-level", "warning"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    environment = os.environ | ({} if source is None else {"PYTHONPATH": str(source)})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=folder.parent
+    )
     try:
         assert process.stdout is not None
         text = ""
@@ -233,7 +236,9 @@ def worker_ids(parent: int, workers: int) -> tuple[int, ...]:
     """The processes that answer."""
     if workers == 1:
         return (parent,)
-    return tuple(int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    names = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
+    return tuple(child for child, name in names.items() if "resource_tracker" not in name)
 
 
 def reactions_of(users: range, each: int) -> list[dict[str, Any]]:
@@ -248,31 +253,16 @@ def reactions_of(users: range, each: int) -> list[dict[str, Any]]:
 
 def phases(running: Running, *, connections: int, seconds: float, users: int) -> list[Phase]:
     """Phases that are compared take turns: those that read, then those that write, then batches."""
-    histories = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
-    measure(
-        "histories",
-        running,
-        lambda n: request("POST", "/v1/feedback", {"feedback": histories[n]}),
-        connections=1,
-        total=len(histories),
-    )
-    ask = {"k": 5}
-
-    def recommend(n: int) -> bytes:
-        return request("POST", f"/v1/users/u{n % users}/recommendations", ask)
+    recommend, react = prepared(running, connections=connections, users=users)
 
     def recommend_new(n: int) -> bytes:
-        return request("POST", f"/v1/users/new{n}/recommendations", ask)
-
-    def react(n: int) -> bytes:
-        return request("POST", f"/v1/users/u{n % users}/feedback", {"item": str(n * 7 % 3706), "value": 4.0})
+        return request("POST", f"/v1/users/new{n}/recommendations", {"k": 5})
 
     def batch(first: int) -> bytes:
         entries = [{"user": f"u{n % users}", "item": str((first + n) * 7 % 3706), "value": 4.0} for n in range(BATCH)]
         return request("POST", "/v1/feedback", {"feedback": entries})
 
     health, batches = request("GET", "/healthz"), [batch(first) for first in range(8)]
-    warm_up(running, recommend, connections=connections, users=users)
     reading: dict[str, Request] = {HEALTH: lambda _: health, KNOWN: recommend, "recommend, new users": recommend_new}
     writing: dict[str, Request] = {
         HEALTH_AGAIN: lambda _: health,
@@ -283,6 +273,45 @@ def phases(running: Running, *, connections: int, seconds: float, users: int) ->
     widths = dict.fromkeys([*reading, *writing, *many], connections) | {MANY: len(running.workers)}
     found = [measure_in_turns(running, each, connections=widths, seconds=seconds) for each in (reading, writing, many)]
     return [phase for each in found for phase in each]
+
+
+def prepared(running: Running, *, connections: int, users: int) -> tuple[Request, Request]:
+    """Give every user a history, load all of them into memory, and return requests to recommend and to react."""
+    histories = [reactions_of(range(start, start + 100), 10) for start in range(0, users, 100)]
+
+    def history(n: int) -> bytes:
+        return request("POST", "/v1/feedback", {"feedback": histories[n]})
+
+    def recommend(n: int) -> bytes:
+        return request("POST", f"/v1/users/u{n % users}/recommendations", {"k": 5})
+
+    def react(n: int) -> bytes:
+        return request("POST", f"/v1/users/u{n % users}/feedback", {"item": str(n * 7 % 3706), "value": 4.0})
+
+    measure("histories", running, history, connections=1, total=len(histories))
+    warm_up(running, recommend, connections=connections, users=users)
+    return recommend, react
+
+
+def compared(before: Running, after: Running, *, connections: int, seconds: float, users: int) -> str:
+    """Rates of two servers that take turns, second by second, and their ratios."""
+    both = (before, after)
+    makes = [prepared(running, connections=connections, users=users) for running in both]
+    turns = [{KNOWN: Turns(), SINGLE: Turns()} for _ in both]
+    for _ in range(max(1, round(seconds / TURN_S))):
+        for place, name in enumerate((KNOWN, SINGLE)):
+            for running, make, own in zip(both, makes, turns, strict=True):
+                own[name].take(running, make[place], connections=connections, total=None, seconds=TURN_S)
+    lines = [
+        "| phase | before, per second | after | after / before | CPU ms before | after | failed |",
+        "|---" * 7 + "|",
+    ]
+    for name in (KNOWN, SINGLE):
+        old, new = (own[name].phase(name) for own in turns)
+        failed = old.failures + new.failures
+        rates = f"{old.rate:,.0f} | {new.rate:,.0f} | {new.rate / old.rate:.2f}"
+        lines.append(f"| {name} | {rates} | {old.cpu:.2f} | {new.cpu:.2f} | {failed} |")
+    return "\n".join(lines)
 
 
 def warm_up(running: Running, recommend: Request, *, connections: int, users: int) -> None:
@@ -356,6 +385,7 @@ def goals(found: list[Phase]) -> str:
 @click.option("--users", default=1000, show_default=True, help="Known users in the latency phases.")
 @click.option("--memory-requests", default=100_000, show_default=True, help="0: leave the memory phase out.")
 @click.option("--memory-users", default=10_000, show_default=True)
+@click.option("--before", type=click.Path(path_type=Path), help="Compare with the version in this `src` folder.")
 def main(  # noqa: PLR0913
     model: Path | None,
     store: str | None,
@@ -365,6 +395,7 @@ def main(  # noqa: PLR0913
     users: int,
     memory_requests: int,
     memory_users: int,
+    before: Path | None,
 ) -> None:
     """Measure a server of this machine."""
     with tempfile.TemporaryDirectory(prefix="igcf-load-") as temporary:
@@ -372,6 +403,17 @@ def main(  # noqa: PLR0913
         if model is None:
             random_model().save(folder)
         click.echo(f"{workers} workers, {connections} connections", err=True)
+        if before is not None:
+            older = Path(temporary) / "older"  # in the older format
+            code = f"import pathlib, tools.load as load; load.random_model().save(pathlib.Path({str(older)!r}))"
+            own = os.environ | {"PYTHONPATH": f"{before}:{before.parent}"}
+            subprocess.run([sys.executable, "-c", code], env=own, check=True)
+            with (
+                server(older, str(Path(temporary) / "before.db"), workers, before) as old,
+                server(folder, str(Path(temporary) / "after.db"), workers) as new,
+            ):
+                click.echo(compared(old, new, connections=connections, seconds=seconds, users=users))
+            return
         with server(folder, store or str(Path(temporary) / "load.db"), workers) as running:
             found = phases(running, connections=connections, seconds=seconds, users=users)
             click.echo(f"{table(found)}\n\n{goals(found)}")

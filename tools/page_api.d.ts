@@ -1,29 +1,28 @@
 // Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types --page` from OpenAPI.
 
-import type { ModelInfo, NewItemState, PolicyInfo, PolicyUsed, Problem, RewardInfo, StoredReaction } from "../clients/js/src/api.js";
+import type { AttributeInfo, ModelInfo, NewItemState, PolicyInfo, PolicyUsed, Problem, RewardInfo, StoredReaction } from "../clients/js/src/api.js";
 
 export interface Beliefs {
   user: string;
   model: string;
   revision: number;
-  drift: number;
   top: Array<BelievedItem>;
   popular: Array<PopularItem>;
   map: Ellipse;
-  taste: TasteTold;
+  taste: Taste;
   n_possible: number;
   possible: Array<string>;
 }
 export interface BelievedItem {
   item: string;
+  title: string | null;
+  categories: Array<string>;
+  popularity_rank: number;
   mean: number;
   std: number;
   chance: number;
   low: number;
   high: number;
-  popularity_rank: number;
-  title: string | null;
-  categories: Array<string>;
   seen: boolean;
 }
 export interface CatalogueChange {
@@ -35,7 +34,7 @@ export interface CatalogueChange {
   hits: number;
   new?: NewItemState | null;
 }
-export interface CategoryTold {
+export interface CategoryTaste {
   category: string;
   items: number;
   lift: number;
@@ -47,6 +46,7 @@ export interface Choice {
   item: string;
   title: string | null;
   categories: Array<string>;
+  popularity_rank: number;
   mean: number;
   std: number;
   chance: number;
@@ -55,7 +55,6 @@ export interface Choice {
   rank: number;
   mean_rank: number;
   reason: "please" | "learn";
-  popularity_rank: number;
 }
 export interface Choices {
   user: string;
@@ -112,8 +111,6 @@ export interface StartingItems {
 }
 export interface Stats {
   model: ModelInfo;
-  uptime_s: number;
-  workers: number;
   most_shown: Array<ShownItem>;
   most_liked: Array<LikedItem>;
   drifting_users: Array<DriftingUser>;
@@ -129,14 +126,11 @@ export interface StoreHealth {
   retracted: number;
   recommendations: number;
   bytes: number;
-  read_ms: number;
-  audit_waiting: number;
-  hot_users: number;
 }
-export interface TasteTold {
+export interface Taste {
   sentence: string;
   confidence: "none" | "first impression" | "fairly sure" | "sure";
-  categories: Array<CategoryTold>;
+  categories: Array<CategoryTaste>;
 }
 export interface GetChoicesQuery {
   k?: number;

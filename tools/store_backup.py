@@ -15,7 +15,7 @@ import click
 import numpy as np
 import sqlalchemy as sa
 
-from igcf.service.serving.learning import BeliefAlone
+from igcf.service.serving.learning import belief_after
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.records import encode_belief
@@ -36,11 +36,11 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
     for start in range(0, n_users, BATCH):
         people, saved, log = [], [], []
         for number in range(start, min(start + BATCH, n_users)):
-            user_id, follower = f"user-{number:07d}", BeliefAlone(served, served.model)
+            user_id, reactions = f"user-{number:07d}", []
             items = rng.choice(served.model.n_items, size=each, replace=False)
             for revision, row in enumerate(items, start=1):
                 item_id, value = served.model.item_ids[int(row)], float(rng.integers(1, 6))
-                follower.observe(item_id, value)
+                reactions.append((item_id, value))
                 log.append(
                     {
                         "user_id": user_id,
@@ -54,16 +54,13 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
                         "evidence": "shown",
                     }
                 )
-            people.append(
-                {"user_id": user_id, "incarnation": f"{number:032x}", "revision": each, "drift": 1.0, "updated": 1.7e9}
-            )
+            people.append({"user_id": user_id, "incarnation": f"{number:032x}", "revision": each, "updated": 1.7e9})
             saved.append(
                 {
                     "user_id": user_id,
                     "model": served.model_id,
                     "revision": each,
-                    "drift": 1.0,
-                    "belief": encode_belief(follower.belief),
+                    "belief": encode_belief(belief_after(served.model, 1.0, reactions)),
                 }
             )
         rows = ((users, people), (beliefs, saved), (feedback, log))

@@ -16,7 +16,8 @@ from igcf.arrays import FloatArray
 from igcf.data.synthetic import GENRES, SyntheticWorld, _satisfaction, _stars, synthetic_world
 from igcf.model import Model
 from igcf.online import Recommender
-from igcf.service.serving.taste import Taste, taste_of
+from igcf.service.models.page_responses import Taste
+from igcf.service.serving.taste import taste_of
 
 ROUNDS = 15
 SATISFIED = 4.0

@@ -126,9 +126,9 @@ def test_what_is_printed_can_be_read_again(folder: Path) -> None:
     ("text", "message"),
     [
         ("max_kk = 5", "igcf.toml: there is no setting max_kk; did you mean max_k?"),
-        ("max_k = 'many'", "max_k: input should be a valid integer"),
+        ("max_k = 'many'", "max_k must be a whole number, got 'many'"),
         ("max_k = 500", "max_k must be at most 100, got 500 (from igcf.toml)"),
-        ("log_level = 'loud'", "log_level: input should be 'debug', 'info', 'warning' or 'error', got 'loud'"),
+        ("log_level = 'loud'", "log_level must be 'debug', 'info', 'warning' or 'error', got 'loud'"),
         ("max_k = ", "cannot read the settings in igcf.toml"),
         ("store_password_file = 'nothing'", "store_password_file is for a PostgreSQL store"),
         ("store = 'postgresql://a@h/d'\nstore_password_file = 'nothing'", "cannot read the password of the store"),

@@ -97,17 +97,17 @@ export interface DeletionResponse {
   deleted: number;
 }
 export interface ExplanationResponse {
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
   user: string;
   item: string;
   model: string;
   revision: number;
   title: string | null;
   prior: number;
-  mean: number;
-  std: number;
-  chance: number;
-  low: number;
-  high: number;
   attributes: Array<AttributePart>;
   contributions: Array<ContributionPart>;
   rest: number;
@@ -281,19 +281,19 @@ export interface RecommendationResponse {
 }
 export interface RecommendedItem {
   item: string;
-  score: number;
+  title: string | null;
+  categories: Array<string>;
+  popularity_rank: number;
   mean: number;
   std: number;
   chance: number;
   low: number;
   high: number;
+  score: number;
   rank: number;
   mean_rank: number;
   reason: "please" | "learn" | "rule";
   propensity: number | null;
-  popularity_rank: number;
-  title: string | null;
-  categories: Array<string>;
   new?: boolean;
 }
 export interface RewardInfo {
@@ -335,7 +335,6 @@ export interface UserState {
   known: boolean;
   model: string;
   revision: number;
-  drift: number;
   reactions: number;
   history: Array<PastReaction>;
   attributes: Record<string, any>;

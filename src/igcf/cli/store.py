@@ -113,8 +113,8 @@ def export_command(store: str | None, config: Path | None, out: Path) -> None:
     from igcf.service.store.transfer import export_store
 
     with _opened(open_existing(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
-        found = export_store(opened, out, report)
-    note(f"Exported {sum(each['rows'] for each in found.values()):,} rows to {out}")
+        n_rows = export_store(opened, out, report)
+    note(f"Exported {n_rows:,} rows to {out}")
 
 
 @store.command("import")
@@ -124,14 +124,14 @@ def export_command(store: str | None, config: Path | None, out: Path) -> None:
 def import_command(store: str | None, config: Path | None, folder: Path) -> None:
     """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
 
-    Repeated, it finds everything there and changes nothing. (`igcf import` is for logs.)
+    (`igcf import` is for logs.)
     """
     from igcf.service.store.store import Store
     from igcf.service.store.transfer import import_store
 
     with _opened(Store(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
-        is_new = import_store(opened, folder, report)
-    note(f"Imported {folder}" if is_new else f"The store holds {folder} already; nothing was changed")
+        n_rows = import_store(opened, folder, report)
+    note(f"Imported {n_rows:,} rows from {folder}")
 
 
 @store.command("audit")
@@ -179,7 +179,7 @@ def _opened(store: "Store") -> "Iterator[Store]":
 
 def _found(opened: "Store", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
     """Look for problems; returns them, and whether beliefs were looked at."""
-    from igcf.service.serving.belief_check import belief_problems
+    from igcf.service.serving.learning import belief_problems
     from igcf.service.store.maintenance import problems
 
     served = _served(opened, settings)

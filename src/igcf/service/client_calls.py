@@ -3,13 +3,13 @@
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from igcf.service.errors import RequestError
-from igcf.service.models import item_responses, model_responses, responses
+from igcf.service.models import item_responses, responses
 from igcf.service.models.requests import PolicyName
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -48,55 +48,65 @@ class Call(Generic[Answer]):
     params: dict[str, Any] | None = None
 
 
-def recommend_call(user: str, k: int, options: RecommendationOptions) -> Call[responses.RecommendationResponse]:
-    """Ask for `k` items; options left at None are not sent."""
+def recommend(
+    user: str, k: int = 5, **options: Unpack[RecommendationOptions]
+) -> Call[responses.RecommendationResponse]:
+    """Return the `k` best items that this user has not reacted to."""
     body = {"k": k} | {name: value for name, value in options.items() if value is not None}
     return Call("POST", f"/v1/users/{_part(user)}/recommendations", responses.RecommendationResponse, body)
 
 
-def feedback_call(
-    user: str, item: str, value: float | None, options: FeedbackOptions
+def feedback(
+    user: str, item: str, value: float | None = None, **options: Unpack[FeedbackOptions]
 ) -> Call[responses.FeedbackReceipt]:
-    """Report one reaction, under a new event id where none is given."""
+    """Report a reaction, by its value or its kind.
+
+    Neither: a success, where every reaction of the log counts alike. `kind="shown"`: the item drew no reaction.
+    """
     body = _reaction({"item": item, "value": value, **options})
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
 
 
-def batch_call(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
-    """Report many reactions, each with user, item and value."""
+def skip(user: str, item: str, *, event_id: str | None = None) -> Call[responses.FeedbackReceipt]:
+    """Put an item aside: not now, which says nothing about the user's taste."""
+    return feedback(user, item, kind="skip", event_id=event_id)
+
+
+def feedback_batch(reactions: Iterable[dict[str, Any]]) -> Call[responses.BatchReceipt]:
+    """Report many reactions: dictionaries with user, item, value and perhaps event_id, recommendation_id."""
     return Call("POST", "/v1/feedback", responses.BatchReceipt, {"feedback": [_reaction(each) for each in reactions]})
 
 
-def history_call(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.HistoryReceipt]:
-    """Report what a user did elsewhere, each reaction with item and value."""
+def history(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.HistoryReceipt]:
+    """Report what a user did elsewhere: dictionaries with item, value and perhaps time, kind, event_id."""
     return Call(
         "POST", f"/v1/users/{_part(user)}/history", responses.HistoryReceipt, {"reactions": [*map(dict, reactions)]}
     )
 
 
-def attributes_call(user: str, attributes: dict[str, Any]) -> Call[responses.AttributesReceipt]:
-    """Store what is known of a user beside reactions."""
+def set_attributes(user: str, attributes: dict[str, Any]) -> Call[responses.AttributesReceipt]:
+    """Store what is known of a user beside reactions, by the names that `model()` lists, instead of any before."""
     path = f"/v1/users/{_part(user)}/attributes"
     return Call("PUT", path, responses.AttributesReceipt, {"attributes": attributes})
 
 
-def undo_call(user: str, event_id: str) -> Call[responses.UndoResponse]:
+def undo(user: str, event_id: str) -> Call[responses.UndoResponse]:
     """Take a reaction back."""
     return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.UndoResponse)
 
 
-def user_call(user: str, *, cov: bool = False, limit: int | None = None) -> Call[responses.UserState]:
-    """Read a user."""
+def user(user: str, *, cov: bool = False, limit: int | None = None) -> Call[responses.UserState]:
+    """Return history, as many of the latest reactions as `limit` says, and belief."""
     return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov} | _limited(limit))
 
 
-def users_call(after: str | None, limit: int) -> Call[responses.UserPage]:
-    """List users."""
+def users(*, after: str | None = None, limit: int = 1_000) -> Call[responses.UserPage]:
+    """Return a page of the users; `after` is the `next` of the page before."""
     return Call("GET", "/v1/users", responses.UserPage, params=_paged(after, limit))
 
 
-def item_feedback_call(item: str, after: str | None, limit: int) -> Call[responses.ItemFeedbackPage]:
-    """List the reactions to an item."""
+def item_feedback(item: str, *, after: str | None = None, limit: int = 1_000) -> Call[responses.ItemFeedbackPage]:
+    """Return a page of the reactions of all users to one item."""
     path = f"/v1/items/{_part(item)}/feedback"
     return Call("GET", path, responses.ItemFeedbackPage, params=_paged(after, limit))
 
@@ -105,13 +115,13 @@ def _paged(after: str | None, limit: int) -> dict[str, Any]:
     return {"limit": limit} | ({} if after is None else {"after": after})
 
 
-def forget_call(user: str) -> Call[responses.DeletionResponse]:
-    """Delete a user."""
+def forget(user: str) -> Call[responses.DeletionResponse]:
+    """Delete everything about a user."""
     return Call("DELETE", f"/v1/users/{_part(user)}", responses.DeletionResponse)
 
 
-def explain_call(user: str, item: str, *, limit: int | None = None) -> Call[responses.ExplanationResponse]:
-    """Ask why."""
+def explain(user: str, item: str, *, limit: int | None = None) -> Call[responses.ExplanationResponse]:
+    """Return where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
     path = f"/v1/users/{_part(user)}/explanations/{_part(item)}"
     return Call("GET", path, responses.ExplanationResponse, params=_limited(limit))
 
@@ -120,53 +130,52 @@ def _limited(limit: int | None) -> dict[str, Any]:
     return {} if limit is None else {"limit": limit}
 
 
-def items_call(query: str, after: str | None, limit: int) -> Call[item_responses.CataloguePage]:
-    """Read the catalogue."""
-    return Call(
-        "GET",
-        "/v1/items",
-        item_responses.CataloguePage,
-        params={"query": query, "limit": limit} | ({} if after is None else {"after": after}),
-    )
+def items(query: str = "", *, after: str | None = None, limit: int = 50) -> Call[item_responses.CataloguePage]:
+    """Return a page of the catalogue."""
+    return Call("GET", "/v1/items", item_responses.CataloguePage, params={"query": query} | _paged(after, limit))
 
 
-MODEL_CALL = Call("GET", "/v1/model", model_responses.ModelInfo)
+def model() -> Call[responses.ModelInfo]:
+    """Return what is served."""
+    return Call("GET", "/v1/model", responses.ModelInfo)
 
 
-def load_model_call(folder: str, *, force: bool = False) -> Call[model_responses.ModelLoaded]:
-    """Serve another model."""
-    return Call("POST", "/v1/model", model_responses.ModelLoaded, {"folder": folder, "force": force})
+def load_model(folder: str, *, force: bool = False) -> Call[responses.ModelLoaded]:
+    """Serve another model (admin); `force`: also one of another catalogue."""
+    return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder, "force": force})
 
 
-def many_call(users: Sequence[str], k: int, options: dict[str, Any]) -> Call[responses.BatchResponse]:
-    """Ask for `k` items for each of many users."""
-    body = {"users": list(users), "k": k} | {name: value for name, value in options.items() if value is not None}
+def recommend_many(
+    users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
+) -> Call[responses.BatchResponse]:
+    """Return the `k` best items for each of at most 1,000 users."""
+    body = {"users": list(users), "k": k} | ({} if rules is None else {"rules": rules})
     return Call("POST", "/v1/recommendations", responses.BatchResponse, body)
 
 
-def merge_call(user: str, visitor: str) -> Call[responses.MergeReceipt]:
-    """Let a visitor become a user."""
+def merge(user: str, visitor: str) -> Call[responses.MergeReceipt]:
+    """Let an anonymous visitor become a user: the visitor's reactions count as the user's, once."""
     return Call("POST", f"/v1/users/{_part(user)}/merge", responses.MergeReceipt, {"from": visitor})
 
 
-def add_items_call(items: Iterable[dict[str, Any]], event_id: str | None) -> Call[item_responses.ItemsStored]:
-    """Add items, under a new event id where none is given."""
+def add_items(items: Iterable[dict[str, Any]], *, event_id: str | None = None) -> Call[item_responses.ItemsStored]:
+    """Add items, or describe them anew: all of them or none."""
     body = {"items": [*map(dict, items)], "event_id": event_id or uuid.uuid4().hex}
     return Call("POST", "/v1/items", item_responses.ItemsStored, body)
 
 
-def change_item_call(item: str, fields: dict[str, Any]) -> Call[item_responses.ItemChanged]:
-    """Change fields of an item."""
+def change_item(item: str, **fields: Any) -> Call[item_responses.ItemChanged]:
+    """Change fields of an item, such as `title=` or `hidden=`."""
     return Call("PATCH", f"/v1/items/{_part(item)}", item_responses.ItemChanged, fields)
 
 
-def retire_item_call(item: str) -> Call[item_responses.ItemRetired]:
+def retire_item(item: str) -> Call[item_responses.ItemRetired]:
     """Retire an item."""
     return Call("DELETE", f"/v1/items/{_part(item)}", item_responses.ItemRetired)
 
 
-def similar_call(item: str, limit: int) -> Call[item_responses.SimilarItems]:
-    """Ask for the neighbours of an item."""
+def similar(item: str, *, limit: int = 10) -> Call[item_responses.SimilarItems]:
+    """Return the items that the same people like."""
     return Call("GET", f"/v1/items/{_part(item)}/similar", item_responses.SimilarItems, params={"limit": limit})
 
 

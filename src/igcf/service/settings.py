@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from igcf.errors import ConfigError
+from igcf.service.models.mistakes import mistake
 
 CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000, "max_items": 10_000}
 """What the OpenAPI document promises at most; settings may lower it."""
@@ -17,6 +18,8 @@ def _split(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 IndexChoice = Literal["auto", "exact", "faiss"]
 
@@ -43,7 +46,7 @@ class ServiceSettings(BaseSettings):
     """Address to listen on."""
     port: int = 8000
     """Port to listen on; 0: any free one."""
-    workers: int = 1
+    workers: Count = 1
     """Server processes."""
     policy: str | None = None
     """Policy that chooses items when a request names none; unset: as the model says."""
@@ -53,43 +56,43 @@ class ServiceSettings(BaseSettings):
     """What is scored for an answer: exact, all items; faiss, candidates of an index; auto, the latter if it pays."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
-    skip_rounds: int = 20
+    skip_rounds: Count = 20
     """Reactions and skips after which a skipped item may be shown again."""
-    skip_hours: float = 24.0
+    skip_hours: Positive = 24.0
     """Hours after which a skipped item may be shown again, if that comes first."""
     max_nu: float = CEILINGS["max_nu"]
     """Exploration that a request may ask for."""
-    max_k: int = int(CEILINGS["max_k"])
+    max_k: Count = int(CEILINGS["max_k"])
     """Items in one answer."""
-    max_list: int = int(CEILINGS["max_list"])
+    max_list: Count = int(CEILINGS["max_list"])
     """Entries of `exclude` and of `candidates`."""
-    max_batch: int = int(CEILINGS["max_batch"])
+    max_batch: Count = int(CEILINGS["max_batch"])
     """Reactions in one batch."""
-    max_body: int = 2_000_000
+    max_body: Count = 2_000_000
     """Bytes of a request body."""
-    body_timeout_s: float = 10.0
+    body_timeout_s: Positive = 10.0
     """A request whose body takes longer to arrive is dropped."""
-    header_timeout_s: float = 10.0
+    header_timeout_s: Positive = 10.0
     """A connection that takes longer to send the head of a request, or what is left of a refused one, is closed."""
-    send_timeout_s: float = 30.0
+    send_timeout_s: Positive = 30.0
     """A connection that takes no part of its answer for so long is closed."""
-    max_connections: int = 512
+    max_connections: Count = 512
     """Open connections, per process; more are answered 503."""
-    max_in_flight: int = 64
+    max_in_flight: Count = 64
     """Requests in work, per process, reads and writes counted apart; more are answered 503."""
-    request_timeout_s: float = 10.0
+    request_timeout_s: Positive = 10.0
     """A request that computes longer is ended; one for many users answers for those it has reached."""
-    store_wait_s: float = 5.0
+    store_wait_s: Positive = 5.0
     """A request that waits longer for its turn to write, or for an answer of the store, is answered 503."""
-    threads: int = 4
+    threads: Count = 4
     """Requests computed at a time, per process; the others wait in line."""
-    hot_users: int = 5_000
+    hot_users: Count = 5_000
     """Users whose scores are kept in memory, per process."""
-    hot_megabytes: int = 256
+    hot_megabytes: Count = 256
     """Memory for those users; whichever of the two limits is met first counts."""
-    audit_queue: int = 10_000
+    audit_queue: Count = 10_000
     """Answers that may wait to be written to the audit log, per process."""
-    audit_days: float = 90.0
+    audit_days: Positive = 90.0
     """Days after which answers are deleted from the audit."""
     api_key_file: str | None = None
     """File with lines of 'server KEY', 'admin KEY' and 'page SECRET'; read again when it changes."""
@@ -103,9 +106,9 @@ class ServiceSettings(BaseSettings):
     """JSON file of rules that every answer keeps to, beside those of its request."""
     images: str | None = None
     """Folder of the pictures that the items' `image` names, shown to everybody; unset: covers are drawn."""
-    max_items: int = int(CEILINGS["max_items"])
+    max_items: Count = int(CEILINGS["max_items"])
     """Items in one batch."""
-    max_items_body: int = 20_000_000
+    max_items_body: Count = 20_000_000
     """Bytes of a request body that describes items."""
     log_level: LogLevel = "info"
     """How much is logged."""
@@ -115,13 +118,7 @@ class ServiceSettings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            expected = first["msg"][0].lower() + first["msg"][1:]
-            found = (
-                type(first["input"]).__name__ if name.startswith("store") else repr(str(first["input"])[:80])
-            )  # a password
-            raise ConfigError(f"{name}: {expected}, got {found}") from error
+            raise ConfigError(str(mistake(error.errors(include_url=False)))) from error
 
     @classmethod
     def settings_customise_sources(
@@ -135,40 +132,17 @@ class ServiceSettings(BaseSettings):
         """Refuse what cannot work, naming the setting, what was found and what was expected."""
         from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
 
-        self._refuse_empty_names()
+        if not self.store:  # as a variable of a script that is not set leaves it: it would name the folder here
+            raise ConfigError("store: expected a name, got an empty text")
         named_policy("ucb" if self.policy is None else self.policy, nu=self.nu)
-        counts = (
-            "max_k max_list max_batch max_body max_in_flight max_connections threads "
-            "hot_users hot_megabytes audit_queue skip_rounds max_items max_items_body workers"
-        )
-        for name in counts.split():
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name, ceiling in (CEILINGS | {"port": 65535, "workers": 64}).items():
             if not 0 <= getattr(self, name) <= ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
-        for name in (
-            "skip_hours",
-            "audit_days",
-            "body_timeout_s",
-            "header_timeout_s",
-            "send_timeout_s",
-            "store_wait_s",
-            "request_timeout_s",
-        ):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ConfigError(f"{name} must be a finite number above 0, got {value}")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= (self.nu or 0.0) <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
-
-    def _refuse_empty_names(self) -> None:
-        """Refuse an empty text, as a variable of a script that is not set leaves it: it would name the folder here."""
-        if not self.store:
-            raise ConfigError("store: expected a name, got an empty text")
 
     def changed(self, **values: Any) -> "ServiceSettings":
         """Make settings that differ in some values."""

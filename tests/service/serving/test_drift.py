@@ -5,7 +5,7 @@ import numpy as np
 from igcf.data.synthetic import _satisfaction, _stars, synthetic_world
 from igcf.online import Recommender
 from igcf.online.answers import Reaction
-from igcf.service.serving.statistics import FEWEST, drift_of
+from igcf.service.serving.page import FEWEST, drift_of
 from tests.service.serving.test_taste import NAMED, component_model, learned, two_sided_model
 from tools.taste_words import tastes_of
 

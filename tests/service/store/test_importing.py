@@ -16,7 +16,7 @@ from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
 from igcf.service.store.importing import import_interactions, logged_event_id
-from igcf.service.store.records import LearnedState, SavedBelief
+from igcf.service.store.records import SavedBelief
 from igcf.service.store.tables import feedback, users
 from tests.service.processes import Server
 
@@ -69,10 +69,9 @@ def test_an_import_comes_after_what_is_stored(store_url: str) -> None:
     store, data = Store(store_url), log()
     event = NewEvent("e", "item-1", 5.0)
     incarnation = store.append("u1", [event], "m").before.incarnation
-    store.save({"u1": LearnedState("u1", incarnation, 2.0, SavedBelief("m", 1, 2.0, b"belief"))})
-    assert store.user("u1").saved == SavedBelief("m", 1, 2.0, b"belief")
+    store.save({"u1": (incarnation, SavedBelief("m", 1, b"belief"))})
+    assert store.user("u1").saved == SavedBelief("m", 1, b"belief")
     import_interactions(store, data, "m")
-    assert store.user("u1").drift == 2.0
     assert [event.evidence for event in store.events("u1")][:2] == ["shown", "logged"]
     assert store.version("u1")[1] == len(store.events("u1"))
     store.forget("u1")

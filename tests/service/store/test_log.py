@@ -78,11 +78,11 @@ def test_users_and_the_reactions_to_an_item_are_listed_in_pages(store_url: str) 
     store.retract("user-04", "e2", "m")
     listed: list[str] = []
     while page := store.list_users(listed[-1] if listed else "", 4):
-        listed += [user.user_id for user in page]
+        listed += [user.user for user in page]
     assert listed == names
     found: list[tuple[str, float | None]] = []
     while rows := store.item_feedback("i1", found[-1][0] if found else "", 3):
-        found += [(row.user_id, row.value) for row in rows]
+        found += [(row.user, row.value) for row in rows]
     assert found == [(name, 5.0) for name in names if name != "user-04"]
     store.close()
 

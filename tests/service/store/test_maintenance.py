@@ -19,7 +19,7 @@ from igcf.cli.store import store as command
 from igcf.errors import StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving.belief_check import belief_problems
+from igcf.service.serving.learning import belief_problems
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.maintenance import backup_store, check_store, problems, restore_store
@@ -38,7 +38,7 @@ def react(context: ServiceContext) -> TestClient:
             body = {"item": f"item-{first + n}", "value": 5, "event_id": f"e{n}"}
             assert client.post(f"/v1/users/{user}/feedback", json=body).status_code == 200
         with context.users.open(served, user) as opened:
-            row = {"user_id": user, "model": served.model_id, "revision": opened.revision, "drift": 1.0}
+            row = {"user_id": user, "model": served.model_id, "revision": opened.revision}
             saved = sa.insert(beliefs).values(belief=encode_belief(opened.session.belief), **row)
         context.store.database.write(partial(sa.Connection.execute, statement=saved))
     client.post("/v1/users/ann/recommendations", json={"k": 2})
@@ -104,7 +104,7 @@ def test_damage_is_found_row_by_row(open_service: OpenService) -> None:
     react(context)
     database, served = context.store.database, context.current_model.served
     infinity = "'Infinity'" if database.is_postgres else "1e400"
-    for damage, row in (("UPDATE users SET drift = 1", None), *DAMAGE):
+    for damage, row in (("UPDATE users SET updated = 1", None), *DAMAGE):
         with database.engine.connect() as connection:
             if not database.is_postgres:
                 connection.exec_driver_sql("BEGIN")
@@ -160,15 +160,12 @@ def test_a_store_moves_to_the_other_kind_and_back_unchanged(
             done = run(command, arguments)
             assert done.exit_code == 0, done.output
     assert (tmp_path / "one" / "manifest.json").read_text() == (tmp_path / "two" / "manifest.json").read_text()
-    tables = json.loads((tmp_path / "one" / "manifest.json").read_text())["tables"]
-    assert tables["feedback"]["rows"] == 11
-    assert tables["recommendations"]["rows"] == 1
+    tables = json.loads((tmp_path / "one" / "manifest.json").read_text())["rows"]
+    assert (tables["feedback"], tables["recommendations"]) == (11, 1)
     with closing(sqlite3.connect(first)) as old, closing(sqlite3.connect(third)) as new:
         for table in tables:
             query = f"SELECT * FROM {table} ORDER BY 1, 2"
             assert old.execute(query).fetchall() == new.execute(query).fetchall()
-    repeated = run(command, ["import", str(tmp_path / "one"), "--store", second])
-    assert (repeated.exit_code, "nothing was changed" in repeated.stderr) == (0, True)
     assert check_store(second) == check_store(third) == []
 
 
@@ -184,24 +181,23 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
     manifest = (out / "manifest.json").read_text()
     for wrong in (
         "[" * 100_000,
-        '{"format": "igcf-store-1", "tables": {}}',
-        manifest.replace('"rows": ', '"rows": "x'),
+        '{"format": "igcf-store-1", "files": {}}',
+        manifest.replace('"users": ', '"users": "x"'),
+        manifest.replace("users/", "strangers/"),
     ):
         (out / "manifest.json").write_text(wrong)
         with pytest.raises(StoreError, match="is no export"):
             import_store(empty, out)
     (out / "manifest.json").write_text(manifest)
     file = out / "users" / "00000.parquet"
-    shutil.copy(file, file.with_name("00001.parquet"))  # the same rows twice
-    with pytest.raises(StoreError, match=r"is damaged: .*; nothing was imported"):
-        import_store(empty, out)
-    file.with_name("00001.parquet").unlink()
+    shutil.copy(file, file.with_name("00001.parquet"))  # a file that is not of the export is not read
     pl.read_parquet(file).with_columns(pl.col("revision") + 1).write_parquet(file)
-    with pytest.raises(StoreError, match="users is damaged"):
+    with pytest.raises(StoreError, match=r"00000.parquet is damaged: .*; nothing was imported"):
         import_store(empty, out)
-    file.write_bytes(b"PAR1")
+    file.unlink()
     with pytest.raises(StoreError, match="cannot be read"):
         import_store(empty, out)
+    file.with_name("00001.parquet").rename(file)
     assert empty.database.read(lambda connection: connection.exec_driver_sql("SELECT * FROM feedback").all()) == []
     client.post("/v1/users/dan/feedback", json={"item": "item-1", "value": 5})
     with pytest.raises(StoreError, match="is not empty"):

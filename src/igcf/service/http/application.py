@@ -24,10 +24,9 @@ from igcf.service.http.routes import admin_routes, many_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
 from igcf.service.models.mistakes import mistake
-from igcf.service.models.model_responses import Ready
-from igcf.service.serving.model_swap import background
+from igcf.service.models.responses import Ready
+from igcf.service.serving.model_swap import background, readiness
 from igcf.service.serving.page import Pictures
-from igcf.service.serving.statistics import readiness
 from igcf.version import __version__
 
 BAD_JSON = "the body is not JSON in UTF-8"

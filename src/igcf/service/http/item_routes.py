@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http.paths import ItemPath, problems
 from igcf.service.http.serialising import as_json
-from igcf.service.models import item_responses, model_responses, requests, responses
+from igcf.service.models import item_responses, requests, responses
 from igcf.service.serving import catalogue
 from igcf.service.serving.catalogue import model_info
 from igcf.service.serving.reading import LISTED, item_feedback
@@ -81,7 +81,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
 
     @router.get("/model", responses=problems())
     @as_json
-    def get_model() -> model_responses.ModelInfo:
+    def get_model() -> responses.ModelInfo:
         """What is served."""
         return model_info(context.current_model, context.settings)
 

@@ -7,10 +7,8 @@ from fastapi import APIRouter, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http.paths import User, problems
 from igcf.service.http.serialising import as_json
-from igcf.service.models import page_responses, requests, responses
-from igcf.service.models.dashboard_responses import Stats
+from igcf.service.models import page_responses, requests
 from igcf.service.serving import page, reading
-from igcf.service.serving.statistics import statistics
 
 
 def page_api_routes(context: ServiceContext) -> APIRouter:
@@ -47,14 +45,14 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
         top: Annotated[int, Query(ge=1, le=1000)] = 10,
         seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
         popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
-    ) -> responses.Beliefs:
+    ) -> page_responses.Beliefs:
         """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
         return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
 
     @router.get("/stats", responses=problems())
     @as_json
-    def get_stats() -> Stats:
+    def get_stats() -> page_responses.Stats:
         """Return the figures of the dashboard."""
-        return statistics(context)
+        return page.statistics(context)
 
     return router

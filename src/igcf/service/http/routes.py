@@ -7,9 +7,9 @@ from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
 from igcf.service.http.paths import EventId, ItemPath, User, problems
-from igcf.service.http.serialising import as_json, json_response
+from igcf.service.http.serialising import DirectRoute, as_json, json_response
 from igcf.service.lanes import in_lane
-from igcf.service.models import model_responses, requests, responses
+from igcf.service.models import requests, responses
 from igcf.service.serving import reacting, reading
 from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend_quickly, recommend_to_many
@@ -17,7 +17,7 @@ from igcf.service.serving.recommending import recommend_quickly, recommend_to_ma
 
 def user_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of users: recommendations, feedback and what is known about them."""
-    router = APIRouter(prefix="/v1", tags=["users"])
+    router = APIRouter(prefix="/v1", tags=["users"], route_class=DirectRoute)
     store, users, current_model = context.store, context.users, context.current_model
 
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
@@ -123,7 +123,7 @@ def admin_routes(context: ServiceContext) -> APIRouter:
 
     @router.post("/model", responses=problems(409))
     @as_json
-    def post_model(ask: requests.ModelRequest) -> model_responses.ModelLoaded:
+    def post_model(ask: requests.ModelRequest) -> responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
 

@@ -1,12 +1,15 @@
-"""Answers as bytes: a declared response model goes to JSON in one step, without being checked a second time."""
+"""The short way through the framework: a body is checked once, and an answer goes to JSON in one step."""
 
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
+from fastapi import Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from igcf.service.http.guard import headers_of
 from igcf.service.lanes import in_lane
@@ -43,3 +46,31 @@ def as_json(route: Callable[P, Any]) -> Callable[P, Any]:
         return await in_lane(lambda: json_response(route(*args, **kwargs)))
 
     return answer
+
+
+class DirectRoute(APIRoute):
+    """Check the body and the user in the path without the framework's search for dependencies.
+
+    That search takes a sixth of the processor time of a recommendation. Whatever is not plainly right is left to the
+    framework, which says what is wrong.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Build the function that answers a request."""
+        framework, wanted, body = super().get_route_handler(), self.dependant, self.body_field
+        if body is None or len(wanted.path_params) != 1 or len(wanted.body_params) != 1 or wanted.query_params:
+            return framework
+        path, endpoint, body_name = wanted.path_params[0], self.endpoint, wanted.body_params[0].name
+
+        async def answer(request: Request) -> Response:
+            try:
+                said, wrong_body = body.validate(from_json(await request.body()))
+            except ValueError:
+                return await framework(request)
+            name, wrong_path = path.validate(request.path_params[path.name])
+            if wrong_body or wrong_path:
+                return await framework(request)
+            response: Response = await endpoint(**{body_name: said, path.name: name})
+            return response
+
+        return answer

@@ -1,24 +1,17 @@
-"""Bodies of answers that the page draws: what was learned in words, what would be chosen, where to begin."""
+"""Bodies of answers that only the page and the dashboard ask for."""
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.models.requests import PolicyName
+from igcf.service.models.item_responses import NewItemState
+from igcf.service.models.responses import ModelInfo, PolicyUsed, ScoredItem
 
-CHANCE = "Probability that the user is satisfied, if they react to the item."
-LOW = "Lower end of the chance's 80 % interval."
-HIGH = "Upper end of the chance's 80 % interval."
-
-
-class PolicyUsed(BaseModel):
-    """How the items were chosen."""
-
-    name: PolicyName
-    nu: float | None = None
+Standing = Literal["liked", "less", "unsure"]
+Confidence = Literal["none", "first impression", "fairly sure", "sure"]
 
 
-class CategoryTold(BaseModel):
+class CategoryTaste(BaseModel):
     """What is believed about one category, compared with the whole catalogue."""
 
     category: str
@@ -26,32 +19,59 @@ class CategoryTold(BaseModel):
     lift: float = Field(description="Log odds beyond those of a stranger; positive: liked more than others.")
     hits: int = Field(description="Reactions to items of this category that were successes.")
     misses: int
-    standing: Literal["liked", "less", "unsure"]
+    standing: Standing
 
 
-class TasteTold(BaseModel):
+class Taste(BaseModel):
     """What was learned, in words; silent while nothing is known."""
 
-    sentence: str
-    confidence: Literal["none", "first impression", "fairly sure", "sure"]
-    categories: list[CategoryTold] = Field(description="The most liked first.")
+    sentence: str = Field(description="One or two sentences; empty while nothing is known.")
+    confidence: Confidence
+    categories: list[CategoryTaste] = Field(description="The most liked first.")
 
 
-class Choice(BaseModel):
-    """One item that would be chosen."""
+class BelievedItem(ScoredItem):
+    """What is believed about one item."""
+
+    seen: bool
+
+
+class PopularItem(BaseModel):
+    """One of the population's favourites, and what this user would think of it."""
 
     item: str
     title: str | None
-    categories: list[str]
-    mean: float
-    std: float
-    chance: float = Field(description=CHANCE)
-    low: float = Field(description=LOW)
-    high: float = Field(description=HIGH)
+    chance: float = Field(description="Probability that the user is satisfied by it.")
+    seen: bool
+
+
+class Ellipse(BaseModel):
+    """A belief on the map; the population is the unit circle around the origin."""
+
+    mean: list[float]
+    cov: list[list[float]]
+
+
+class Beliefs(BaseModel):
+    """The items expected to please most, and the belief on the map."""
+
+    user: str
+    model: str
+    revision: int
+    top: list[BelievedItem]
+    popular: list[PopularItem] = Field(description="The first items of the population's order.")
+    map: Ellipse
+    taste: Taste
+    n_possible: int = Field(description="Unseen items whose 80 % interval reaches the best one's chance.")
+    possible: list[str] = Field(description="The most likely of them, at most 1000.")
+
+
+class Choice(ScoredItem):
+    """One item that would be chosen."""
+
     rank: int
     mean_rank: int
     reason: Literal["please", "learn"]
-    popularity_rank: int
 
 
 class Outcome(BaseModel):
@@ -85,3 +105,78 @@ class StartingItems(BaseModel):
 
     model: str
     items: list[StartingItem]
+
+
+class ShownItem(BaseModel):
+    """How often an item was shown, and how often in order to learn."""
+
+    item: str
+    title: str | None
+    times: int
+    explored: int
+
+
+class LikedItem(BaseModel):
+    """How often an item pleased."""
+
+    item: str
+    title: str | None
+    likes: int
+    reactions: int
+
+
+class DriftingUser(BaseModel):
+    """A user with enough reactions to say whether their taste changes."""
+
+    user: str
+    drift: float = Field(
+        description="How much worse the halves of the reactions foretell each other than the population does, in nats "
+        "per reaction; above 0 the taste has probably changed."
+    )
+    reactions: int
+
+
+class Generation(BaseModel):
+    """A model that was announced."""
+
+    generation: int
+    model: str
+    time: float
+
+
+class CatalogueChange(BaseModel):
+    """An item that came, changed or went since the model was trained."""
+
+    item: str
+    title: str | None
+    state: Literal["new", "changed", "retired"]
+    time: float
+    reactions: int
+    hits: int
+    new: NewItemState | None = Field(
+        default=None, description="For an item that the model was not trained with: how far it is known."
+    )
+
+
+class StoreHealth(BaseModel):
+    """The store."""
+
+    kind: Literal["sqlite", "postgresql"]
+    schema_: int = Field(alias="schema")
+    users: int
+    reactions: int
+    retracted: int
+    recommendations: int
+    bytes: int
+
+
+class Stats(BaseModel):
+    """Figures of the store and the model for the dashboard; rates, latencies and queues are in `/metrics`."""
+
+    model: ModelInfo
+    most_shown: list[ShownItem]
+    most_liked: list[LikedItem]
+    drifting_users: list[DriftingUser] = Field(description="Of those seen last, the largest drift first.")
+    generations: list[Generation]
+    catalogue_changes: list[CatalogueChange]
+    store: StoreHealth

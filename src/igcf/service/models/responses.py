@@ -8,23 +8,51 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from igcf.service.evidence import EvidenceKind
-from igcf.service.models.page_responses import CHANCE, HIGH, LOW, PolicyUsed, TasteTold
+from igcf.config import Objective
+from igcf.encoding import Kind
+from igcf.service.models.requests import PolicyName
 
+EvidenceKind = Literal["shown", "logged", "skip", "attributes"]
+"""What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
+to this one; `skip`, not now, which is no evidence; `attributes`, what is known of the user beside reactions."""
 Reason = Literal["please", "learn", "rule"]
 PropensityKind = Literal["exact", "estimated", "unknown"]
 
 
-class RecommendedItem(BaseModel):
-    """One recommended item."""
+class PolicyUsed(BaseModel):
+    """How the items were chosen."""
 
-    item: str
-    score: float = Field(description="What the policy ranked by.")
+    name: PolicyName
+    nu: float | None = None
+
+
+class Scores(BaseModel):
+    """What is expected of an item."""
+
     mean: float = Field(description="Expected reward.")
     std: float = Field(description="How unsure that expectation is.")
-    chance: float = Field(description=CHANCE)
-    low: float = Field(description=LOW)
-    high: float = Field(description=HIGH)
+    chance: float = Field(description="Probability that the user is satisfied, if they react to the item.")
+    low: float = Field(description="Lower end of the chance's 80 % interval.")
+    high: float = Field(description="Upper end of the chance's 80 % interval.")
+
+
+class NamedItem(BaseModel):
+    """An item, for people."""
+
+    item: str
+    title: str | None
+    categories: list[str]
+    popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
+
+
+class ScoredItem(Scores, NamedItem):
+    """An item, and what is expected of it."""
+
+
+class RecommendedItem(ScoredItem):
+    """One recommended item."""
+
+    score: float = Field(description="What the policy ranked by.")
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
     reason: Reason = Field(
@@ -33,9 +61,6 @@ class RecommendedItem(BaseModel):
     propensity: float | None = Field(
         description="Probability of being in this answer; null in the reserve, and where it is not known."
     )
-    popularity_rank: int = Field(description="Place in the population's order of favourites, from 1.")
-    title: str | None
-    categories: list[str]
     new: bool = Field(
         default=False, description="The model was not trained with it: it is tried out, and learned from reactions."
     )
@@ -167,57 +192,10 @@ class UserState(BaseModel):
     known: bool = Field(description="Whether anything is stored about the user, logged or shown.")
     model: str
     revision: int
-    drift: float = Field(description="Mean standardised surprise of the last reactions; 1 is as expected.")
     reactions: int = Field(description="How many are in force.")
     history: list[PastReaction] = Field(description="The latest of them, oldest first.")
     attributes: dict[str, Any] = Field(description="What is known beside reactions.")
     belief: BeliefSummary
-
-
-class BelievedItem(BaseModel):
-    """What is believed about one item."""
-
-    item: str
-    mean: float
-    std: float
-    chance: float = Field(description=CHANCE)
-    low: float = Field(description=LOW)
-    high: float = Field(description=HIGH)
-    popularity_rank: int
-    title: str | None
-    categories: list[str]
-    seen: bool
-
-
-class PopularItem(BaseModel):
-    """One of the population's favourites, and what this user would think of it."""
-
-    item: str
-    title: str | None
-    chance: float = Field(description=CHANCE)
-    seen: bool
-
-
-class Ellipse(BaseModel):
-    """A belief on the map; the population is the unit circle around the origin."""
-
-    mean: list[float]
-    cov: list[list[float]]
-
-
-class Beliefs(BaseModel):
-    """The items expected to please most, and the belief on the map."""
-
-    user: str
-    model: str
-    revision: int
-    drift: float
-    top: list[BelievedItem]
-    popular: list[PopularItem] = Field(description="The first items of the population's order.")
-    map: Ellipse
-    taste: TasteTold
-    n_possible: int = Field(description="Unseen items whose 80 % interval reaches the best one's chance.")
-    possible: list[str] = Field(description="The most likely of them, at most 1000.")
 
 
 class ContributionPart(BaseModel):
@@ -238,7 +216,7 @@ class AttributePart(BaseModel):
     amount: float
 
 
-class ExplanationResponse(BaseModel):
+class ExplanationResponse(Scores):
     """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
     user: str
@@ -247,11 +225,6 @@ class ExplanationResponse(BaseModel):
     revision: int
     title: str | None
     prior: float
-    mean: float
-    std: float
-    chance: float = Field(description=CHANCE)
-    low: float = Field(description=LOW)
-    high: float = Field(description=HIGH)
     attributes: list[AttributePart] = Field(description="Of the user's attributes.")
     contributions: list[ContributionPart] = Field(description="Of the reactions that matter most, oldest first.")
     rest: float = Field(description="What all other reactions add together.")
@@ -315,3 +288,66 @@ class ItemFeedbackPage(BaseModel):
     item: str
     reactions: list[ItemReaction]
     next: str | None = Field(description="`after` of the next page; null on the last one.")
+
+
+class RewardInfo(BaseModel):
+    """How a value becomes a reward."""
+
+    kind: str
+    threshold: float = Field(description="A value of at least this is a success.")
+    low: float
+    high: float
+    implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
+
+
+class PolicyInfo(BaseModel):
+    """A policy that requests may name."""
+
+    name: str
+    label: str = Field(description="Its name on the page.")
+    description: str
+    parameters: dict[str, float] = Field(description="Names and defaults.")
+
+
+class AttributeInfo(BaseModel):
+    """An attribute of users that the model understands."""
+
+    name: str
+    kind: Kind
+    values: list[str] = Field(description="Of a category; `(other)` stands for rarer ones that the model knows.")
+    gain: float = Field(description="What it adds to the log-likelihood of a user unknown in training, in nats.")
+
+
+class ModelInfo(BaseModel):
+    """What is served."""
+
+    model: str
+    items: int
+    dim: int
+    reward: RewardInfo
+    satisfied: str = Field(description="What counts as a success, in words.")
+    kinds: dict[str, float] = Field(description="Names of reactions that may be sent instead of a value.")
+    objective: Objective = Field(description="What is ranked by: hit, seen and liked; liking, liked if seen.")
+    policy: PolicyUsed
+    policies: list[PolicyInfo]
+    forgetting: float
+    limits: dict[str, float]
+    attributes: list[AttributeInfo] = Field(description="What may be said of users; empty: nothing.")
+    metadata: dict[str, Any]
+    generation: int
+
+
+class ModelLoaded(BaseModel):
+    """The model now in service; other workers and servers follow within a second."""
+
+    model: str
+    items: int
+    generation: int
+
+
+class Ready(BaseModel):
+    """Whether this process can answer."""
+
+    status: Literal["ready", "not ready"]
+    model: str
+    problems: list[str]

@@ -1,5 +1,6 @@
 """Answers about items and the model: the catalogue in pages, one item, its neighbours, and changes."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,13 +25,19 @@ from igcf.service.models.item_responses import (
     NewItemState,
     SimilarItems,
 )
-from igcf.service.models.model_responses import AttributeInfo, ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.models.requests import ItemBatch
+from igcf.service.models.responses import AttributeInfo, ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import CurrentModel, ServedModel
-from igcf.service.serving.trending import trends
 from igcf.service.settings import ServiceSettings
+from igcf.service.store.figures import liked_lately
 
+DAY_S = 86_400.0
+RECENT_DAYS, EARLIER_DAYS = 7.0, 28.0
+EVIDENCE = 5.0
+"""Reactions that an item is supposed to have had both times: few reactions make no trend."""
+KEPT_S = 60.0
+"""How long the counts of a trend are kept before they are read anew."""
 LIMITS = ("max_k", "max_nu", "max_list", "max_batch", "max_body", "max_items")
 
 
@@ -136,6 +143,23 @@ def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
     return _page(served, page, len(rows), has_more=start + ask.limit < len(rows))
 
 
+def trends(context: ServiceContext, served: ServedModel) -> dict[int, float]:
+    """Return by row how many satisfied reactions items had in the last 7 days against the 28 days before.
+
+    It is (recent + 5) / (earlier / 4 + 5) for every item with a recent one: 1 is as ever, 2 is twice as much.
+    """
+    database, threshold = context.store.database, served.model.reward.threshold
+    counts = served.catalogue.computed(
+        ("trends", int(time.time() / KEPT_S)),
+        lambda: liked_lately(database, threshold, RECENT_DAYS * DAY_S, EARLIER_DAYS * DAY_S),
+    )
+    return {
+        row: (recent + EVIDENCE) / (earlier * RECENT_DAYS / EARLIER_DAYS + EVIDENCE)
+        for item_id, (recent, earlier) in counts.items()
+        if recent and (row := served.model.known_row(item_id)) is not None
+    }
+
+
 def _start(keys: Sequence[object], after: object) -> int:
     """Find where the page after an entry begins."""
     if after is None:
@@ -189,7 +213,7 @@ def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
     items = context.items
     receipt = items.store.put(parse_items(batch.items), batch.event_id, is_known=items.is_trained)
     items.look()
-    return ItemsStored.model_validate(vars(receipt))
+    return receipt
 
 
 def change_item(context: ServiceContext, item_id: str, fields: Mapping[str, Any]) -> ItemChanged:

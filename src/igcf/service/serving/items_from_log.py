@@ -8,9 +8,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import sqlalchemy as sa
 
 from igcf.model import Model
 from igcf.model.new_items import ItemEvidence, UserEvidence
@@ -22,9 +19,9 @@ from igcf.online.new_items.trials import Exposure
 from igcf.online.new_items.update import user_number
 from igcf.service.serving.learning import end_of_record, logged_reactions, usable
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.figures import users_with_news
 from igcf.service.store.records import Event, in_force, user_hash
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback
 
 MOST_USERS = Exposure().settled
 """Users that count, per item."""
@@ -77,8 +74,8 @@ class ItemsFromLog:
         """Read what is new; returns the items whose evidence changed, None where all must be read again."""
         started, read, store = time.time(), self._read, self._store
         changed = self._forget_deleted(store, read)
-        news = _users_with_news(store, served, read.since)
-        for user_id, revision in news:
+        added = [served.model.item_ids[row] for row in served.model.added.tolist()]
+        for user_id, revision in users_with_news(store.database, added, read.since).items():
             if changed is not None and self._revisions.get(user_id) != revision:
                 found = evidence_of(served, store.events(user_id))
                 own = [self._put(item_id, user_id, found.get(item_id)) for item_id in {*found, *self._samples}]
@@ -126,26 +123,6 @@ class ItemsFromLog:
                     everything = {**start.contributions, **own}
                     evidence[row - model.n_trained] = ItemEvidence({number: everything[number] for number in numbers})
         served.recommender._live.set_evidence(evidence)
-
-
-def _users_with_news(part: Store, served: ServedModel, since: float) -> list[tuple[str, int]]:
-    """Find those who reacted to a new item, or took a reaction back, and their newest such row."""
-    added = [served.model.item_ids[row] for row in served.model.added.tolist()]
-    found: dict[str, int] = {}
-    for start in range(0, len(added), 500):
-        is_news = feedback.c.item_id.in_(added[start : start + 500])
-        query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
-        if since > -math.inf:
-            query = query.where(feedback.c.arrived >= since, is_news | feedback.c.retracts.is_not(None))
-        else:
-            query = query.where(is_news)
-        for user_id, revision in _rows(part, query):
-            found[user_id] = max(found.get(user_id, 0), revision)
-    return list(found.items())
-
-
-def _rows(part: Store, query: sa.Select[Any]) -> Sequence[Any]:
-    return part.database.read(lambda connection: connection.execute(query).all())
 
 
 def evidence_of(served: ServedModel, events: Sequence[Event]) -> dict[str, UserEvidence]:

@@ -1,24 +1,26 @@
-"""From stored reactions to a belief: loading a session, and bringing it up to date."""
+"""From stored reactions to a belief: loading a session, bringing it up to date, and checking a saved one."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from igcf.arrays import FloatArray
 from igcf.errors import AttributesError, FeedbackError
 from igcf.model import Model
-from igcf.online import Belief, Session, learned, prior_belief
+from igcf.online import Belief, Session, prior_belief
 from igcf.online.answers import Reaction
 from igcf.online.attributes import encode_attributes, personal_model
 from igcf.online.learning import belief_from_history
+from igcf.progress import Report, silent
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.store.database import Connection
 from igcf.service.store.importing import time_unit
+from igcf.service.store.log import read_events
+from igcf.service.store.maintenance import Problem, saved_beliefs
 from igcf.service.store.records import (
-    NEUTRAL_DRIFT,
     Event,
     SavedBelief,
     UserRow,
@@ -30,10 +32,8 @@ from igcf.service.store.records import (
 
 Aside = dict[str, tuple[int, float]]
 """Items that a user skipped, and the revision and time at which they did."""
-DRIFT_RATE = 0.1
-LARGEST_SURPRISE = 100.0
-FOLLOWED = 64
-"""Reactions from which the drift is computed when a user is loaded: earlier ones weigh 0.9^64, a thousandth."""
+TOLERANCE = 1e-8
+"""Largest difference between a saved belief and one computed from the log, relative to entries above 1."""
 
 
 @dataclass(frozen=True)
@@ -41,64 +41,40 @@ class Loaded:
     """What is known of a user, computed from the store."""
 
     session: Session
-    drift: float
-    """Moving average of the user's surprise."""
     saved: int
     """Revision of the saved belief that was used; 0 where none was."""
     is_complete: bool = True
     """Whether the belief may be saved: see `knows_items`."""
 
 
-class BeliefAlone:
-    """A belief that follows reactions without scoring any item: enough for a user who is not in memory."""
-
-    def __init__(self, served: ServedModel, model: Model, belief: Belief | None = None) -> None:
-        self._model = model
-        self._prior = prior_belief(model)
-        self.belief = self._prior if belief is None else belief
-        self._forgetting = served.recommender.forgetting
-
-    def learn_all(self, reactions: Sequence[Reaction]) -> None:
-        """Learn many reactions at once; equals learning them one by one."""
-        if reactions:
-            rows = self._model.item_rows([item_id for item_id, _ in reactions])
-            values = self._model.reward.checked_all([value for _, value in reactions])
-            self.belief = belief_from_history(self._model, rows, values, self._forgetting, self.belief)
-
-    def observe(self, item_id: str, value: float | None) -> None:
-        """Learn from one reaction, as `Session.observe` does."""
-        before = self.belief.decayed(self._prior, self._forgetting)
-        number = math.nan if value is None else value
-        self.belief = learned(before, self._model, self._model.item_row(item_id), number)
+def belief_after(
+    model: Model, forgetting: float, reactions: Sequence[Reaction], belief: Belief | None = None
+) -> Belief:
+    """Learn reactions, from the prior or a later belief, without scoring any item: as a session one by one."""
+    if not reactions:
+        return prior_belief(model) if belief is None else belief
+    rows = model.item_rows([item_id for item_id, _ in reactions])
+    values = model.reward.checked_all([value for _, value in reactions])
+    return belief_from_history(model, rows, values, forgetting, belief)
 
 
 def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Loaded:
     """Open the session of a user: from the saved belief where there is one that will do, and the log after it.
 
     A saved belief will do if it is of this model and nothing after it in the log changes what was in force before it.
-    The drift comes from the last reactions, which are learned one by one.
     """
     rows = in_force(events)
-    logged = logged_reactions(served.model, rows)
+    logged, shown = logged_reactions(served.model, rows), usable(served.model, rows)
     attributes = known_attributes(served.model, attributes_in(rows))
-    model = own_model(served.model, attributes)
+    more: dict[str, Any] = {"attributes": attributes, "rng": np.random.default_rng()}
     if logged:  # their evidence is more than a belief
         until = end_of_record(served.model, rows)
-        shown = usable(served.model, rows)
-        rng = np.random.default_rng()
-        return Loaded(
-            served.recommender.session(shown, logged=logged, until=until, rng=rng, attributes=attributes), user.drift, 0
-        )
-    start, saved, drift = _saved_state(served, user, events)
-    shown = usable(served.model, rows)
-    alone = BeliefAlone(served, model, start)
+        return Loaded(served.recommender.session(shown, logged=logged, until=until, **more), 0)
+    start, saved = _saved_state(served, user, events)
     later = [row for row in rows if row.revision > saved]
-    news = usable(served.model, later)
-    alone.learn_all(news[:-FOLLOWED])
-    drift = follow(served, alone, drift, news[-FOLLOWED:], prior_belief(model))
-    rng = np.random.default_rng()
-    session = served.recommender.session(shown, belief=alone.belief, rng=rng, attributes=attributes)
-    return Loaded(session, drift, saved, knows_items(served, later))
+    model = own_model(served.model, attributes)
+    belief = belief_after(model, served.recommender.forgetting, usable(served.model, later), start)
+    return Loaded(served.recommender.session(shown, belief=belief, **more), saved, knows_items(served, later))
 
 
 def knows_items(served: ServedModel, events: Iterable[Event]) -> bool:
@@ -115,26 +91,11 @@ def knows_items(served: ServedModel, events: Iterable[Event]) -> bool:
     return all(row is not None and row < model.n_trained for row in rows)
 
 
-def follow(
-    served: ServedModel,
-    follower: "BeliefAlone | Session",
-    drift: float,
-    reactions: Iterable[Reaction],
-    prior: Belief,
-) -> float:
-    """Learn reactions one by one; returns the moving average of the surprise after them."""
-    for item_id, value in reactions:
-        before = follower.belief.decayed(prior, served.recommender.forgetting)
-        drift = drift_after(drift, surprise(served.model, before, item_id, value, expected_by(follower)))
-        follower.observe(item_id, value)
-    return drift
-
-
-def saved_form(served: ServedModel, session: Session, revision: int, drift: float) -> SavedBelief | None:
+def saved_form(served: ServedModel, session: Session, revision: int) -> SavedBelief | None:
     """Write a belief as it is kept beside the log; None where there are logged reactions: they are more than that."""
     if session.logged:
         return None
-    return SavedBelief(served.model_id, revision, drift, encode_belief(session.belief))
+    return SavedBelief(served.model_id, revision, encode_belief(session.belief))
 
 
 def known_attributes(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,20 +113,17 @@ def own_model(model: Model, attributes: Mapping[str, Any]) -> Model:
     return personal_model(model, encode_attributes(model, attributes))
 
 
-def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) -> tuple[Belief | None, int, float]:
-    """Find the belief to start from, its revision and its drift; None, the prior, where none will do."""
+def _saved_state(served: ServedModel, user: UserRow, events: Sequence[Event]) -> tuple[Belief | None, int]:
+    """Find the belief to start from and its revision; None, the prior, where none will do."""
     saved = user.saved
-    is_usable = saved is not None and saved.model == served.model_id and saved.revision <= user.revision
-    if (
-        is_usable
-        and saved is not None
-        and not any(row.evidence == "attributes" and row.revision > saved.revision for row in events)
-    ):
-        belief = decode_belief(saved.content, served.model.dim)
-        before = in_force(row for row in events if row.revision <= saved.revision)
-        if belief is not None and before == [row for row in in_force(events) if row.revision <= saved.revision]:
-            return belief, saved.revision, saved.drift
-    return None, 0, NEUTRAL_DRIFT
+    if saved is None or saved.model != served.model_id or saved.revision > user.revision:
+        return None, 0
+    if any(row.evidence == "attributes" and row.revision > saved.revision for row in events):
+        return None, 0
+    belief = decode_belief(saved.content, served.model.dim)
+    before = in_force(row for row in events if row.revision <= saved.revision)
+    is_same = before == [row for row in in_force(events) if row.revision <= saved.revision]
+    return (belief, saved.revision) if belief is not None and is_same else (None, 0)
 
 
 def usable(model: Model, events: Iterable[Event]) -> list[Reaction]:
@@ -209,33 +167,26 @@ def _can_learn(model: Model, event: Event) -> bool:
     return model.known_row(event.item_id or "") is not None and _fits(model, event.value)
 
 
-def expected_by(follower: BeliefAlone | Session) -> FloatArray | None:
-    """Return the expected rewards of all items where they are not those of the belief alone."""
-    return follower.moments()[0] if isinstance(follower, Session) and follower.logged else None
-
-
-def surprise(
-    model: Model, belief: Belief, item_id: str, value: float | None, expected: FloatArray | None = None
-) -> float:
-    """Compute (reward - mean)^2 / (std^2 + noise) of a reaction to come; expected to be about 1.
-
-    `expected` are the rewards expected of all items, where they are not those of the belief alone.
-    """
-    row = model.item_row(item_id)
-    mean = model.expected_of(belief.mean, row) if expected is None else float(expected[row])
-    _, std = belief.moments(model.item_vectors[row : row + 1])
-    reward = float(model.reward.of(math.nan if value is None else value))
-    return float((reward - mean) ** 2 / (float(std[0]) ** 2 + float(model.item_noise[row])))
-
-
-def drift_after(drift: float, surprise: float) -> float:
-    """Move the average of the surprise: well above 1 means that the taste is not what the belief says."""
-    return (1 - DRIFT_RATE) * drift + DRIFT_RATE * min(surprise, LARGEST_SURPRISE)
-
-
 def _fits(model: Model, value: float | None) -> bool:
     try:
         model.reward.checked(value)
     except FeedbackError:
         return False
     return True
+
+
+def belief_problems(connection: Connection, served: ServedModel, report: Report = silent) -> Iterator[Problem]:
+    """Find the saved beliefs that differ from one that is computed from the log; those of other models are not used."""
+    for user_id, revision, content in saved_beliefs(connection, served.model_id, report):
+        saved = decode_belief(content, served.model.dim)
+        if saved is None:
+            yield Problem("beliefs", repr(user_id), "the belief cannot be read", user_id)
+            continue
+        rows = in_force(read_events(connection, user_id, 0, revision))
+        model = own_model(served.model, known_attributes(served.model, attributes_in(rows)))
+        computed = belief_after(model, served.recommender.forgetting, usable(served.model, rows))
+        pairs = ((saved.mean, computed.mean), (saved.cov, computed.cov))
+        difference = max(float(np.max(np.abs(a - b) / np.maximum(1.0, np.abs(b)))) for a, b in pairs)
+        if not difference <= TOLERANCE:
+            what = f"the belief differs from the log by {difference:.2g}, more than {TOLERANCE:g}"
+            yield Problem("beliefs", repr(user_id), what, user_id)

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from igcf.errors import IgcfError, ModelError
+from igcf.errors import IgcfError, ModelError, StoreError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import CatalogueMismatchError
-from igcf.service.models.model_responses import ModelLoaded
+from igcf.service.models.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.statistics import readiness
 from igcf.service.settings import ServiceSettings
+from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")
 LOOK_EVERY_S = 0.5
@@ -70,7 +70,7 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
             "igcf-follow",
             {
                 "cannot follow to the announced model": lambda: follow(context),
-                "cannot look for deleted users": lambda: context.users.forget_hashed(set(context.audit.follow())),
+                "cannot look for deleted users": lambda: context.users.forget_hashed(context.audit.follow()),
                 "cannot look for changed items": context.items.look,
                 "cannot set gauges": context.observe,
                 "cannot look for health": look_ready,
@@ -80,7 +80,31 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
     ]
 
 
-log = logging.getLogger("igcf.service")
+def readiness(context: ServiceContext) -> list[str]:
+    """Find what keeps this process from answering well; empty when nothing does."""
+    problems = [] if context.current_model.problem is None else [context.current_model.problem]
+    if found := _store_problem(context.store):
+        problems.append(found)
+    if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
+        problems.append("the reactions to new items are not read yet")
+    if context.audit.waiting >= context.settings.audit_queue:
+        problems.append(f"{context.audit.waiting} answers wait to be written to the audit log")
+    context.metrics.ready.set(not problems)
+    return problems
+
+
+def _store_problem(store: Store) -> str | None:
+    asked = "did not answer"
+    try:
+        store.database.check_readable()
+        asked = "cannot be written"
+        store.database.check_writable()
+    except StoreError as error:
+        log.error("store failed", extra={"reason": str(error)})
+        return f"the store {asked}"
+    return None
+
+
 LEAST_OVERLAP = 0.5
 """Share of the items in service that the next model must know, unless it is forced."""
 

@@ -11,12 +11,12 @@ from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.online.attributes import encode_attributes
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
-from igcf.service.evidence import EvidenceKind
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
 from igcf.service.models.responses import (
     AttributesReceipt,
     BatchEntry,
     BatchReceipt,
+    EvidenceKind,
     FeedbackReceipt,
     HistoryReceipt,
     MergeReceipt,
@@ -249,4 +249,4 @@ def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
     context.audit.flush()
     merged = context.store.merge(visitor, user_id, context.current_model.served.model_id)
     context.users.forget(visitor)
-    return MergeReceipt(user=user_id, **vars(merged))
+    return merged

@@ -8,26 +8,21 @@ import numpy as np
 from igcf.arrays import BoolArray, IntArray
 from igcf.online.answers import Contribution, Reaction
 from igcf.online.chance import Chances
-from igcf.service.models.page_responses import CategoryTold, TasteTold
+from igcf.service.models.page_responses import Beliefs, BelievedItem, Ellipse, PopularItem
 from igcf.service.models.responses import (
     AttributePart,
-    Beliefs,
     BeliefSummary,
-    BelievedItem,
     ContributionPart,
-    Ellipse,
     ExplanationResponse,
     ItemFeedbackPage,
-    ItemReaction,
-    ListedUser,
     PastReaction,
-    PopularItem,
+    Scores,
     UserPage,
     UserState,
 )
 from igcf.service.serving.learning import load_user
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.taste import Taste, taste_of
+from igcf.service.serving.taste import taste_of
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import attributes_in, in_force
 from igcf.service.store.store import Store
@@ -35,7 +30,6 @@ from igcf.service.store.store import Store
 MOST_POSSIBLE = 1000
 LISTED = 1_000
 """Reactions that an answer lists unless it is asked for more."""
-REACTION_FIELDS = ("event_id", "value", "evidence", "kind", "time")
 
 
 def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
@@ -51,7 +45,6 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
         known=user.revision > 0,
         model=served.model_id,
         revision=user.revision,
-        drift=loaded.drift,
         reactions=len(past),
         history=[
             PastReaction(
@@ -81,7 +74,7 @@ def beliefs(
 ) -> Beliefs:
     """Answer `GET /page/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
-        revision, drift = user.revision, user.drift
+        revision = user.revision
         means, stds = user.session.moments()
         chances = user.session.chances()
         belief = user.session.belief
@@ -101,18 +94,14 @@ def beliefs(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        drift=drift,
         top=[
             BelievedItem(
-                item=served.model.item_ids[row],
+                **served.named(row),
                 mean=float(means[row]),
                 std=float(stds[row]),
                 chance=float(chances.chance[row]),
                 low=float(chances.low[row]),
                 high=float(chances.high[row]),
-                popularity_rank=int(served.popularity[row]),
-                title=served.title(row),
-                categories=served.categories(row),
                 seen=served.model.item_ids[row] in seen,
             )
             for row in rows
@@ -127,7 +116,7 @@ def beliefs(
             for row in served.popular_rows[:popular].tolist()
         ],
         map=Ellipse(mean=centre, cov=cov),
-        taste=_taste_told(taste_of(served.model, belief, rows_hit)),
+        taste=taste_of(served.model, belief, rows_hit),
         n_possible=len(possible),
         possible=[served.model.item_ids[row] for row in possible[:MOST_POSSIBLE].tolist()],
     )
@@ -141,14 +130,6 @@ def _possible(chances: Chances, seen: IntArray, available: BoolArray | None) -> 
     chance[hidden], high[hidden] = -1.0, -1.0
     rows = np.flatnonzero(high >= max(float(chance.max()), 0.0))
     return np.asarray(rows[np.argsort(-chance[rows], kind="stable")])
-
-
-def _taste_told(taste: Taste) -> TasteTold:
-    return TasteTold(
-        sentence=taste.sentence,
-        confidence=taste.confidence,
-        categories=[CategoryTold(**vars(each)) for each in taste.categories],
-    )
 
 
 def explanation(
@@ -171,11 +152,7 @@ def explanation(
         revision=revision,
         title=served.title_of(item_id),
         prior=found.prior,
-        mean=found.mean,
-        std=found.std,
-        chance=found.chance,
-        low=found.low,
-        high=found.high,
+        **{name: getattr(found, name) for name in Scores.model_fields},
         attributes=[AttributePart(**vars(part)) for part in found.attributes],
         contributions=[_part(served, *parts[place]) for place in listed],
         rest=math.fsum(parts[place][0].amount for place in others),
@@ -196,16 +173,10 @@ def _part(served: ServedModel, part: Contribution, evidence: Literal["shown", "l
 def user_page(store: Store, after: str | None, limit: int) -> UserPage:
     """Answer `GET /v1/users`."""
     found = store.list_users(after or "", limit)
-    listed = [ListedUser(user=each.user_id, revision=each.revision, updated=each.updated) for each in found]
-    return UserPage(users=listed, next=listed[-1].user if len(listed) == limit else None)
+    return UserPage(users=found, next=found[-1].user if len(found) == limit else None)
 
 
 def item_feedback(store: Store, item_id: str, after: str | None, limit: int) -> ItemFeedbackPage:
     """Answer `GET /v1/items/{item}/feedback`."""
     found = store.item_feedback(item_id, after or "", limit)
-    reactions = [
-        ItemReaction(user=each.user_id, **{name: getattr(each, name) for name in REACTION_FIELDS}) for each in found
-    ]
-    return ItemFeedbackPage(
-        item=item_id, reactions=reactions, next=reactions[-1].user if len(reactions) == limit else None
-    )
+    return ItemFeedbackPage(item=item_id, reactions=found, next=found[-1].user if len(found) == limit else None)

@@ -18,11 +18,11 @@ from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestCancelledError, problem
 from igcf.service.lanes import budget_of_request, in_lane
-from igcf.service.models.page_responses import PolicyUsed
 from igcf.service.models.requests import BatchRequest, PolicyName, RecommendationRequest
 from igcf.service.models.responses import (
     BatchResponse,
     BatchResult,
+    PolicyUsed,
     PropensityKind,
     Reason,
     RecommendationResponse,
@@ -71,6 +71,8 @@ DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
 LONGEST_KEPT = 10_000
 """Characters of rules that are kept parsed; longer ones would fill the memory."""
+PICKED = ("mean", "std", "chance", "low", "high", "rank", "mean_rank")
+"""Fields of a recommendation of the library that answers repeat."""
 LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
 """Fields of an item that the audit log keeps."""
 
@@ -245,20 +247,11 @@ def _item(
 ) -> RecommendedItem:
     row = served.model.item_row(pick.item_id)
     told = RecommendedItem(
-        item=pick.item_id,
+        **served.named(row),
+        **{name: getattr(pick, name) for name in PICKED},
         score=pick.score,
-        mean=pick.mean,
-        std=pick.std,
-        chance=pick.chance,
-        low=pick.low,
-        high=pick.high,
-        rank=pick.rank,
-        mean_rank=pick.mean_rank,
         reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve comes after the first k
         propensity=propensity,
-        popularity_rank=int(served.popularity[row]),
-        title=served.title(row),
-        categories=served.categories(row),
     )
     new_items = served.recommender.new_items
     if new_items is not None and row in new_items and not new_items.is_settled(row):

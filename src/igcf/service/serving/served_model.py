@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -194,6 +194,15 @@ class ServedModel:
         """Look up the categories of an item."""
         categories = self.catalogue.categories
         return list(categories[row]) if categories else []
+
+    def named(self, row: int) -> dict[str, Any]:
+        """Return the fields of `NamedItem`."""
+        return {
+            "item": self.model.item_ids[row],
+            "title": self.title(row),
+            "categories": self.categories(row),
+            "popularity_rank": int(self.popularity[row]),
+        }
 
     def available(self) -> BoolArray | None:
         """Return which items may be shown now, (items,); None: all of them."""

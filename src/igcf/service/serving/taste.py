@@ -21,7 +21,6 @@ less. Their numbers were fitted on invented users with mixed tastes (`tools/tast
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -30,6 +29,7 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Belief, Recommender
 from igcf.online.chance import ChanceScale
+from igcf.service.models.page_responses import CategoryTaste, Confidence, Standing, Taste
 
 FEWEST_ITEMS = 3
 """A category of fewer items is not spoken of."""
@@ -183,39 +183,12 @@ def _sigmoid(x: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-Standing = Literal["liked", "less", "unsure"]
-Confidence = Literal["none", "first impression", "fairly sure", "sure"]
 RIGHT = 0.88
 """Least probability that everything in a sentence is right."""
 FAIRLY_SURE, SURE = 0.93, 0.97
 FEWEST_REACTIONS = 2
 """Successes of a category that is liked, failures of one that is liked less."""
 MOST_NAMED = 3
-
-
-@dataclass(frozen=True)
-class CategoryTaste:
-    """What is believed about one category, compared with the whole catalogue."""
-
-    category: str
-    items: int
-    lift: float
-    """Log odds that it is liked more than the catalogue, beyond those of a stranger; positive: more than others."""
-    hits: int
-    """Reactions to items of this category that were successes."""
-    misses: int
-    """Reactions that were not."""
-    standing: Standing
-
-
-@dataclass(frozen=True)
-class Taste:
-    """The categories, the most liked first, and what may be said about them."""
-
-    sentence: str
-    """One or two sentences; empty while nothing is known."""
-    confidence: Confidence
-    categories: list[CategoryTaste]
 
 
 def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Taste:
@@ -228,7 +201,7 @@ def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]
     """
     evidence = category_evidence(model, belief, reactions)
     if evidence is None:
-        return Taste("", "none", [])
+        return Taste(sentence="", confidence="none", categories=[])
     standings, probability = _standings(evidence)
     every = [
         CategoryTaste(
@@ -263,7 +236,7 @@ def _told(every: list[CategoryTaste], probability: float) -> Taste:
     liked = [each for each in every if each.standing == "liked"]
     less = [each for each in reversed(every) if each.standing == "less"]
     if not liked and not less:
-        return Taste("", "none", every)
+        return Taste(sentence="", confidence="none", categories=every)
     confidence: Confidence = (
         "sure" if probability >= SURE else "fairly sure" if probability >= FAIRLY_SURE else "first impression"
     )
@@ -276,7 +249,7 @@ def _told(every: list[CategoryTaste], probability: float) -> Taste:
     if tried:
         doubt = max(tried, key=lambda each: each.hits + each.misses - abs(each.lift))  # often tried, and still open
         sentence += f"; not sure yet about {_word(doubt.category)}"
-    return Taste(sentence + ".", confidence, every)
+    return Taste(sentence=sentence + ".", confidence=confidence, categories=every)
 
 
 def _listed(named: list[CategoryTaste]) -> str:

@@ -11,18 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import Aside, follow, knows_items, load_user, saved_form, skipped, usable
+from igcf.service.serving.learning import Aside, knows_items, load_user, saved_form, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import (
-    NEUTRAL_DRIFT,
-    Appended,
-    Event,
-    LearnedState,
-    Version,
-    in_force,
-    user_hash,
-)
+from igcf.service.store.records import Appended, Event, SavedBelief, Version, in_force, user_hash
 from igcf.service.store.store import Store
 
 CATCH_UP = 16
@@ -44,7 +36,6 @@ class HotUser:
     session: Session | None = None
     incarnation: str = ""
     revision: int = 0
-    drift: float = NEUTRAL_DRIFT
     aside: Aside = field(default_factory=dict)
     news: list[Event] = field(default_factory=list)
     """Committed reactions that follow the revision and are yet to be learned."""
@@ -80,20 +71,23 @@ class HotUser:
     def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
         """Bring the session to the last of some reactions."""
         self.session = None  # unless all of it is learned
-        self.drift = follow(served, session, self.drift, usable(served.model, news), session.prior)
+        for item_id, value in usable(served.model, news):
+            session.observe(item_id, value)
         self.aside |= skipped(news)
         self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
         self.is_complete = self.is_complete and knows_items(served, news)
         self.session, self.revision, self.news = session, self.revision + len(news), []
 
-    def state(self, served: ServedModel, user_id: str) -> LearnedState | None:
-        """What is to be kept of the user beside the log; the belief where so much was learned that it pays."""
+    @property
+    def is_due(self) -> bool:
+        """Whether so much was learned since the belief was saved that it pays to save it again."""
+        return self.is_complete and self.revision - self.saved >= SAVE_EVERY
+
+    def to_save(self, served: ServedModel) -> tuple[str, SavedBelief] | None:
+        """Return the incarnation of the user and the belief; None where there is none to be saved."""
         with self.lock:
-            if self.session is None:
-                return None
-            is_due = self.is_complete and self.revision - self.saved >= SAVE_EVERY
-            belief = saved_form(served, self.session, self.revision, self.drift) if is_due else None
-            return LearnedState(user_id, self.incarnation, self.drift, belief)
+            belief = None if self.session is None else saved_form(served, self.session, self.revision)
+            return None if belief is None else (self.incarnation, belief)
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,6 @@ class OpenUser:
 
     session: Session
     revision: int
-    drift: float = NEUTRAL_DRIFT
     aside: tuple[str, ...] = ()
     """Items that the user skipped lately, longest ago first; they are not to be shown now."""
 
@@ -117,7 +110,7 @@ class UsersInMemory:
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
         self._learned: dict[tuple[ServedModel, str], HotUser] = {}
-        """Users of whom something was learned that is not kept in the store."""
+        """Users whose beliefs are to be saved."""
         self._nobody: tuple[str, HotUser] = "", HotUser()
 
     def __len__(self) -> int:
@@ -151,7 +144,7 @@ class UsersInMemory:
         hot = self._hot(served, user_id)
         with hot.lock:
             session = self._up_to_date(served, user_id, hot, (incarnation, revision))
-            yield OpenUser(session, hot.revision, hot.drift, self._put_aside(hot) if hot.aside else ())
+            yield OpenUser(session, hot.revision, self._put_aside(hot) if hot.aside else ())
 
     def publish(self, served: ServedModel, user_id: str, appended: Appended) -> None:
         """Let the session of a user, if it is in memory, know of reactions that are committed."""
@@ -160,17 +153,17 @@ class UsersInMemory:
             hot.hear(appended)
 
     def save(self) -> None:
-        """Keep beside the logs what was learned since the last time, in short transactions, since others wait."""
+        """Save the beliefs that are due, in short transactions, since others wait."""
         with self._lock:
             learned, self._learned = self._learned, {}
         waiting = iter(learned.items())
         while part := dict(itertools.islice(waiting, SAVED_AT_ONCE)):
-            states = {user_id: hot.state(served, user_id) for (served, user_id), hot in part.items()}
-            done = self.store.save({user_id: state for user_id, state in states.items() if state is not None})
+            found = {user_id: hot.to_save(served) for (served, user_id), hot in part.items()}
+            beliefs = {user_id: belief for user_id, belief in found.items() if belief is not None}
+            done = self.store.save(beliefs)
             for (_, user_id), hot in part.items():
-                state = states[user_id]
-                if user_id in done and state is not None and state.belief is not None:
-                    hot.saved = state.belief.revision
+                if user_id in done:
+                    hot.saved = beliefs[user_id][1].revision
 
     def forget(self, user_id: str) -> None:
         """Drop a user from memory."""
@@ -241,17 +234,17 @@ class UsersInMemory:
         user = self.store.user(user_id)
         events = self.store.events(user_id, until=user.revision)
         loaded = load_user(served, user, events)
-        hot.session, hot.drift, hot.saved, hot.news = loaded.session, loaded.drift, loaded.saved, []
+        hot.session, hot.saved, hot.news = loaded.session, loaded.saved, []
         hot.is_complete = loaded.is_complete
         past = in_force(events)
         hot.incarnation, hot.revision, hot.aside = user.incarnation, user.revision, skipped(past)
         hot.reacted = {event.item_id for event in past if event.evidence != "skip"}
-        if abs(hot.drift - user.drift) > 1e-6 or hot.revision - hot.saved >= SAVE_EVERY:
-            self._note(served, user_id, hot)
+        self._note(served, user_id, hot)
         return hot.session
 
     def _note(self, served: ServedModel, user_id: str, hot: HotUser) -> None:
-        """Note that something was learned that is not kept in the store; beyond the limit it is learned again."""
-        with self._lock:
-            if len(self._learned) < MOST_UNSAVED:
-                self._learned[served, user_id] = hot
+        """Note that a belief is to be saved, where that pays; beyond the limit it is learned again."""
+        if hot.is_due:
+            with self._lock:
+                if len(self._learned) < MOST_UNSAVED:
+                    self._learned[served, user_id] = hot

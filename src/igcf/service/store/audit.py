@@ -27,12 +27,13 @@ COLUMNS = [column.name for column in recommendations.columns]
 KEPT_ITEMS = 20
 """Items of one answer that the audit keeps, the first ones: a small request may ask for a large answer."""
 KEPT_DIGITS = 6
-"""Significant digits of the numbers that it keeps."""
+"""Decimals of the numbers that it keeps."""
 DELETED_AT_ONCE = 1_000
 """Old answers that one transaction deletes, so that nobody waits for long."""
 LOOK_FOR_OLD_S = 600.0
 FORGET_GRACE_S = 60.0
-"""How long the hash of a deleted user is kept, so that answers still in a queue are not written."""
+"""How long the hash of a deleted user is kept, so that answers still in a queue are not written; nor are, for so long,
+those to a user who comes back."""
 LOOK_FOR_MARKS_S = 10.0
 
 _COUNT_SQLITE = sa.text(
@@ -95,13 +96,8 @@ class AuditLog:
         self._size = size
         self._wait_s = wait_s
         self._answers: list[Answer] = []
-        self._written = 0
-        """Answers that have left the list."""
-        now = time.monotonic()
-        known = store.deletions()
-        self._met: dict[tuple[str, float], tuple[int, float]] = dict.fromkeys(known.items(), (0, now))
-        """Deletions that have been met: how many answers had been taken by then, and when, by the clock that never
-        goes back."""
+        self._first_seen: dict[tuple[str, float], float] = {}
+        """When this process first read each mark of a deletion, by the monotonic clock: other clocks may be set."""
         self._is_unsure = False
         """Whether the last attempt to write may have been committed, though nobody was told."""
         self._lock = threading.Lock()
@@ -131,23 +127,14 @@ class AuditLog:
                 self._write(batch)
                 with self._lock:
                     del self._answers[: len(batch)]
-                    self._written += len(batch)
         finally:
             self._writing.release()
 
-    def meet(self, found: Iterable[tuple[str, float]]) -> None:
-        """Take note of deleted users (hash, time): what is taken from now on is about those who have come back."""
-        known, now = set(found), time.monotonic()
-        with self._lock:
-            taken = self._written + len(self._answers)
-            kept = {each: met for each, met in self._met.items() if each in known or now - met[1] < FORGET_GRACE_S}
-            self._met = dict.fromkeys(known, (taken, now)) | kept  # another thread may have read older deletions
-
-    def follow(self) -> dict[str, float]:
-        """Take note of users deleted lately, as the store has them; returns their hashes, and when they were."""
-        found = self._store.deletions()
-        self.meet(found.items())
-        return found
+    def follow(self) -> set[str]:
+        """Return the hashes of users deleted within about the last minute, as the store has them."""
+        found, now = self._store.deletions(), time.monotonic()
+        self._first_seen = {each: self._first_seen.get(each, now) for each in found.items()}
+        return set(found)
 
     def stop(self) -> None:
         """Ask the writer to write what is left and to end."""
@@ -181,24 +168,16 @@ class AuditLog:
         if n < DELETED_AT_ONCE:
             self._delete_from = time.monotonic() + LOOK_FOR_OLD_S
 
-    def _is_of_deleted(self, place: int, hashed: str, gone: dict[str, float]) -> bool:
-        """Whether an answer was taken before the deletion of its user was met.
-
-        Times are not compared: clocks may be set meanwhile, and those of two servers differ. An answer to somebody who
-        comes back before this server has heard of the deletion is therefore left out.
-        """
-        return hashed in gone and place < self._met[hashed, gone[hashed]][0]
-
     def _expire_marks(self) -> None:
-        """Remove marks that are older than a minute by both clocks (one may have been set ahead), also when idle."""
-        if time.monotonic() < self._expire_from:
+        """Remove marks of deletions that this process has known for a minute, also when it is idle."""
+        now = time.monotonic()
+        if now < self._expire_from:
             return
-        self._expire_from = time.monotonic() + LOOK_FOR_MARKS_S
-        found, now, past = self.follow(), time.monotonic(), time.time() - FORGET_GRACE_S
-        old = [each[0] for each in found.items() if each[1] < past and now - self._met[each][1] > FORGET_GRACE_S]
+        self._expire_from = now + LOOK_FOR_MARKS_S
+        self.follow()
+        old = [hashed for (hashed, _), seen in self._first_seen.items() if now - seen > FORGET_GRACE_S]
         if old:
             statement = sa.delete(deletions).where(deletions.c.user_hash.in_(old[:DELETED_AT_ONCE]))
-            statement = statement.where(deletions.c.time < past)
             self._store.database.write(lambda connection: connection.execute(statement))
             self._store.database.is_erasing = not self._store.database.is_postgres
 
@@ -211,15 +190,13 @@ class AuditLog:
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))
-            gone = {row.user_hash: row.time for row in connection.execute(sa.select(deletions))}
-            self.meet(gone.items())
+            gone = set(connection.execute(sa.select(deletions.c.user_hash)).scalars())
             there = _written_before(connection, batch) if self._is_unsure else set()
             self._is_unsure = True
             new = [
                 row
-                for place, (answer, row) in enumerate(zip(batch, rows, strict=True), start=self._written)
-                if answer.recommendation_id not in there
-                and not self._is_of_deleted(place, hashes[answer.user_id], gone)
+                for answer, row in zip(batch, rows, strict=True)
+                if answer.recommendation_id not in there and hashes[answer.user_id] not in gone
             ]
             insert_rows(connection, recommendations, new)
             counts = all_counts if not there else _counts(each for each in batch if each.recommendation_id not in there)
@@ -238,10 +215,7 @@ def _row(answer: Answer) -> tuple[Any, ...]:
 def _kept(items: list[dict[str, Any]]) -> str:
     return to_json(
         [
-            {
-                name: float(f"{value:.{KEPT_DIGITS}g}") if isinstance(value, float) else value
-                for name, value in item.items()
-            }
+            {name: round(value, KEPT_DIGITS) if isinstance(value, float) else value for name, value in item.items()}
             for item in items[:KEPT_ITEMS]
         ]
     ).decode()

@@ -21,6 +21,8 @@ from igcf.service.store.tables import migrate
 from igcf.service.store.urls import check_driver, database_url, printed_url
 
 T = TypeVar("T")
+Connection = sa.Connection
+"""A connection in use, for those who pass one on."""
 RETRIES = 5
 BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
@@ -141,6 +143,10 @@ class Database:
                 connection.rollback()
         except exc.SQLAlchemyError as error:
             raise StoreError(f"the store {self.name} cannot be read: {_first_line(error)}") from error
+
+    def check_readable(self) -> None:
+        """Read something, within a short time."""
+        self.read(lambda connection: connection.execute(sa.select(1)).scalar_one(), within_s=PROBE_S)
 
     def check_writable(self) -> None:
         """Change something and commit it, unless that was done just now: only this reveals a full disk."""

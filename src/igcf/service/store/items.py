@@ -17,6 +17,7 @@ from igcf.errors import UnknownItemError
 from igcf.item import Item
 from igcf.item_parsing import parse_fields
 from igcf.service.errors import EventConflictError
+from igcf.service.models.item_responses import ItemsStored
 from igcf.service.store.database import Database
 from igcf.service.store.tables import item_events, items
 
@@ -45,21 +46,6 @@ class StoredItem:
         return replace(item, hidden=True) if self.is_retired else item
 
 
-@dataclass(frozen=True)
-class ItemsReceipt:
-    """What became of a batch of items."""
-
-    revision: int
-    """The revision of the catalogue that contains the batch."""
-    duplicate: bool = False
-    """Whether a batch of this event id was stored before; nothing was changed then."""
-    added: int = 0
-    changed: int = 0
-    returned: int = 0
-    """Items that had been retired and are back."""
-    unchanged: int = 0
-
-
 class ItemStore:
     """The items of a store; every change is durable when its method returns, or nothing was changed."""
 
@@ -71,12 +57,12 @@ class ItemStore:
         query = sa.select(items).where(items.c.revision > after).order_by(items.c.revision, items.c.item_id)
         return [_stored(row) for row in self._database.read(lambda connection: connection.execute(query).all())]
 
-    def put(self, batch: Sequence[Item], event_id: str | None = None, *, is_known: IsKnown) -> ItemsReceipt:
+    def put(self, batch: Sequence[Item], event_id: str | None = None, *, is_known: IsKnown) -> ItemsStored:
         """Describe items, new ones and known ones, as the batch says; a retired one is back."""
         described = {item.id: _fields(item) for item in batch}
         digest = _digest(described)
 
-        def work(connection: sa.Connection) -> ItemsReceipt:
+        def work(connection: sa.Connection) -> ItemsStored:
             before = _begin(connection, self._database)
             if event_id is not None:
                 seen = connection.execute(sa.select(item_events).where(item_events.c.event_id == event_id)).first()
@@ -85,7 +71,9 @@ class ItemStore:
                         f"event {event_id!r} is stored with other items; send them under an event_id of its own"
                     )
                 if seen is not None:
-                    return ItemsReceipt(int(seen.revision), duplicate=True)
+                    return ItemsStored(
+                        revision=seen.revision, duplicate=True, added=0, changed=0, returned=0, unchanged=0
+                    )
             old = _read(connection, list(described))
             fresh = [name for name in described if name not in old]
             returned = [name for name, row in old.items() if row.is_retired]
@@ -98,8 +86,9 @@ class ItemStore:
             if event_id is not None:
                 mark = {"event_id": event_id, "digest": digest, "revision": revision, "time": time.time()}
                 connection.execute(sa.insert(item_events).values(mark))
-            return ItemsReceipt(
-                revision,
+            return ItemsStored(
+                revision=revision,
+                duplicate=False,
                 added=sum(not is_known(name) for name in fresh),
                 changed=len(changed),
                 returned=len(returned),

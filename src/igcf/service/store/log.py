@@ -8,7 +8,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,12 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from igcf.service.errors import EventConflictError
+from igcf.service.models.responses import MergeReceipt
 from igcf.service.store.records import (
     EVENT_COLUMNS,
-    NEUTRAL_DRIFT,
     Appended,
     Event,
-    LearnedState,
     NewEvent,
     Payload,
     Receipt,
@@ -41,7 +39,7 @@ AT_ONCE = (512, 64)
 FORGET_LOCK = 0x69676367
 """Advisory lock of PostgreSQL that keeps the audit from being written while a user is deleted."""
 
-_USER = sa.select(users, beliefs.c.model, beliefs.c.revision, beliefs.c.drift, beliefs.c.belief).select_from(
+_USER = sa.select(users, beliefs.c.model, beliefs.c.revision, beliefs.c.belief).select_from(
     users.outerjoin(beliefs, beliefs.c.user_id == users.c.user_id)
 )
 _USER = _USER.where(users.c.user_id == sa.bindparam("user_id"))
@@ -51,18 +49,18 @@ _EVENTS = (
     .where(feedback.c.revision > sa.bindparam("after"), feedback.c.revision <= sa.bindparam("until"))
     .order_by(feedback.c.revision)
 )
-_LOCKED = "SELECT user_id, incarnation, revision, drift, updated FROM users WHERE user_id = ANY(:user_ids) "
+_LOCKED = "SELECT user_id, incarnation, revision, updated FROM users WHERE user_id = ANY(:user_ids) "
 _LOCK = {
     True: sa.text(f"{_LOCKED} ORDER BY user_id FOR UPDATE"),
     False: sa.text(f"{_LOCKED} ORDER BY user_id FOR UPDATE SKIP LOCKED"),
 }
 _LOCK_SQLITE = (  # all rows in one: the interpreter's lock is given back and taken again for every row
-    "SELECT json_group_array(json_array(user_id, incarnation, revision, drift, updated)) FROM users "
+    "SELECT json_group_array(json_array(user_id, incarnation, revision, updated)) FROM users "
     "WHERE user_id IN (SELECT value FROM json_each(?))"
 )
 _CREATE = sa.text(
-    "INSERT INTO users (user_id, incarnation, revision, drift, updated) "
-    "VALUES (:user_id, :incarnation, 0, :drift, :updated) ON CONFLICT DO NOTHING"
+    "INSERT INTO users (user_id, incarnation, revision, updated) "
+    "VALUES (:user_id, :incarnation, 0, :updated) ON CONFLICT DO NOTHING"
 )
 _STORED = "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM "
 _STORED_SQLITE = (
@@ -82,28 +80,13 @@ _ADVANCE_POSTGRES = sa.text(
     "WHERE users.user_id = new.user_id"
 )
 _SAVE_BELIEF = sa.text(
-    "INSERT INTO beliefs (user_id, model, revision, drift, belief) VALUES (:user_id, :model, :revision, :drift, "
-    ":belief) ON CONFLICT (user_id) DO UPDATE SET model = excluded.model, revision = excluded.revision, "
-    "drift = excluded.drift, belief = excluded.belief "
-    "WHERE beliefs.model <> excluded.model OR beliefs.revision < excluded.revision"
+    "INSERT INTO beliefs (user_id, model, revision, belief) VALUES (:user_id, :model, :revision, :belief) "
+    "ON CONFLICT (user_id) DO UPDATE SET model = excluded.model, revision = excluded.revision, "
+    "belief = excluded.belief WHERE beliefs.model <> excluded.model OR beliefs.revision < excluded.revision"
 )
 VERSIONS = sa.select(users.c.user_id, users.c.incarnation, users.c.revision).where(
     users.c.user_id == sa.any_(sa.bindparam("user_ids", type_=ARRAY(sa.Text)))
 )
-
-
-@dataclass(frozen=True)
-class Merged:
-    """What became of a merge."""
-
-    revision: int
-    """The user's revision after it."""
-    moved: int
-    """Reactions that came from the visitor."""
-    known: int
-    """Reactions of the visitor that the user's log had already; they count once."""
-    duplicate: bool
-    """Whether this visitor had been merged before and nothing was left to move."""
 
 
 def read_user(connection: sa.Connection, user_id: str) -> UserRow:
@@ -111,8 +94,8 @@ def read_user(connection: sa.Connection, user_id: str) -> UserRow:
     row = connection.execute(_USER, {"user_id": user_id}).first()
     if row is None:
         return UserRow(user_id)
-    saved = None if row[5] is None else SavedBelief(row[5], row[6], row[7], row[8])
-    return UserRow(row[0], row[1], row[2], row[3], row[4], saved)
+    saved = None if row[4] is None else SavedBelief(*row[4:])
+    return UserRow(row[0], row[1], row[2], row[3], saved)
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
@@ -167,16 +150,11 @@ def lock_users(
         now = _now()
         new = [UserRow(user_id, uuid.uuid4().hex, updated=now) for user_id in missing]
         if connection.dialect.name == "sqlite":  # nobody else writes
-            insert_rows(connection, users, [(each.user_id, each.incarnation, 0, NEUTRAL_DRIFT, now) for each in new])
+            insert_rows(connection, users, [(each.user_id, each.incarnation, 0, now) for each in new])
             found |= {each.user_id: each for each in new}
             break
-        connection.execute(
-            _CREATE,
-            [
-                {"user_id": each.user_id, "incarnation": each.incarnation, "drift": NEUTRAL_DRIFT, "updated": now}
-                for each in new
-            ],
-        )
+        rows = [{"user_id": each.user_id, "incarnation": each.incarnation, "updated": now} for each in new]
+        connection.execute(_CREATE, rows)
         found |= _lock(connection, missing, waits=waits)
         if not waits:
             break
@@ -302,7 +280,7 @@ def forget(connection: sa.Connection, user_id: str) -> int:
     return int(deleted)
 
 
-def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> Merged:
+def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> MergeReceipt:
     """Add what is in force of a visitor's log to that of a user, and delete the visitor.
 
     An event id that the user's log has with the same reaction is the same reaction; with another reaction, the
@@ -346,7 +324,13 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
     if log or before is not None:
         connection.execute(sa.insert(merges).values(user_id=user_id, visitor_hash=hashed, time=time.time()))
     is_repeated = before is not None and not log
-    return Merged(appended.version[1], len(appended.fresh), len(moving) - len(events), is_repeated)
+    return MergeReceipt(
+        user=user_id,
+        revision=appended.version[1],
+        moved=len(appended.fresh),
+        known=len(moving) - len(events),
+        duplicate=is_repeated,
+    )
 
 
 def _united(event: Event, own: Mapping[str, Any]) -> str | None:
@@ -372,29 +356,17 @@ def _free_id(event: Event, own: Mapping[str, Payload], visitor_hash: str) -> str
     raise AssertionError
 
 
-def save_states(connection: sa.Connection, states: Mapping[str, LearnedState]) -> set[str]:
-    """Save what was learned about users beside their logs; return those who were saved.
+def save_beliefs(connection: sa.Connection, learned: Mapping[str, tuple[str, SavedBelief]]) -> set[str]:
+    """Save beliefs, each with the incarnation of its user, beside the logs; return those who were saved.
 
     Users whom another server is changing are left for another time, those who were deleted meanwhile for good.
     """
-    found = lock_users(connection, sorted(states), waits=False)
-    mine = [states[user_id] for user_id, user in found.items() if states[user_id].incarnation == user.incarnation]
+    found = lock_users(connection, sorted(learned), waits=False)
+    mine = {user_id: learned[user_id][1] for user_id, user in found.items() if learned[user_id][0] == user.incarnation}
     if mine:
-        statement = sa.text("UPDATE users SET drift = :drift WHERE user_id = :user_id")
-        connection.execute(statement, [{"user_id": each.user_id, "drift": each.drift} for each in mine])
-    saved = [(each.user_id, each.belief) for each in mine if each.belief is not None]
-    if saved:
-        connection.execute(
-            _SAVE_BELIEF,
-            [
-                {
-                    "user_id": user_id,
-                    "model": belief.model,
-                    "revision": belief.revision,
-                    "drift": belief.drift,
-                    "belief": belief.content,
-                }
-                for user_id, belief in saved
-            ],
-        )
-    return {each.user_id for each in mine}
+        rows = [
+            {"user_id": user_id, "model": each.model, "revision": each.revision, "belief": each.content}
+            for user_id, each in mine.items()
+        ]
+        connection.execute(_SAVE_BELIEF, rows)
+    return set(mine)

@@ -1,7 +1,6 @@
 """Maintenance of a store: copy a SQLite file that is in use, restore a copy, and check what must hold."""
 
 import json
-import math
 import os
 import sqlite3
 import uuid
@@ -16,7 +15,6 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.database import BUSY_S, Database, rows_of
-from igcf.service.store.records import NEUTRAL_DRIFT
 from igcf.service.store.store import Store
 from igcf.service.store.tables import beliefs, feedback, recommendations, shown, users
 from igcf.service.store.urls import database_url
@@ -119,7 +117,7 @@ def rebuild_users(database: Database, user_ids: Iterable[str]) -> None:
             revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
             if revision is not None:
                 row = {"user_id": user_id, "incarnation": uuid.uuid4().hex, "revision": revision, "updated": when}
-                connection.execute(sa.insert(users).values(drift=NEUTRAL_DRIFT, **row))
+                connection.execute(sa.insert(users).values(row))
 
     database.write(work)
 
@@ -205,10 +203,18 @@ def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Pro
         for user_id, *revision in rows_of(connection, sa.text(query)):
             row = " ".join([repr(user_id), *map(str, revision)])
             yield Problem(table.name, row, what, None if table is feedback else user_id)
-    for row in rows_of(connection, sa.select(users.c.user_id, users.c.drift)):
-        if not math.isfinite(row.drift):
-            yield Problem(users.name, repr(row.user_id), f"the drift is {row.drift}", row.user_id)
     yield from _audit_problems(connection, report)
+
+
+def saved_beliefs(connection: sa.Connection, model: str, report: Report = silent) -> Iterator[tuple[str, int, bytes]]:
+    """Read user, revision and content of the beliefs of a model that are saved."""
+    mine = beliefs.c.model == model
+    total = connection.execute(sa.select(sa.func.count()).select_from(beliefs).where(mine)).scalar_one()
+    query = sa.select(beliefs.c.user_id, beliefs.c.revision, beliefs.c.belief).where(mine)
+    for number, row in enumerate(rows_of(connection, query), start=1):
+        if number % 500 == 0:
+            report("beliefs computed from the log", number, total)
+        yield row.user_id, row.revision, row.belief
 
 
 def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:

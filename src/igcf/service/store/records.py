@@ -16,11 +16,9 @@ import sqlalchemy as sa
 
 from igcf.arrays import IntArray
 from igcf.online import Belief
-from igcf.service.evidence import EvidenceKind as EvidenceKind
+from igcf.service.models.responses import EvidenceKind as EvidenceKind
 from igcf.service.store.tables import feedback
 
-NEUTRAL_DRIFT = 1.0
-"""Drift of a user whose reactions surprise exactly as much as the model expects."""
 Version = tuple[str, int]
 """`incarnation` and `revision` of a user; ("", 0) for a user without reactions."""
 
@@ -33,8 +31,6 @@ class SavedBelief:
     """Id of the model that the belief belongs to."""
     revision: int
     """The last row of the log that it includes."""
-    drift: float
-    """Moving average of the user's surprise up to there."""
     content: bytes
     """The belief as `encode_belief` writes it."""
 
@@ -47,8 +43,6 @@ class UserRow:
     incarnation: str = ""
     """Differs between a user and the same id after a deletion."""
     revision: int = 0
-    drift: float = NEUTRAL_DRIFT
-    """Moving average of the user's surprise when it was last saved."""
     updated: float = -math.inf
     """Arrival of the last row."""
     saved: SavedBelief | None = None
@@ -139,17 +133,6 @@ class Payload:
         if self.kind is not None or other.kind is not None:
             return (self.item_id, self.evidence, self.kind) == (other.item_id, other.evidence, other.kind)
         return self == other
-
-
-@dataclass(frozen=True)
-class LearnedState:
-    """What a server has learned about a user, to be saved beside the log."""
-
-    user_id: str
-    incarnation: str
-    drift: float
-    belief: SavedBelief | None
-    """None where the saved one is recent enough."""
 
 
 @dataclass(slots=True)

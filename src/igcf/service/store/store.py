@@ -6,40 +6,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio.to_thread
 import sqlalchemy as sa
 
 from igcf.errors import StoreError
+from igcf.service.models.responses import ItemReaction, ListedUser, MergeReceipt
 from igcf.service.store import log
 from igcf.service.store.database import Database, RefusedError
-from igcf.service.store.records import Appended, Event, LearnedState, NewEvent, UserRow, Version, rows_in_force
+from igcf.service.store.records import Appended, Event, NewEvent, SavedBelief, UserRow, Version, rows_in_force
 from igcf.service.store.tables import deletions, feedback, serving, users
 
 _VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
-
-
-@dataclass(frozen=True)
-class ListedUser:
-    """A user in a list."""
-
-    user_id: str
-    revision: int
-    updated: float
-    """Arrival of the last event, in seconds since 1970."""
-
-
-@dataclass(frozen=True)
-class ItemReaction:
-    """A reaction in force to an item."""
-
-    user_id: str
-    event_id: str
-    value: float | None
-    time: float | None
-    evidence: str
-    kind: str | None
 
 
 class Store:
@@ -78,9 +56,10 @@ class Store:
 
     def list_users(self, after: str = "", limit: int = 1_000) -> list[ListedUser]:
         """List users in the order of their ids; pass the last id of a page as `after` for the next one."""
-        query = sa.select(users.c.user_id, users.c.revision, users.c.updated).where(users.c.user_id > after)
-        page = query.order_by(users.c.user_id).limit(limit)
-        return [ListedUser(*row) for row in self.database.read(lambda connection: connection.execute(page).all())]
+        query = sa.select(users.c.user_id.label("user"), users.c.revision, users.c.updated)
+        page = query.where(users.c.user_id > after).order_by(users.c.user_id).limit(limit)
+        found = self.database.read(lambda connection: connection.execute(page).mappings().all())
+        return [ListedUser(**row) for row in found]
 
     def item_feedback(self, item_id: str, after: str = "", limit: int = 1_000) -> list[ItemReaction]:
         """List the reactions in force to an item, one per user, in the order of the users' ids.
@@ -88,9 +67,10 @@ class Store:
         Pass the last user id of a page as `after` for the next one.
         """
         rows = rows_in_force(feedback.c.item_id == item_id, feedback.c.user_id > after, feedback.c.evidence != "skip").c
-        query = sa.select(rows.user_id, rows.event_id, rows.value, rows.time, rows.evidence, rows.kind)
+        query = sa.select(rows.user_id.label("user"), rows.event_id, rows.value, rows.time, rows.evidence, rows.kind)
         page = query.order_by(rows.user_id).limit(limit)
-        return [ItemReaction(*row) for row in self.database.read(lambda connection: connection.execute(page).all())]
+        found = self.database.read(lambda connection: connection.execute(page).mappings().all())
+        return [ItemReaction(**row) for row in found]
 
     def append(self, user_id: str, events: Sequence[NewEvent], model: str) -> Appended:
         """Add events to the log of a user, each once, in one transaction; `model` is stored beside them."""
@@ -143,15 +123,15 @@ class Store:
         except StoreError as error:
             return dict.fromkeys(additions, error)
 
-    def save(self, states: Mapping[str, LearnedState]) -> set[str]:
-        """Save what was learned about users beside their logs; return those who were saved."""
-        return self.database.write(lambda connection: log.save_states(connection, states)) if states else set()
+    def save(self, learned: Mapping[str, tuple[str, SavedBelief]]) -> set[str]:
+        """Save beliefs, each with the incarnation of its user, beside the logs; return those who were saved."""
+        return self.database.write(lambda connection: log.save_beliefs(connection, learned)) if learned else set()
 
     def retract(self, user_id: str, event_id: str, model: str) -> int | None:
         """Retract one reaction, once; return the revision of the retraction, None where there is no such reaction."""
         return self.database.write(lambda connection: log.retract(connection, user_id, event_id, model))
 
-    def merge(self, visitor: str, user_id: str, model: str) -> log.Merged:
+    def merge(self, visitor: str, user_id: str, model: str) -> MergeReceipt:
         """Move what is in force of a visitor's log into that of a user, and delete the visitor."""
         merged = self.database.write(lambda connection: log.merge(connection, visitor, user_id, model))
         self.database.is_erasing = not self.database.is_postgres

@@ -21,7 +21,6 @@ users = Table(
     Column("user_id", Text, primary_key=True),
     Column("incarnation", Text, nullable=False),  # random; differs after the user was deleted and came back
     Column("revision", Integer, nullable=False),  # number of rows in the user's log
-    Column("drift", Double, nullable=False),
     Column("updated", Double, nullable=False),  # arrival of the last row; never goes back
     sqlite_with_rowid=False,
 )
@@ -60,7 +59,6 @@ beliefs = Table(  # a cache: can be computed from the log up to the revision
     Column("user_id", Text, primary_key=True),
     Column("model", Text, nullable=False),
     Column("revision", Integer, nullable=False),
-    Column("drift", Double, nullable=False),
     Column("belief", LargeBinary, nullable=False),
 )
 recommendations = Table(  # the audit

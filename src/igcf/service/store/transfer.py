@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import RefusedError, rows_of
+from igcf.service.store.database import rows_of
 from igcf.service.store.maintenance import make_durable
 from igcf.service.store.store import Store
 from igcf.service.store.tables import SCHEMA, deletions, metadata
@@ -26,39 +26,19 @@ FORMAT = "igcf-store-1"
 TABLES = [table for table in metadata.sorted_tables if table is not deletions]
 """Tables that are exported; hashes of users who were deleted within the last minute are not."""
 Row: TypeAlias = tuple[Any, ...]
-Content: TypeAlias = dict[str, dict[str, Any]]
-"""For each table the number of its rows and a digest of them in any order."""
 
 
-class Digest:
-    """A sum over rows that does not depend on their order, nor on the database that they are in."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._sum = 0
-
-    def add(self, row: Row) -> None:
-        """Count one row."""
-        text = json.dumps([each.hex() if isinstance(each, bytes) else each for each in row], ensure_ascii=False)
-        self._sum += int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")
-        self.rows += 1
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """Number of rows and digest."""
-        return {"rows": self.rows, "digest": f"{self._sum % 2**128:032x}"}
-
-
-def export_store(store: Store, out: Path, report: Report = silent) -> Content:
-    """Write all tables as they are at one moment to the new folder `out`, whole or not at all."""
+def export_store(store: Store, out: Path, report: Report = silent) -> int:
+    """Write all tables as they are at one moment to the new folder `out`, whole or not at all; return the rows."""
     if out.exists():
         raise StoreError(f"{out} exists; an export is never overwritten, choose another name")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left over from a crash
     try:
         with store.database.snapshot() as connection:
-            found = {table.name: _write_table(connection, table, part, report) for table in TABLES}
-        manifest = {"format": FORMAT, "schema": SCHEMA, "tables": found}
+            rows = {table.name: _write_table(connection, table, part, report) for table in TABLES}
+        files = {str(path.relative_to(part)): _digest(path) for path in sorted(part.rglob("*.parquet"))}
+        manifest = {"format": FORMAT, "schema": SCHEMA, "rows": rows, "files": files}
         (part / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for path in (*part.rglob("*"), part):
             make_durable(path)
@@ -68,65 +48,54 @@ def export_store(store: Store, out: Path, report: Report = silent) -> Content:
         raise StoreError(f"cannot export to {out}: {error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return found
+    return sum(rows.values())
 
 
-def import_store(store: Store, folder: Path, report: Report = silent) -> bool:
-    """Fill an empty store from an export, all of it in one transaction; returns False where it holds it already."""
+def import_store(store: Store, folder: Path, report: Report = silent) -> int:
+    """Fill an empty store from an export, all of it in one transaction or nothing; return the rows."""
     manifest = _read_manifest(folder)
+    for name, digest in manifest["files"].items():
+        if _digest(folder / name) != digest:
+            raise StoreError(f"{folder / name} is damaged: it is not the file that was exported; nothing was imported")
 
-    def work(connection: sa.Connection) -> bool:
+    def work(connection: sa.Connection) -> int:
         if connection.dialect.name == "postgresql":  # let nobody else write meanwhile, as SQLite does by itself
             names = ", ".join(table.name for table in TABLES)
             connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
         if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in TABLES):
-            if _content(connection, report) == manifest["tables"]:
-                return False
             raise StoreError(f"the store {store.database.name} is not empty; an export is imported into an empty one")
-        for table in TABLES:
-            expected, digest = manifest["tables"].get(table.name, Digest().content), Digest()
-            for rows in _read_table(folder, table):
-                for row in rows:
-                    digest.add(row)
-                _insert(connection, table, rows)
-                report(f"rows of {table.name}", digest.rows, expected["rows"])
-            if digest.content != expected:
-                raise StoreError(f"{folder / table.name} is damaged: its rows are not those that were exported")
-        return True
+        done = 0
+        for name in manifest["files"]:
+            table = metadata.tables[Path(name).parent.name]
+            rows = _read_rows(folder / name, table)
+            _insert(connection, table, rows)
+            done += len(rows)
+            report("rows", done, sum(manifest["rows"].values()))
+        return done
 
+    return store.database.write(work)
+
+
+def _digest(path: Path) -> str:
     try:
-        return store.database.write(work)
-    except RefusedError as error:
-        raise StoreError(f"{folder} is damaged: {error}; nothing was imported") from error
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _content(connection: sa.Connection, report: Report) -> Content:
-    found: Content = {}
-    for table in TABLES:
-        digest = Digest()
-        for row in rows_of(connection, sa.select(table)):
-            digest.add(tuple(row))
-            if digest.rows % PART_ROWS == 0:
-                report(f"rows of {table.name} compared", digest.rows, None)
-        found[table.name] = digest.content
-    return found
-
-
-def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report: Report) -> dict[str, Any]:
+def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report: Report) -> int:
     import polars as pl
 
-    folder = part / table.name
+    folder, n = part / table.name, 0
     folder.mkdir(parents=True)
-    count, query = sa.select(sa.func.count()).select_from(table), sa.select(table).order_by(*table.primary_key.columns)
-    total = connection.execute(count).scalar_one()
-    digest = Digest()
+    query = sa.select(table).order_by(*table.primary_key.columns)
     for number, rows in enumerate(_batches(rows_of(connection, query))):
-        for row in rows:
-            digest.add(row)
         frame = pl.DataFrame(rows, schema=_schema(table), orient="row")
         frame.write_parquet(folder / f"{number:05d}.parquet")
-        report(f"rows of {table.name}", digest.rows, total)
-    return digest.content
+        n += len(rows)
+        report(f"rows of {table.name}", n, None)
+    return n
 
 
 def _batches(rows: Iterable[Any]) -> Iterator[list[Row]]:
@@ -151,17 +120,16 @@ def _schema(table: sa.Table) -> "dict[str, type[pl.DataType]]":
     }
 
 
-def _read_table(folder: Path, table: sa.Table) -> Iterator[list[Row]]:
+def _read_rows(path: Path, table: sa.Table) -> list[Row]:
     import polars as pl
 
-    for path in sorted((folder / table.name).glob("*.parquet")):
-        try:
-            frame = pl.read_parquet(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise StoreError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-        if dict(frame.schema) != _schema(table):
-            raise StoreError(f"{path} has other columns than the table {table.name}")
-        yield frame.rows()
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    if dict(frame.schema) != _schema(table):
+        raise StoreError(f"{path} has other columns than the table {table.name}")
+    return frame.rows()
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:
@@ -180,10 +148,10 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        tables = manifest["tables"]
-        is_ours = manifest["format"] == FORMAT and isinstance(manifest["schema"], int) and isinstance(tables, dict)
-        is_ours = is_ours and all(isinstance(each["rows"], int) and each["digest"] for each in tables.values())
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        is_ours = manifest["format"] == FORMAT and isinstance(manifest["schema"], int)
+        is_ours = is_ours and {Path(name).parent.name for name in manifest["files"]} <= metadata.tables.keys()
+        is_ours = is_ours and all(isinstance(each, int) for each in manifest["rows"].values())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         is_ours = False
     if not is_ours:
         raise StoreError(f"{folder} is no export of a store; `igcf store export {folder}` writes one")

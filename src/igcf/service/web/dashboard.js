@@ -13,8 +13,6 @@ let timer = 0;
 const count = (n) => (n ?? 0).toLocaleString("en");
 /** @param {number | null | undefined} share */
 const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
-/** @param {number | null | undefined} n */
-const ms = (n) => (n === null || n === undefined ? "–" : n < 10 ? n.toFixed(1) : count(Math.round(n)));
 /** @param {number} bytes */
 const size = (bytes) => (bytes > 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.round((bytes ?? 0) / 1e3))} kB`);
 
@@ -83,9 +81,9 @@ function draw(stats) {
   const { model, store } = stats;
   byId("served").textContent = `Model ${model.model}: ${count(model.items)} items, ${model.dim} dimensions`;
   byId("tiles").replaceChildren(
-    tile("Users", count(store.users), `${count(store.hot_users)} in memory`),
+    tile("Users", count(store.users), ""),
     tile("Reactions", count(store.reactions), `${count(store.retracted)} taken back`),
-    tile("Up", duration(stats.uptime_s), `${count(stats.workers)} worker${stats.workers === 1 ? "" : "s"}`));
+    tile("Answers", count(store.recommendations), "in the audit"));
 
   /** @param {{ item: string, title: string | null }} each */
   const name = (each) => each.title ?? each.item;
@@ -125,8 +123,7 @@ function draw(stats) {
   ], stats.generations));
 
   byId("store").replaceChildren(facts([
-    ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)], ["Answers logged", count(store.recommendations)],
-    ["Answers waiting to be logged", count(store.audit_waiting)], ["These figures took", `${ms(store.read_ms)} ms`],
+    ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)],
   ]));
   const { reward, metadata: { settings = {}, ...rest } } = model;
   byId("model").replaceChildren(facts([

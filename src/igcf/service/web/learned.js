@@ -6,11 +6,11 @@ import { plural } from "./values.js";
 export const GOALS = [12, 30];
 const OFTEN = 3; // hits from which a category is counted, and how many hits it has for each miss
 
-/** @type {Record<Api.TasteTold["confidence"], string>} */
+/** @type {Record<Api.Taste["confidence"], string>} */
 const CONFIDENCE = { none: "", "first impression": "A first impression.", "fairly sure": "Fairly sure.", sure: "Sure of it." };
 
 /**
- * @param {Api.TasteTold | undefined} taste
+ * @param {Api.Taste | undefined} taste
  * @param {number} n how many reactions there are
  */
 export function showLearned(taste, n) {
@@ -27,7 +27,7 @@ export function showLearned(taste, n) {
 
 /**
  * What pleased most of what was shown, in numbers: a fact also where it does not tell this visitor from others.
- * @param {Api.TasteTold} taste
+ * @param {Api.Taste} taste
  */
 export function countedLikes({ categories }) {
   const often = categories.filter(({ hits, misses }) => hits >= OFTEN && hits >= OFTEN * misses);

@@ -25,7 +25,7 @@ export class CatalogueMap {
   marks = new Map();
   /** @type {Set<string>} */
   possible = new Set();
-  /** @type {Map<string, Api.CategoryTold>} */
+  /** @type {Map<string, Api.CategoryTaste>} */
   told = new Map();
   /** @type {Map<string, number>[]} */
   way = [];
@@ -73,7 +73,7 @@ export class CatalogueMap {
   }
 
   /**
-   * @param {{ told: Api.CategoryTold[], possible: string[], marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
+   * @param {{ told: Api.CategoryTaste[], possible: string[], marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
    */
   setView({ told, possible, marks, now, way }) {
     this.told = new Map(told.map((each) => [each.category, each]));

@@ -14,7 +14,7 @@ export const friendlyList = (top) => `Picks: ${listed(top.slice(0, 10).map((each
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {{ taste: Api.TasteTold, top: Api.BelievedItem[], n: number, hits: number, popular: number }} what
+ * @param {{ taste: Api.Taste, top: Api.BelievedItem[], n: number, hits: number, popular: number }} what
  */
 export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -107,7 +107,7 @@ async function drawn(drawing) {
 /**
  * Categories as bars around the middle: liked more to the right, liked less to the left.
  * @param {CanvasRenderingContext2D} pen
- * @param {Api.CategoryTold[]} categories
+ * @param {Api.CategoryTaste[]} categories
  * @param {number} y
  */
 function bars(pen, categories, y) {

@@ -101,7 +101,7 @@ export function seeds(region) {
 
 /**
  * How near the visitor stands to a category: by what is believed, and by what was liked of it.
- * @param {Api.CategoryTold} told
+ * @param {Api.CategoryTaste} told
  */
 export const affinity = ({ lift, hits, misses }) => lift + Math.log((1 + hits) / (1 + misses));
 

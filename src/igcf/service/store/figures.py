@@ -1,0 +1,114 @@
+"""Counts over all users: what the dashboard shows, what is liked lately, and who reacted to some items."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from igcf.service.store.database import Database
+from igcf.service.store.records import rows_in_force
+from igcf.service.store.tables import feedback, items, recommendations, serving, shown, users
+
+RECENT = 100_000
+"""Reactions that `most_liked` looks back on."""
+AT_ONCE = 500
+"""Items in one query."""
+_SIZE = {
+    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+
+
+def _rows(database: Database, query: sa.Select[Any]) -> Sequence[Any]:
+    return database.read(lambda connection: connection.execute(query).all())
+
+
+def sizes(database: Database) -> dict[str, int]:
+    """Count users, reactions, retractions and answers, and the bytes of the store."""
+
+    def work(connection: sa.Connection) -> dict[str, int]:
+        tables = {"users": users, "reactions": feedback, "recommendations": recommendations}
+        counts = {name: sa.select(sa.func.count()).select_from(table) for name, table in tables.items()}
+        counts["retracted"] = sa.select(sa.func.count(feedback.c.retracts))
+        found = {name: int(connection.execute(query).scalar_one()) for name, query in counts.items()}
+        found["bytes"] = connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one()
+        found["schema"] = connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one()
+        return found
+
+    return database.read(work)
+
+
+def most_shown(database: Database, limit: int) -> Sequence[Any]:
+    """Read item, times shown, and times shown to learn, the most shown first."""
+    query = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc())
+    return _rows(database, query.limit(limit))
+
+
+def most_liked(database: Database, threshold: float, limit: int) -> Sequence[Any]:
+    """Read item, likes and reactions of the items that pleased most often lately."""
+    rows = feedback.c
+    recent = sa.select(rows.item_id, rows.value).where(rows.item_id.is_not(None))
+    latest = recent.order_by(rows.arrived.desc()).limit(RECENT).subquery().c
+    likes = sa.func.sum(sa.case((latest.value >= threshold, 1), else_=0)).label("likes")
+    liked = sa.select(latest.item_id, likes, sa.func.count()).group_by(latest.item_id)
+    return _rows(database, liked.having(likes > 0).order_by(sa.text("likes DESC")).limit(limit))
+
+
+def latest_users(database: Database, fewest: int, limit: int) -> Sequence[Any]:
+    """Read id and revision of the users with at least so many events who were seen last."""
+    query = sa.select(users.c.user_id, users.c.revision).where(users.c.revision >= fewest)
+    return _rows(database, query.order_by(users.c.updated.desc()).limit(limit))
+
+
+def generations(database: Database, limit: int) -> Sequence[Any]:
+    """Read number, model and time of the models that were announced, the newest first."""
+    rows = serving.c
+    query = sa.select(rows.generation, rows.model, rows.time).order_by(rows.generation.desc())
+    return _rows(database, query.limit(limit))
+
+
+def latest_changes(database: Database, threshold: float, limit: int) -> Sequence[Any]:
+    """Read the items that came, changed or went last.
+
+    Each is item, whether it is retired, when it was added and changed, reactions when it was shown, and successes.
+    """
+    log, hit = feedback.c, sa.case((feedback.c.value >= threshold, 1), else_=0)
+    latest = sa.select(items).order_by(items.c.updated.desc()).limit(limit).subquery("latest")
+    own = [latest.c[name] for name in ("item_id", "retired", "added", "updated")]
+    is_reaction = (log.item_id == latest.c.item_id) & log.retracts.is_(None) & (log.evidence == "shown")
+    query = sa.select(*own, sa.func.count(log.user_id), sa.func.coalesce(sa.func.sum(hit), 0))
+    joined = query.join_from(latest, feedback, is_reaction, isouter=True).group_by(*own)
+    return _rows(database, joined.order_by(latest.c.updated.desc()))
+
+
+def liked_lately(database: Database, threshold: float, recent_s: float, earlier_s: float) -> dict[str, tuple[int, int]]:
+    """Count by item who is satisfied by it: in the last `recent_s` seconds, and in the `earlier_s` before these.
+
+    What happened at an unknown time does not count.
+    """
+    since = time.time() - recent_s
+    start = since - earlier_s
+    log = rows_in_force(
+        feedback.c.arrived >= start, feedback.c.evidence.in_(("shown", "logged"))
+    ).c  # it arrives after it happens
+    is_recent = sa.case((log.time >= since, 1), else_=0)
+    query = sa.select(log.item_id, sa.func.sum(is_recent), sa.func.count())
+    found = _rows(database, query.where(log.time >= start, log.value >= threshold).group_by(log.item_id))
+    return {str(item_id): (int(recent), int(n) - int(recent)) for item_id, recent, n in found}
+
+
+def users_with_news(database: Database, item_ids: Sequence[str], since: float) -> dict[str, int]:
+    """Find who reacted to some items, or took a reaction back, since a time, and the newest such row of each."""
+    found: dict[str, int] = {}
+    for start in range(0, len(item_ids), AT_ONCE):
+        is_news = feedback.c.item_id.in_(item_ids[start : start + AT_ONCE])
+        query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
+        if since > -math.inf:
+            query = query.where(feedback.c.arrived >= since, is_news | feedback.c.retracts.is_not(None))
+        else:
+            query = query.where(is_news)
+        for user_id, revision in _rows(database, query):
+            found[user_id] = max(found.get(user_id, 0), revision)
+    return found
