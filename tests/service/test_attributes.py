@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from igcf.service.serving.belief_check import belief_problems
+from igcf.service.serving.learning import belief_problems
 
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
