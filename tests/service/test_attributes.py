@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from igcf.service.serving.learning import belief_problems
 
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
+from igcf.service.serving.learning import belief_problems
 from igcf.service.store import interactions_from_store
 from igcf.service.store.maintenance import problems
 from tests.service.conftest import OpenService, small_model

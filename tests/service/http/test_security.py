@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +187,16 @@ def test_writes_of_other_sites_are_refused_whatever_the_framework_does(
     assert ask(guard, "GET", {"origin": "https://evil.example", "content-length": "0"}, "/v1/model") == 200
 
 
-def test_a_batch_answers_for_the_users_that_its_time_allows(opened: Any) -> None:
-    context, budget = opened(), Budget(60.0)
-    budget_of_request.set(budget)
+@pytest.fixture
+def budget() -> Iterator[Budget]:
+    budget = Budget(60.0)
+    token = budget_of_request.set(budget)
+    yield budget
+    budget_of_request.reset(token)
+
+
+def test_a_batch_answers_for_the_users_that_its_time_allows(opened: Any, budget: Budget) -> None:
+    context = opened()
     count, add = 0, context.audit.add
 
     def noted(answer: Any) -> None:
@@ -203,9 +210,8 @@ def test_a_batch_answers_for_the_users_that_its_time_allows(opened: Any) -> None
     assert [each.error for each in found] == [None] * 5 + [TimeBudgetError.__name__] * 5
 
 
-def test_a_batch_ends_when_its_client_hangs_up(opened: Any) -> None:
-    context, budget = opened(), Budget(60.0)
-    budget_of_request.set(budget)
+def test_a_batch_ends_when_its_client_hangs_up(opened: Any, budget: Budget) -> None:
+    context = opened()
     users = [f"u{n}" for n in range(1000)]
     count = 0
     publish = context.audit.add
