@@ -143,13 +143,12 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_model(log: Interactions
 
 
 def test_a_state_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    kept = Kept(tmp_path).stage("linear")
-    assert kept is not None
-    kept.save({"means": np.arange(3.0)})
-    np.testing.assert_array_equal((kept.load() or {})["means"], np.arange(3.0))
-    kept.path.write_bytes(b"torn")
+    kept = Kept(tmp_path)
+    kept.save("linear", {"means": np.arange(3.0)})
+    np.testing.assert_array_equal((kept.load("linear") or {})["means"], np.arange(3.0))
+    (tmp_path / "linear.npz").write_bytes(b"torn")
     with pytest.raises(Exception, match="cannot read the state"):
-        kept.load()
+        kept.load("linear")
 
 
 def test_work_is_divided_in_whole_blocks_and_users_by_their_reactions() -> None:

@@ -64,7 +64,7 @@ def test_another_log_is_refused_before_the_parts_of_the_first_are_touched(tmp_pa
     first, second = files(tmp_path / "first"), files(tmp_path / "second", seed=1)
     stopped(first, tmp_path / "state")
     before = {path: path.read_bytes() for path in (tmp_path / "state" / "parts").rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match="another log"):
+    with pytest.raises(ConfigError, match="another training: log differ"):
         learn(second, tmp_path / "state", resume=True)
     assert {path: path.read_bytes() for path in before} == before
 
@@ -102,15 +102,14 @@ def test_damaged_state_is_named_wherever_it_is(damage: bytes, tmp_path: Path) ->
             learn(data, state, resume=True)
         assert len(str(raised.value).splitlines()) == 1
         (state / name).write_bytes(good)
-    stage = Kept(state).stage("linear")
-    assert stage is not None
-    stage.path.write_bytes(damage)
+    kept, path = Kept(state), state / "linear.npz"
+    path.write_bytes(damage)
     with pytest.raises(ModelError, match="cannot read the state"):
-        stage.load()
-    stage.save({"means": np.arange(1_000.0)})
-    stage.path.write_bytes(stage.path.read_bytes()[:-100])
+        kept.load("linear")
+    kept.save("linear", {"means": np.arange(1_000.0)})
+    path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ModelError, match="cannot read the state"):
-        stage.load()
+        kept.load("linear")
 
 
 def test_a_state_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:

@@ -152,15 +152,13 @@ def _learned_by_workers(
     with ExitStack() as stack:
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
         kept = Kept(folder)
-        settings, fingerprint = {"settings": run.config.as_dict()}, log_fingerprint(data)
+        identity = {"settings": run.config.as_dict(), "log": log_fingerprint(data)}
         if kept.is_begun:  # before the parts of another log take the place of those that are there
-            kept.begin(settings, resume=run.resume)
-            kept.check("log", fingerprint)
+            kept.begin(identity, resume=run.resume)
         executor = stack.enter_context(open_workers(workers))
         log = shared_log(data, executor, folder)
         success = success_from(log.catalogue, *log.levels, run.config.satisfied)
-        kept.begin(settings, resume=True)  # after a log that cannot be read nothing is left to resume
-        kept.check("log", fingerprint)
+        kept.begin(identity, resume=True)  # after a log that cannot be read nothing is left to resume
         config = replace(run.config, satisfied=success.threshold)
         model = fit_experts(log, config, progress=run.watch, kept=kept)
         model.metadata["workers"] = {

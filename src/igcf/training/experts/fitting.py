@@ -42,7 +42,7 @@ class Fits:
         self.earlier: LogisticExpert | None = None
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
-        self.kept = kept or Kept(None)
+        self.kept = kept or Kept()
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
         self._linear: LinearExpert | None = None
         self._logistic: LogisticExpert | None = None
@@ -55,16 +55,13 @@ class Fits:
     def linear(self) -> LinearExpert:
         """Return the linear expert."""
         if self._linear is None:
-            kept = self.kept.stage("linear")
-            found = None if kept is None else kept.load()
+            found = self.kept.load("linear")
             if found is None:
                 self.say("linear expert", 0, 1)
                 config = self.config
-                self._linear = fit_linear_on(self.log.executor, self._held_rows(), config.linear_dim, seed=config.seed)
-                if kept is not None:
-                    kept.save(vars(self._linear))
-            else:
-                self._linear = LinearExpert(**found)
+                expert = fit_linear_on(self.log.executor, self._held_rows(), config.linear_dim, seed=config.seed)
+                self.kept.save("linear", vars(expert))
+            self._linear = expert if found is None else LinearExpert(**found)
         return self._linear
 
     def _held_rows(self) -> list[int]:
@@ -91,7 +88,7 @@ class Fits:
                 config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
                 progress=lambda done, total: self.say("logistic expert", done, total),
                 executor=log.executor,
-                kept=self.kept.stage("logistic"),
+                kept=self.kept,
             )
         return self._logistic
 

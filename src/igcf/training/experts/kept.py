@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -17,33 +16,27 @@ from igcf.errors import ConfigError, ModelError
 FORMAT, NOTE = "igcf-experts-state-1", "training.json"
 
 
-@dataclass(frozen=True)
-class KeptState:
-    """Arrays of one stage of a training, in one file."""
-
-    path: Path
-
-    def load(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return the arrays; None where the stage was not reached."""
-        if not self.path.exists():
-            return None
-        try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-                return {name: found[name] for name in found.files}
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
-            raise damaged(self.path, error) from error
-
-    def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write the arrays to another name, then rename: a crash leaves the previous ones as they were."""
-        with replaced(self.path) as part, part.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-
-
 class Kept:
     """Folder of the state of one training; without a path nothing is kept."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
+
+    def load(self, stage: str) -> dict[str, npt.NDArray[Any]] | None:
+        """Return the arrays of a stage; None where it was not reached."""
+        if self.folder is None or not (path := self.folder / f"{stage}.npz").exists():
+            return None
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+                return {name: found[name] for name in found.files}
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise damaged(path, error) from error
+
+    def save(self, stage: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write the arrays to another name, then rename: a crash leaves the previous ones as they were."""
+        if self.folder is not None:
+            with replaced(self.folder / f"{stage}.npz") as part, part.open("wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
 
     @property
     def is_begun(self) -> bool:
@@ -71,24 +64,9 @@ class Kept:
         with replaced(file) as part:
             part.write_text(json.dumps(own), encoding="utf-8")
 
-    def check(self, name: str, value: str) -> None:
-        """Note a further property of the training, or refuse another one than was noted before."""
-        if self.folder is None:
-            return
-        file = self.folder / f"{name}.txt"
-        if not file.exists():
-            with replaced(file) as part:
-                part.write_text(value, encoding="utf-8")
-        elif file.read_text(encoding="utf-8") != value:
-            raise ConfigError(f"{self.folder} holds the state of a training with another {name}; choose another folder")
-
     def part(self, name: str) -> "Kept":
         """Return a folder within this one."""
         return Kept(None if self.folder is None else self.folder / name)
-
-    def stage(self, name: str) -> KeptState | None:
-        """Return the place of a stage's state."""
-        return None if self.folder is None else KeptState(self.folder / f"{name}.npz")
 
 
 def _differing(one: Any, other: Any) -> str:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.training.experts.executor import BLOCK, Executor, InProcess, ranges
-from igcf.training.experts.kept import KeptState
+from igcf.training.experts.kept import Kept
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (
     WITHOUT_OPINION,
@@ -135,7 +135,7 @@ def fit_logistic(
     *,
     progress: Callable[[int, int], None] | None = None,
     executor: Executor | None = None,
-    kept: KeptState | None = None,
+    kept: Kept | None = None,
 ) -> LogisticExpert:
     """Fit the logistic expert by variational EM.
 
@@ -148,7 +148,8 @@ def fit_logistic(
         executor: Workers that share users and items; None: this process.
         kept: Where the state is kept after every iteration, and found again.
     """
-    state = None if kept is None else kept.load()
+    kept = kept or Kept()
+    state = kept.load("logistic")
     done, expert = 0, start
     for users, until in _phases(exposures, config, is_new=isinstance(start, LinearExpert)):
         if state is not None and int(state["done"]) >= until:
@@ -163,9 +164,8 @@ def fit_logistic(
         for iteration in range(done, until):
             fit.whiten(*fit.user_step())
             fit.item_step(config.penalty)
-            if kept is not None:
-                done_now = np.array(iteration + 1)
-                kept.save({"done": done_now, "vectors": fit.vectors, "means": fit.means, "variances": fit.variances})
+            reached = {"done": np.array(iteration + 1), "vectors": fit.vectors, "means": fit.means}
+            kept.save("logistic", {**reached, "variances": fit.variances})
             if progress is not None:
                 progress(iteration + 1, config.iterations)
         done, expert = until, LogisticExpert(fit.vectors)

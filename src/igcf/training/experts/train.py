@@ -51,7 +51,7 @@ def fit_experts(
     `kept` has of an earlier run is not computed again.
     """
     begun = time.perf_counter()
-    log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Kept(None)
+    log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Kept()
     reward = Reward.from_log(log.levels[0], "satisfied", _threshold(log, config))
 
     def say(what: str, done: int, total: int) -> None:
