@@ -49,15 +49,6 @@ def test_a_channel_without_dimensions_is_refused() -> None:
         Model(item_ids=["a", "b"], prior_mean=[0, 0], prior_cov=np.eye(2), channels=channels)
 
 
-def test_reactions_reveal_every_channel() -> None:
-    model = two_channel_model()
-    X, rewards, noise = model.observations(np.array([3, 4]), [5.0, np.nan])
-    assert X.shape == (2, 2, 5)
-    assert rewards.tolist() == [[1.0, 1.0], [0.0, 0.0]]  # satisfied and exposed; shown without a reaction
-    np.testing.assert_array_equal(noise[:, 1], model.channels[1].noise_var[[3, 4]])
-    assert model.observations(np.array([3]), [2.0])[1].tolist() == [[0.0, 1.0]]
-
-
 def test_liking_is_unknown_without_a_reaction() -> None:
     reward = Reward("liked", threshold=4.0, low=1.0, high=5.0)
     np.testing.assert_array_equal(reward.of([1.0, 4.0, np.nan]), [0.0, 1.0, np.nan])

@@ -21,8 +21,10 @@ def test_500_rounds_agree_with_recomputation(model: Model, monkeypatch: pytest.M
         rows, values = rng.integers(model.n_items, size=3), rng.uniform(1, 5, size=3)
         values[rng.random(3) < 0.3] = np.nan
         engine.observe(rows, values)
-        X, rewards, noise = model.observations(rows[:1], values[:1])
-        belief = belief.updated_block(X[0], rewards[0], noise[0])
+        parts = [
+            (each.vectors[rows[0]], each.reward.of_one(values[0]), each.noise_var[rows[0]]) for each in model.channels
+        ]
+        belief = belief.updated_block(*(np.array(part) for part in zip(*parts, strict=True)))
         assert (engine.variances >= 0).all()
     for user in range(3):
         mean, var = recomputed(engine, user)

@@ -14,8 +14,7 @@ from igcf.model import Channel, Model, Reward, Term
 from igcf.model.usage import Calibration, Usage
 from igcf.online import Recommender, ScoringEngine, Session, learned, prior_belief
 from igcf.online.backend import NumpyBackend, loops
-from igcf.online.learning import belief_from_history
-from igcf.online.monotone import monotone_learning
+from igcf.online.learning import belief_from_history, monotone_learning
 
 CASES = int(os.environ.get("IGCF_CASES", "1000"))
 N_ITEMS = 6

@@ -285,17 +285,6 @@ class Model:
         """
         return reaction_value(self.reward, self.kinds, value, kind)
 
-    def observations(
-        self, rows: npt.NDArray[np.integer], values: npt.ArrayLike
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return what reactions reveal: vectors (n, c, d), rewards (n, c), noise variances (n, c), for c channels."""
-        vectors = np.zeros((*np.shape(rows), len(self.channels), self.dim))
-        for number, channel in enumerate(self.channels):
-            vectors[..., number, channel.span] = channel.vectors[rows]
-        rewards = np.stack([channel.reward.of(values) for channel in self.channels], axis=-1)
-        noise = np.stack([channel.noise_var[rows] for channel in self.channels], axis=-1)
-        return vectors, rewards, noise
-
     def expected(self, user: FloatArray) -> FloatArray:
         """Return the expected reward of every item for user vectors (..., d), (..., items)."""
         z = {n: user[..., self.channels[n].span] @ self.channels[n].vectors.T for n in self.scored}
@@ -320,15 +309,11 @@ class Model:
 
     def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
         """Return the same model with another map between items, or without one."""
-        other = self._copied(neighbours=neighbours)
-        check_shapes(other)
-        return other
+        return self._changed(neighbours=neighbours)
 
     def with_content(self, content: ContentPrior | None) -> "Model":
         """Return the same model with another content prior, or without one."""
-        other = self._copied(content=content)
-        check_shapes(other)
-        return other
+        return self._changed(content=content)
 
     def with_attribute_prior(self, prior: AttributePrior | None) -> "Model":
         """Return the same model with another attribute prior, or without one."""

@@ -106,14 +106,6 @@ class LinearAbsence:
             result += (surprise / channel.noise_var[record.rows])[:, None] * x
         return result
 
-    def surprise_of_absence(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
-        """Return what all absent items together add to (mean - prior mean), before the covariance, shape (d,)."""
-        precision: FloatArray = record.weight * self.total
-        present = np.concatenate([record.rows[record.rows < self.n_items], record.later])
-        for channel in channels or self.channels:
-            precision -= _weighted_square(channel.vectors[present], record.weight / channel.noise_var[present])
-        return -precision @ self.prior_mean
-
 
 class LogisticAbsence:
     """Mode and curvature of the posterior of a block whose channels are logistic."""

@@ -14,8 +14,7 @@ from igcf.online.answers import AttributeContribution
 from igcf.online.backend.types import Arrays
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import record_channels
-from igcf.online.learning import channels_of
-from igcf.online.monotone import monotone_learning
+from igcf.online.learning import channels_of, monotone_learning
 
 MOST_COVARIANCES = 64
 """Sets of known attributes whose covariance is kept."""

@@ -13,7 +13,7 @@ from igcf.online import backend
 from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments, Selection
 from igcf.online.belief import Belief, decay
-from igcf.online.monotone import monotone_learning
+from igcf.online.learning import monotone_learning
 from igcf.online.state import AtPrior, ScoredBlock, Stale, State, Tracked, scored_blocks
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ScoringEngine:
         dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
         tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
             they are asked for, and variances too, which is slow.
-        is_monotone: whether reactions count as `igcf.online.monotone` says, or as they are.
+        is_monotone: whether reactions count as `igcf.online.learning` says, or as they are.
     """
 
     keeps_items: ClassVar[bool] = True

@@ -1,19 +1,24 @@
-"""From reactions to a belief: one by one, from a whole history, and which reaction did what."""
+"""From reactions to a belief, one by one or from a whole history; monotone where a model needs it.
 
+Where several channels learn from one reaction, a higher value can lower what is expected of the item, and a failure can
+raise it. The reaction then counts as the best class up to its own that keeps the order, or as nothing (docs/maths.md,
+section Monotone learning).
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from igcf.arrays import FloatArray, covariance_root
+from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
-from igcf.online.backend.numpy_beliefs import evidence_by_block
-from igcf.online.backend.types import Channels, Evidence
+from igcf.online.backend.types import BlockRewards, Channels, Classes
 from igcf.online.belief import Belief
-from igcf.online.monotone import MonotoneLearning, monotone_learning
+from igcf.online.chance import ChanceScale
 
-CHUNK = 1024
-"""Reactions whose vectors are gathered at a time where each is looked at by itself."""
+STEPS = ("satisfied", "exposed", "liked")
+"""Kinds of rewards that are steps: finitely many classes of values."""
 
 
 def prior_belief(model: Model) -> Belief:
@@ -79,7 +84,7 @@ def belief_from_history(
     return belief
 
 
-def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values: list[float]) -> Belief:
+def _in_turn(belief: Belief, monotone: "MonotoneLearning", rows: list[int], values: list[float]) -> Belief:
     """Return the belief after some reactions, each counted as what was known when it came allows."""
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
     classes = monotone.classes_of(np.array(values))
@@ -88,7 +93,7 @@ def _in_turn(belief: Belief, monotone: MonotoneLearning, rows: list[int], values
 
 
 def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
-    """Return the belief after some reactions, block by block of the user's vector; see `evidence` on forgetting."""
+    """Return the belief after some reactions; one that is `age` reactions old weighs forgetting ** age."""
     mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
     weights = None if forgetting == 1.0 else _weights(len(rows), forgetting)
     items = np.array(rows, dtype=np.int64)
@@ -118,79 +123,81 @@ def channels_of(model: Model) -> Channels:
     )
 
 
-def contributions(
-    model: Model, rows: list[int], values: list[float], forgetting: float, item_row: int
-) -> tuple[float, FloatArray]:
-    """Return an item's expected reward in the population, and what each reaction of a history added to it.
-
-    Linear models: mean = x . m0 + sum_s k_s a_s with k_s = x' S0 x_s and a = M^-1 (rewards - X m0), M = X S0 X' +
-    noise, the block form of eq:update_dis read term by term; the order of the reactions does not matter. Otherwise
-    what a reaction added is the difference that it made when it came.
-    """
-    prior = prior_belief(model)
-    if not rows:
-        return _expected(model, prior, item_row), np.zeros(0)
-    if not model.is_linear or monotone_learning(model) is not None:
-        means = np.fromiter(_expected_along(model, rows, values, forgetting, item_row), np.float64, len(rows) + 1)
-        return float(means[0]), np.diff(means)
-    x = model.item_vectors[item_row].astype(np.float64)
-    X, rewards, noise = evidence(model, rows, values, forgetting)
-    # M^-1 r = (r - X shift) / noise, where `shift` is how far the mean has moved: O(n d^2), and nothing of size n^2.
-    # With S0 = L L' also a singular S0 will do: shift = L (1 + L' X' X L / noise)^-1 L' X' r / noise.
-    surprise = rewards - X @ prior.mean
-    root = covariance_root(prior.cov)
-    Z = X @ root
-    weighted = Z.T / noise
-    shift = root @ np.linalg.solve(np.eye(Z.shape[1]) + weighted @ Z, weighted @ surprise)
-    amounts = (X @ (prior.cov @ x) * ((surprise - X @ shift) / noise)).reshape(len(rows), -1).sum(axis=1)
-    return float(x @ prior.mean), amounts
-
-
-def _expected_along(
-    model: Model, rows: list[int], values: list[float], forgetting: float, item_row: int
-) -> Iterator[float]:
-    """Yield an item's expected reward in the population and after each reaction, holding one belief at a time."""
-    prior = prior_belief(model)
-    yield _expected(model, prior, item_row)
-    if forgetting < 1.0 or monotone_learning(model) is not None:
-        for belief in beliefs_along(model, rows, values, forgetting):
-            yield _expected(model, belief, item_row)
-        return
-    mean, cov = np.array(prior.mean, order="C"), np.array(prior.cov, order="C")
-    for first in range(0, len(rows), CHUNK):
-        part = slice(first, first + CHUNK)
-        items = np.array(rows[part], dtype=np.int64)
-        revealed = list(evidence_by_block(channels_of(model), items, rewards_of(model, values[part])))
-        for place in range(len(rows[part])):
-            for start, each in revealed:
-                width = len(each.rewards) // len(rows[part])
-                own = slice(place * width, (place + 1) * width)
-                one = Evidence(each.x[own], each.rewards[own], each.noise[own], each.is_logit[own])
-                backend.loops.update_belief(mean, cov, start, one)
-            yield float(model.expected_of(mean, item_row))
-
-
-def evidence(
-    model: Model, rows: list[int], values: list[float], forgetting: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return all that a history reveals: vectors (n, d), rewards (n,), noise variances (n,), n = reactions x channels.
-
-    Forgetting gives a reaction that is `age` reactions old the weight forgetting ** age; what a reaction leaves unknown
-    gets a noise so large that it weighs nothing.
-    """
-    X, rewards, noise = model.observations(np.array(rows), np.array(values))
-    if forgetting < 1.0:
-        noise /= _weights(len(rows), forgetting)[:, None]
-    is_unknown = np.isnan(rewards)
-    if is_unknown.any():
-        rewards[is_unknown], noise[is_unknown] = 0.0, 1e30
-    return X.reshape(-1, model.dim), rewards.ravel(), noise.ravel()
-
-
 def _weights(n_reactions: int, forgetting: float) -> FloatArray:
     """Weights that forgetting leaves to the reactions of a history, oldest first, shape (reactions,)."""
     return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))
 
 
-def _expected(model: Model, belief: Belief, item_row: int) -> float:
-    return float(model.expected_of(belief.mean, item_row))
+class MonotoneLearning:
+    """The classes of reactions of a model, and as which of them a reaction counts."""
+
+    def __init__(self, model: Model, values: list[float]) -> None:
+        self.values = values
+        """A value of each class, worst first."""
+        scale, channels = ChanceScale(model), model.channels
+        members = [[number in term.channels for number in range(len(channels))] for term in model.terms]
+        rewards = [[channel.reward.of_one(value) for channel in channels] for value in [*values, np.nan]]
+        self.rules = Classes(
+            np.array([channel.start for channel in channels]),
+            tuple(channel.vectors for channel in channels),
+            tuple(channel.noise_var for channel in channels),
+            np.array([channel.link == "logit" for channel in channels]),
+            np.array([*rewards, [np.nan] * len(channels)]),
+            np.array([value < model.reward.threshold for value in values]),
+            np.array([term.weight for term in model.terms]),
+            np.array(members),
+            np.array([*scale.channels, -1, -1][:2]),
+            scale.prior_ratio if scale.form == "ratio" else np.zeros(0),
+            np.array([model.calibration.slope, model.calibration.shift, model.calibration.spread]),
+            model.objective == "liking",
+        )
+        self._of_blocks = [
+            tuple(tuple(each[list(numbers)].tolist()) for _, numbers in model.blocks) for each in self.rules.rewards
+        ]
+
+    def class_of(self, value: float) -> int:
+        """The class of a value; the number of classes for NaN, no reaction."""
+        return len(self.values) if value != value else max(bisect_right(self.values, value) - 1, 0)
+
+    def classes_of(self, values: FloatArray) -> IntArray:
+        """The class of each of some values."""
+        classes = np.maximum(np.searchsorted(self.values, values, side="right") - 1, 0)
+        classes[np.isnan(values)] = len(self.values)
+        return np.asarray(classes, dtype=np.int64)
+
+    def rewards_of_one(self, mean: FloatArray, cov: FloatArray, row: int, value: float) -> BlockRewards:
+        """The rewards that a reaction of one user counts as, block by block."""
+        counted = backend.loops.counted_class(self.rules, mean, cov, row, self.class_of(value))
+        return self._of_blocks[counted]
+
+    def rewards_of(self, means: FloatArray, covs: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
+        """The rewards that a reaction of each of many users counts as, shape (users, channels)."""
+        counted = backend.loops.counted_classes(self.rules, means, covs, rows, self.classes_of(values))
+        return np.asarray(self.rules.rewards[counted])
+
+
+def monotone_learning(model: Model) -> MonotoneLearning | None:
+    """Return how reactions are counted under a model; None where nothing needs to be decided.
+
+    That is so where the model is used as in the paper, where a reward is a value, not a step, and where one channel
+    learns and only the order is bound.
+    """
+    return model.computed("monotone learning", lambda: _classes(model))
+
+
+def worst_value(model: Model) -> float:
+    """Return the worst reaction: the log's lowest value, or one below it where that is a success."""
+    reward = model.reward
+    return reward.low if reward.threshold > reward.low else reward.low - 1.0
+
+
+def _classes(model: Model) -> MonotoneLearning | None:
+    reward = model.reward
+    if not all(channel.reward.kind in STEPS for channel in model.channels) or reward.kind not in STEPS:
+        return None
+    if model.objective != "liking" and (len(model.channels) == 1 or not model.usage.is_ordered):
+        return None
+    kinds = ("satisfied", "liked")
+    thresholds = {channel.reward.threshold for channel in model.channels if channel.reward.kind in kinds}
+    worst = worst_value(model)
+    return MonotoneLearning(model, [worst, *sorted(each for each in thresholds if each > worst)])

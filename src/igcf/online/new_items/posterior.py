@@ -31,23 +31,10 @@ class ItemPosterior:
     """Probability of each class, (classes,)."""
     means: tuple[FloatArray, ...]
     """Mean of the item's vector in each class, (classes, width) per channel."""
-    covs: tuple[FloatArray, ...]
-    """Covariance of the vector in each class, (classes, width, width) per channel."""
 
     def vector(self, number: int) -> FloatArray:
         """Return the expected vector in one channel, (width,)."""
         return np.asarray(self.shares @ self.means[number])
-
-    def cov(self, number: int) -> FloatArray:
-        """Return the covariance Q of the vector in one channel, within classes and between them, (width, width)."""
-        centred = self.means[number] - self.vector(number)
-        between = np.einsum("k,kv,kw->vw", self.shares, centred, centred)
-        return np.asarray(np.einsum("k,kvw->vw", self.shares, self.covs[number]) + between)
-
-
-def z_variance(user: Belief, item: FloatArray, cov: FloatArray) -> float:
-    """Return the variance of the product of two vectors that are unknown: y'Sy + m'Qm + tr(SQ) for N(m, S), N(y, Q)."""
-    return float(item @ user.cov @ item + user.mean @ cov @ user.mean + np.sum(user.cov * cov))
 
 
 class ItemLearning:
@@ -89,18 +76,16 @@ class ItemLearning:
             rewards[is_seen] = np.nan
         return UserEvidence(belief.mean, np.maximum(spreads, 0.0), rewards, weight, is_success)
 
-    def posterior(
-        self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence], *, with_cov: bool = False
-    ) -> ItemPosterior:
+    def posterior(self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence]) -> ItemPosterior:
         """Return the belief about the item at `place` of `priors` after some reactions, in any order.
 
         Failures never raise what the population is expected to have of the item: where they would, they do not count.
         """
-        found = self._posterior(priors, place, evidence, with_cov)
+        found = self._posterior(priors, place, evidence)
         successes = [each for each in evidence if each.is_success]
         if len(successes) == len(evidence):
             return found
-        alone = self._posterior(priors, place, successes, with_cov)
+        alone = self._posterior(priors, place, successes)
         return found if self._success(found) <= self._success(alone) else alone
 
     def _success(self, posterior: ItemPosterior) -> float:
@@ -109,9 +94,7 @@ class ItemLearning:
         z = {n: posterior.vector(n) @ model.prior_mean[model.channels[n].span] for n in model.scored}
         return float(expectation(model.terms, activations(model.channels, z)))
 
-    def _posterior(
-        self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence], with_cov: bool
-    ) -> ItemPosterior:
+    def _posterior(self, priors: ItemPriors, place: int, evidence: Sequence[UserEvidence]) -> ItemPosterior:
         """Return the posterior of all reactions alike.
 
         In every channel and class the vector is y = y0 + L a with a ~ N(0, 1) and L L' = Q0. A reward r of a user with
@@ -123,13 +106,12 @@ class ItemLearning:
         rewards = np.array([each.rewards for each in evidence]).reshape(-1, len(self.model.channels))
         spreads = np.stack([each.spreads for each in evidence], axis=2) if evidence else None
         weights = np.array([each.weight for each in evidence])
-        means, covs, likelihood = [], [], {}
+        means, likelihood = [], {}
         for number, channel in enumerate(self.model.channels):
             y, root = priors.means[number][place].astype(np.float64), self._roots[number]
             known = np.flatnonzero(~np.isnan(rewards[:, number]))
             if spreads is None or not len(known):
                 means.append(y)
-                covs.append(self.content.covs[number])
                 likelihood[number] = np.zeros(self.n_classes)
                 continue
             x, r = users[known, channel.span], rewards[known, number]
@@ -137,15 +119,11 @@ class ItemLearning:
             noise = noise / weights[known]
             solved = _solved(x @ root, surprise, noise)
             means.append(y + (root @ solved.moved[..., None])[..., 0])
-            if with_cov:
-                covs.append(_covariance(root, x @ root, noise))
             if number in self._judges:
                 likelihood[number] = self._likelihood(number, solved, noise, (y, x, root, r, weights[known]))
-        if not with_cov:
-            covs = list(self.content.covs)
         logs = np.log(priors.shares[place]) + np.mean([likelihood[number] for number in self._judges], axis=0)
         shares = np.exp(logs - logs.max())
-        return ItemPosterior(shares / shares.sum(), tuple(means), tuple(covs))
+        return ItemPosterior(shares / shares.sum(), tuple(means))
 
     def _linearised(
         self, number: int, y: FloatArray, x: FloatArray, r: FloatArray, spread: FloatArray
@@ -203,12 +181,6 @@ def _solved(Z: FloatArray, surprise: FloatArray, noise: FloatArray) -> _Solved:
     moved = np.linalg.solve(precision, information[..., None])[..., 0].astype(np.float64, copy=False)
     fit = (surprise**2 / noise).sum(axis=1) - (information * moved).sum(axis=1)
     return _Solved(moved, fit, np.linalg.slogdet(precision)[1])
-
-
-def _covariance(root: FloatArray, Z: FloatArray, noise: FloatArray) -> FloatArray:
-    """The covariance L (1 + Z' Z / noise)^-1 L' of an item's vector in each class, (classes, width, width)."""
-    precision = np.eye(Z.shape[2]) + (np.swapaxes(Z, 1, 2) / noise[:, None, :]) @ Z
-    return np.asarray(root @ np.linalg.solve(precision, np.swapaxes(root, 1, 2)))
 
 
 def _judges(model: Model) -> tuple[int, ...]:

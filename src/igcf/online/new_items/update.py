@@ -122,13 +122,13 @@ class NewItems:
         result = replace(self, model=model, priors=priors)
         return result._moved(model.evidence, changed) if changed else result
 
-    def posterior(self, place: int, evidence: ItemEvidence, *, with_cov: bool = False) -> ItemPosterior:
+    def posterior(self, place: int, evidence: ItemEvidence) -> ItemPosterior:
         """Return the belief about one item given some evidence."""
         if evidence.settled is not None:
             means = tuple(each.astype(np.float64) for each in evidence.settled.means)
-            return ItemPosterior(evidence.settled.shares, means, self.learning.content.covs)
+            return ItemPosterior(evidence.settled.shares, means)
         own = [evidence.contributions[number] for number in sorted(evidence.contributions)]
-        return self.learning.posterior(self.priors, place, own, with_cov=with_cov)
+        return self.learning.posterior(self.priors, place, own)
 
     def _moved(self, evidence: Sequence[ItemEvidence], places: Sequence[int]) -> "NewItems":
         """Return the items with other evidence at some places; final evidence becomes a settled posterior."""
