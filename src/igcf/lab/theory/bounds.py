@@ -4,7 +4,7 @@ Every bound is a function of `Assumptions`, which refuse what the theorems do no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,24 +53,22 @@ def ellipsoid_factor(dim: int, delta: float) -> float:
     return float(np.sqrt(chi2.ppf(1.0 - delta, dim)))
 
 
-@dataclass(frozen=True)
-class GoodEvent:
-    """Constants of lemma:event for the prior estimated from M users, delta = 1 / M; M - 1 where the paper has M."""
+class GoodEvent(NamedTuple):
+    """Constants of lemma:event for the prior estimated from M users, delta = 1 / M; M - 1 where the paper has M.
+
+    `gamma` is added to the diagonal of the covariance; sqrt(c_1 / M) bounds the error of the mean (E_1), sqrt(c_2 / M)
+    = 2 gamma that of the widened covariance (E_2), one of which fails with probability `failure`. The lemma holds from
+    `least_users` on.
+    """
 
     gamma: float
-    """Number added to the diagonal of the estimated covariance."""
     c_1: float
     c_2: float
     mean_error: float
-    """Bound sqrt(c_1 / M) on the error of the estimated mean (event E_1)."""
     cov_error: float
-    """Bound sqrt(c_2 / M) = 2 gamma on the error of the widened covariance, in operator norm (event E_2)."""
     failure: float
-    """Probability 9 / (M d T) that one of the events fails."""
     least_users: float
-    """Smallest number of users M for which the lemma holds at this d and T."""
     holds: bool
-    """True if M is at least that."""
 
 
 def good_event(dim: int, cov_high: float, n_meta: int, rounds: int) -> GoodEvent:
@@ -105,47 +103,43 @@ def _complexity(dim: int, n_meta: float, rounds: int) -> float:
     return float(5.0 * dim + 2.0 * max(np.log(dim * n_meta * rounds / 3.0), 0.0))
 
 
-@dataclass(frozen=True)
-class RegretBound:
-    """Bound on the Bayesian regret after T rounds, term by term."""
+class RegretBound(NamedTuple):
+    """Bound on the Bayesian regret after T rounds, term by term.
+
+    `correct_prior` is the proven bound gamma sqrt(T information) + failure for UCB that starts from the correct prior,
+    `printed` the paper's, without a^2, which holds only if a <= 1, and `trivial` what any policy satisfies; a bound
+    that is no better is `vacuous`.
+    """
 
     rounds: int
     gamma: float
-    """Factor Gamma with delta = 1 / (2 T) and a^2 lambda-bar."""
     information: float
-    """Largest information that T rounds can reveal, in nats."""
     failure: float
-    """Term B: regret of the rounds in which the confidence bound fails."""
     correct_prior: float
-    """Proven bound Gamma sqrt(T information) + B, for UCB that starts from the correct prior."""
     printed: float
-    """Bound as the paper prints it, without a^2; it holds only if a <= 1."""
     trivial: float
-    """Bound 2 a (m + sqrt(d lambda-bar)) T that any policy satisfies."""
     vacuous: bool
-    """True if `correct_prior` is no better than `trivial`."""
 
 
-@dataclass(frozen=True)
-class MetaRegretBound:
-    """Bound of the paper for a prior estimated from M users (lemma:meta); not proven for this algorithm."""
+class MetaRegretBound(NamedTuple):
+    """Bound of the paper for a prior estimated from M users (lemma:meta); not proven for this algorithm.
+
+    `bad_event` is the regret where the estimated prior is far off, `exploration` that of the rounds before every
+    direction is explored. The theorem asks for M >= `c_delta`, a condition that the paper drops; `users_needed` is the
+    smallest M that satisfies it, infinite if none below 1e300 does.
+    """
 
     rounds: int
     n_meta: int
     tau: float
     k_1: float
     bad_event: float
-    """Term c_bad delta / sqrt(d): regret where the estimated prior is far off."""
     exploration: float
-    """Term 2 a E[tau |user|]: regret of the rounds before every direction is explored."""
     total: float
     c_delta: float
-    """Smallest M that the theorem asks for at this M, a condition that the paper drops."""
     users_needed: float
-    """Smallest M that satisfies the condition; infinite if none below 1e300 does."""
     condition_holds: bool
     vacuous: bool
-    """True if the condition fails or `total` is no better than the trivial bound."""
 
 
 def regret_bound(assumed: Assumptions, rounds: int) -> RegretBound:

@@ -208,16 +208,16 @@ def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: 
     tau = np.minimum(sufficient_rounds(world, run.shown), settings.rounds)
     tau_norm = float((tau * np.linalg.norm(crowd.vectors, axis=1)).mean())
     meta = meta_regret_bound(assumed, settings.rounds, 128 * settings.dim, float(tau.mean()), tau_norm)
-    entry = asdict(meta)
+    entry = meta._asdict()
     entry["users_needed"] = meta.users_needed if np.isfinite(meta.users_needed) else None  # JSON has no infinity
     curve = [regret_bound(assumed, t) for t in times]
     return {
-        **asdict(regret_bound(assumed, settings.rounds)),
+        **regret_bound(assumed, settings.rounds)._asdict(),
         "informative_from": informative_from(assumed),
         "curve": [each.correct_prior for each in curve],
         "trivial_curve": [each.trivial for each in curve],
         "meta": entry,
-        "good_event": asdict(good_event(settings.dim, settings.cov_high, 128 * settings.dim, settings.rounds)),
+        "good_event": good_event(settings.dim, settings.cov_high, 128 * settings.dim, settings.rounds)._asdict(),
     }
 
 
