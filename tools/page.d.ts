@@ -41,7 +41,7 @@ interface ChoicesAsk {
   item?: string;
   value?: (number | "none")[];
 }
-/** A category as a circle on the map. */
+/** A category, or items that the same people like, as a circle on the map. */
 interface Region {
   name: string;
   x: number;
@@ -54,6 +54,7 @@ interface Choice {
   label: string;
   mark: string;
   value: number | null;
+  unit?: string;
 }
 interface Offer {
   form: "like" | "stars" | "amount";

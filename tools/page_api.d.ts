@@ -8,10 +8,7 @@ export interface Beliefs {
   revision: number;
   top: Array<BelievedItem>;
   popular: Array<PopularItem>;
-  map: Ellipse;
   taste: Taste;
-  n_possible: number;
-  possible: Array<string>;
 }
 export interface BelievedItem {
   item: string;
@@ -33,14 +30,6 @@ export interface CatalogueChange {
   reactions: number;
   hits: number;
   new?: NewItemState | null;
-}
-export interface CategoryTaste {
-  category: string;
-  items: number;
-  lift: number;
-  hits: number;
-  misses: number;
-  standing: "liked" | "less" | "unsure";
 }
 export interface Choice {
   item: string;
@@ -69,14 +58,19 @@ export interface DriftingUser {
   drift: number;
   reactions: number;
 }
-export interface Ellipse {
-  mean: Array<number>;
-  cov: Array<Array<number>>;
-}
 export interface Generation {
   generation: number;
   model: string;
   time: number;
+}
+export interface GroupTaste {
+  name: string;
+  items: number;
+  lift: number;
+  hits: number;
+  misses: number;
+  unknown: number;
+  standing: "liked" | "less" | "unsure";
 }
 export interface LikedItem {
   item: string;
@@ -93,6 +87,14 @@ export interface PopularItem {
   title: string | null;
   chance: number;
   seen: boolean;
+}
+export interface Region {
+  name: string;
+  items: Array<string>;
+}
+export interface Regions {
+  model: string;
+  regions: Array<Region>;
 }
 export interface ShownItem {
   item: string;
@@ -130,7 +132,9 @@ export interface StoreHealth {
 export interface Taste {
   sentence: string;
   confidence: "none" | "first impression" | "fairly sure" | "sure";
-  categories: Array<CategoryTaste>;
+  kind: "categories" | "items";
+  unknown: number;
+  groups: Array<GroupTaste>;
 }
 export interface GetChoicesQuery {
   k?: number;

@@ -1,14 +1,16 @@
-"""How often the sentences about a visitor's taste are right: `python -m tools.taste_words`.
+"""How often the sentences about a visitor's taste are right: `python -m tools.taste_words [--without-categories]`.
 
 Worlds are invented (`igcf.data.synthetic`), a model is trained on the log of each, and visitors whose taste is known
 meet it: some love two or three categories and nothing else, others have the mixed tastes of the world's own users. A
-named category is right where the visitor's true satisfaction with its items lies above (below, for "less so") their
-satisfaction with the whole catalogue.
+named category is right where the visitor's true satisfaction with its items lies above (below, for what is liked less)
+their satisfaction with the whole catalogue. Without categories, "closer to A than to B" is right where the items of A
+satisfy the visitor more than those of B.
 """
 
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from igcf.data.synthetic import GENRES, SyntheticWorld, _satisfaction, _stars, s
 from igcf.model import Model
 from igcf.online import Recommender
 from igcf.service.models.page_responses import Taste
-from igcf.service.serving.taste import taste_of
+from igcf.service.serving.taste import groups_of, taste_of
 
 ROUNDS = 15
 SATISFIED = 4.0
@@ -35,10 +37,12 @@ class Score:
     named_right: int = 0
 
     def add(self, taste: Taste, truth: dict[str, float]) -> None:
-        """Count one visitor; `truth` is how much more than the catalogue each category satisfies them."""
+        """Count one visitor; `truth` is how much more than the catalogue each group satisfies them."""
         signs = {"liked": 1.0, "less": -1.0}
-        named = [each for each in taste.categories if each.standing in signs and each.category in spoken_of(taste)]
-        right = [truth[each.category] * signs[each.standing] > 0 for each in named]
+        right = [truth[each.name] * signs[each.standing] > 0 for each in taste.groups if each.standing in signs]
+        compared = re.fullmatch(r"You \w+ closer to (.+) than to (.+)\.", taste.sentence)
+        if compared and taste.kind == "items":
+            right = [truth[compared[1]] > truth[compared[2]]]
         self.visitors += 1
         self.spoken += bool(taste.sentence)
         self.right += bool(right) and all(right)
@@ -50,14 +54,8 @@ class Score:
         return (
             f"{self.spoken} of {self.visitors} visitors are told something; all of it is right for "
             f"{self.right} ({self.right / max(self.spoken, 1):.1%}); "
-            f"of {self.named} named categories {self.named_right / max(self.named, 1):.1%} are right"
+            f"of {self.named} named groups {self.named_right / max(self.named, 1):.1%} are right"
         )
-
-
-def spoken_of(taste: Taste) -> set[str]:
-    """Categories that the sentence names as liked, or as liked less."""
-    said = taste.sentence.split("; not sure yet")[0]
-    return {each.category for each in taste.categories if each.category.lower() in said}
 
 
 def tastes_of(kind: str, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -76,7 +74,7 @@ def score_visitors(
 ) -> Score:
     """Let visitors of these tastes meet a model, and score what is said about them after some rounds."""
     recommender, score = Recommender(model), Score()
-    has = np.array([[genre in names for genre in GENRES] for names in model.categories or ()])
+    groups = groups_of(model)
     for taste in tastes:
         satisfaction = _satisfaction(taste[None], world.item_tastes, world.item_quality)
         stars = _stars(satisfaction, rng.random(satisfaction.shape))[0]
@@ -88,19 +86,22 @@ def score_visitors(
             session.observe(item_id, float(stars[row]))
             reactions.append((row, bool(stars[row] >= SATISFIED)))
         own = satisfaction[0]
-        truth = {genre: float(own[has[:, g]].mean() - own.mean()) for g, genre in enumerate(GENRES)}
+        truth = {
+            name: float(own[rows].mean() - own.mean()) for name, rows in zip(groups.names, groups.rows, strict=True)
+        }
         score.add(taste_of(model, session.belief, reactions), truth)
     return score
 
 
-def main(seeds: Sequence[int]) -> None:
+def main(seeds: Sequence[int], *, with_categories: bool) -> None:
     """Train on each world and print the figures of all together."""
     from igcf.training.pretraining import pretrain
 
     scores = {kind: Score() for kind in ("two", "three", "mixed")}
     for seed in seeds:
         world = synthetic_world(seed=seed)
-        model = pretrain(world.log, seed=0)
+        log = world.log if with_categories else replace(world.log, categories=None)
+        model = pretrain(log, seed=0)
         for kind, total in scores.items():
             rng = np.random.default_rng([seed, len(kind)])
             found = score_visitors(model, world, tastes_of(kind, 60, rng=rng), rng=rng)
@@ -111,4 +112,5 @@ def main(seeds: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(seed) for seed in sys.argv[1:]] or [201, 202, 203, 204, 205])
+    chosen = [int(seed) for seed in sys.argv[1:] if seed.isdigit()] or [201, 202, 203, 204, 205]
+    main(chosen, with_categories="--without-categories" not in sys.argv)

@@ -172,9 +172,7 @@ def test_the_page_says_what_was_learned_and_nothing_while_nothing_is_known(visit
     visitor.settled()
     told = server.call("GET", f"/page/users/{visitor.user}/beliefs")["taste"]
     said = visitor.text("#learned")
-    assert said == told["sentence"] or said.startswith(
-        ("So far you liked", "Not enough yet to say anything about you.")
-    )
+    assert said == told["sentence"] or said.startswith(("So far you liked", "No clear pattern yet."))
     assert told["sentence"] in said
     assert visitor.page.locator("#learned[aria-live=polite]").count() == 1
 
@@ -186,9 +184,9 @@ def test_where_no_taste_stands_out_the_page_counts_what_was_liked(visit: Visit) 
         answer = route.fetch()
         told = answer.json()
         told["taste"] |= {"sentence": "", "confidence": "none"}
-        for category, hits, misses in zip(told["taste"]["categories"], (5, 4, 3), (0, 1, 2), strict=False):
+        for category, hits, misses in zip(told["taste"]["groups"], (5, 4, 3), (0, 1, 2), strict=False):
             category |= {"hits": hits, "misses": misses, "standing": "unsure"}
-        names.extend(each["category"] for each in told["taste"]["categories"])
+        names.extend(each["name"] for each in told["taste"]["groups"])
         route.fulfill(response=answer, json=told)
 
     names: list[str] = []
@@ -196,7 +194,7 @@ def test_where_no_taste_stands_out_the_page_counts_what_was_liked(visit: Visit) 
     visitor.press("ArrowRight")
     visitor.settled()
     visitor.page.wait_for_function("() => document.querySelector('#learned').textContent.startsWith('So far')")
-    assert visitor.text("#learned") == f"So far you liked 5 of 5 with {names[0]} and 4 of 5 with {names[1]}."
+    assert visitor.text("#learned") == f"So far you liked 5 of 5 in {names[0]} and 4 of 5 in {names[1]}."
     assert visitor.text("#learned-more").startswith("Too early to tell how you differ from others.")
 
 

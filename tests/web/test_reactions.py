@@ -115,7 +115,7 @@ def test_no_reaction_offered_lies_outside_the_log_or_blurs_a_success(visit: Visi
         low, high = np.sort(rng.normal(size=2) * 10.0 ** rng.integers(0, 5))
         low, high = (np.round(low), np.round(high) + 1) if rng.random() < 0.5 else (low, high)
         threshold = low + (high - low) * rng.uniform(0.001, 1) ** rng.integers(1, 4)
-        rewards.append({"low": low, "high": high, "threshold": threshold, "implicit": False})
+        rewards.append({"low": low, "high": high, "threshold": threshold, "implicit": False, "typical": []})
     offers = visitor.page.evaluate("rewards => import('/static/values.js').then(m => rewards.map(m.offer))", rewards)
     for reward, offer in zip(rewards, offers, strict=True):
         values = [choice["value"] for choice in offer["choices"]]

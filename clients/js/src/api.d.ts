@@ -302,6 +302,8 @@ export interface RewardInfo {
   low: number;
   high: number;
   implicit: boolean;
+  typical: Array<number>;
+  unit: string | null;
 }
 export interface SimilarItems {
   model: string;

@@ -33,6 +33,8 @@ class Success:
     n_reactions: int
     n_unrated: int = 0
     """Reactions without an opinion, which are not among `n_reactions`."""
+    typical: tuple[float, ...] = ()
+    """Quartiles of the values below the threshold, and of those from it on: two ordinary failures, two successes."""
 
     @property
     def share(self) -> float:
@@ -68,6 +70,7 @@ class Success:
             "share": self.share,
             "unrated": self.n_unrated,
             "implicit": self.is_implicit,
+            "typical": list(self.typical),
             "sentence": self.sentence,
         }
 
@@ -153,7 +156,16 @@ def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> S
             f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied=",
             kind="no-success",
         )
-    return Success(threshold, n, n_reactions, n_unrated)
+    return Success(threshold, n, n_reactions, n_unrated, _typical(levels, counts, threshold))
+
+
+def _typical(levels: FloatArray, counts: IntArray, threshold: float) -> tuple[float, ...]:
+    """Return the first and third quartile of the values below the threshold, and of the others."""
+    found: list[float] = []
+    for part in (levels < threshold, levels >= threshold):
+        cumulated = counts[part].cumsum()
+        found += levels[part][np.searchsorted(cumulated, [0.25 * cumulated[-1], 0.75 * cumulated[-1]])].tolist()
+    return tuple(found)
 
 
 def _even_threshold(levels: FloatArray, reached: IntArray) -> float:

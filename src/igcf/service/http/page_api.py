@@ -46,8 +46,14 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
         seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
         popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
     ) -> page_responses.Beliefs:
-        """The items expected to please most, with mean and std, and the belief's ellipse on the map."""
+        """The items expected to please most, with mean and std, and what was learned in words."""
         return reading.beliefs(users, current_model.served, user, top=top, with_seen=seen, popular=popular)
+
+    @router.get("/regions", responses=problems())
+    @as_json
+    def get_regions() -> page_responses.Regions:
+        """Regions of the map of a catalogue without categories."""
+        return page.regions(current_model.served)
 
     @router.get("/stats", responses=problems())
     @as_json

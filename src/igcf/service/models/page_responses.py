@@ -11,23 +11,26 @@ Standing = Literal["liked", "less", "unsure"]
 Confidence = Literal["none", "first impression", "fairly sure", "sure"]
 
 
-class CategoryTaste(BaseModel):
-    """What is believed about one category, compared with the whole catalogue."""
+class GroupTaste(BaseModel):
+    """What is believed about one group of items, compared with the whole catalogue."""
 
-    category: str
+    name: str
     items: int
     lift: float = Field(description="Log odds beyond those of a stranger; positive: liked more than others.")
-    hits: int = Field(description="Reactions to items of this category that were successes.")
+    hits: int = Field(description="Reactions to items of this group that were successes.")
     misses: int
+    unknown: float = Field(description="Share of the population's variance that the reactions have left.")
     standing: Standing
 
 
 class Taste(BaseModel):
     """What was learned, in words; silent while nothing is known."""
 
-    sentence: str = Field(description="One or two sentences; empty while nothing is known.")
+    sentence: str = Field(description="One sentence; empty while nothing is known.")
     confidence: Confidence
-    categories: list[CategoryTaste] = Field(description="The most liked first.")
+    kind: Literal["categories", "items"] = Field(description="Whether groups are categories, or named by their items.")
+    unknown: float = Field(description="Share of the population's variance that the reactions have left.")
+    groups: list[GroupTaste] = Field(description="The most liked first.")
 
 
 class BelievedItem(ScoredItem):
@@ -45,25 +48,29 @@ class PopularItem(BaseModel):
     seen: bool
 
 
-class Ellipse(BaseModel):
-    """A belief on the map; the population is the unit circle around the origin."""
-
-    mean: list[float]
-    cov: list[list[float]]
-
-
 class Beliefs(BaseModel):
-    """The items expected to please most, and the belief on the map."""
+    """The items expected to please most, and what was learned."""
 
     user: str
     model: str
     revision: int
     top: list[BelievedItem]
     popular: list[PopularItem] = Field(description="The first items of the population's order.")
-    map: Ellipse
     taste: Taste
-    n_possible: int = Field(description="Unseen items whose 80 % interval reaches the best one's chance.")
-    possible: list[str] = Field(description="The most likely of them, at most 1000.")
+
+
+class Region(BaseModel):
+    """Items that the same people like, named by the best known of them."""
+
+    name: str
+    items: list[str]
+
+
+class Regions(BaseModel):
+    """The groups of a catalogue without categories; none where there are categories."""
+
+    model: str
+    regions: list[Region]
 
 
 class Choice(ScoredItem):

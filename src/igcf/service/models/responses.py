@@ -298,6 +298,10 @@ class RewardInfo(BaseModel):
     low: float
     high: float
     implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
+    typical: list[float] = Field(
+        description="Ordinary values of the log, two failures and two successes; may be empty."
+    )
+    unit: str | None = Field(description="Name of the log's column of values.")
 
 
 class PolicyInfo(BaseModel):

@@ -44,7 +44,7 @@ LIMITS = ("max_k", "max_nu", "max_list", "max_batch", "max_body", "max_items")
 def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelInfo:
     """Answer `GET /v1/model`."""
     served = current_model.served
-    reward = served.model.reward
+    reward, metadata = served.model.reward, served.model.metadata
     return ModelInfo(
         model=served.model_id,
         items=served.model.n_items,
@@ -55,6 +55,8 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
             low=reward.low,
             high=reward.high,
             implicit=reward.is_implicit,
+            typical=metadata.get("success", {}).get("typical", []),
+            unit=(metadata.get("reading", {}).get("columns") or {}).get("value"),
         ),
         satisfied=served.satisfied,
         kinds=served.model.kinds,
@@ -64,7 +66,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
         attributes=_attributes(served.model.attribute_prior),
-        metadata=served.model.metadata,
+        metadata=metadata,
         generation=current_model.generation,
     )
 
@@ -256,7 +258,7 @@ def _item(
     similarity: float | None = None,
 ) -> CatalogueItem:
     item = served.catalogue.item(row)
-    x, y = served.map.points[row].tolist()
+    x, y = served.map_points[row].tolist()
     told = _told(item, item_status(context, served, item), int(served.popularity[row]), [x, y])
     told |= {} if trend is None else {"trend": trend}
     if (state := new_item_state(served, row)) is not None:

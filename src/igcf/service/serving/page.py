@@ -22,6 +22,8 @@ from igcf.service.models.page_responses import (
     Generation,
     LikedItem,
     Outcome,
+    Region,
+    Regions,
     ShownItem,
     StartingItem,
     StartingItems,
@@ -33,9 +35,13 @@ from igcf.service.serving.catalogue import model_info, new_item_state
 from igcf.service.serving.learning import usable
 from igcf.service.serving.recommending import PICKED, resolve_policy
 from igcf.service.serving.served_model import ServedModel
+from igcf.service.serving.taste import groups_of
 from igcf.service.store import figures
 from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
+
+MOST_IN_REGION = 4_000
+"""Items of a region that the page may draw: as many as its whole map."""
 
 
 def choices(
@@ -65,6 +71,16 @@ def choices(
                 after.observe(item, value)
                 outcomes.append(Outcome(value=value, items=_chosen(served, after, chooser, k, aside)))
     return Choices(user=user_id, model=served.model_id, revision=revision, policy=used, item=item, outcomes=outcomes)
+
+
+def regions(served: ServedModel) -> Regions:
+    """Answer `GET /page/regions`."""
+    groups, ids = groups_of(served.model), served.model.item_ids
+    found = zip(groups.names, groups.rows, strict=True) if groups.kind == "items" else ()
+    return Regions(
+        model=served.model_id,
+        regions=[Region(name=name, items=[ids[row] for row in rows[:MOST_IN_REGION].tolist()]) for name, rows in found],
+    )
 
 
 def starting_items(context: ServiceContext, k: int) -> StartingItems:

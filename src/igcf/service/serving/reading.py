@@ -5,10 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from igcf.arrays import BoolArray, IntArray
 from igcf.online.answers import Contribution, Reaction
-from igcf.online.chance import Chances
-from igcf.service.models.page_responses import Beliefs, BelievedItem, Ellipse, PopularItem
+from igcf.service.models.page_responses import Beliefs, BelievedItem, PopularItem
 from igcf.service.models.responses import (
     AttributePart,
     BeliefSummary,
@@ -27,7 +25,6 @@ from igcf.service.serving.users import UsersInMemory
 from igcf.service.store.records import attributes_in, in_force
 from igcf.service.store.store import Store
 
-MOST_POSSIBLE = 1000
 LISTED = 1_000
 """Reactions that an answer lists unless it is asked for more."""
 
@@ -83,13 +80,11 @@ def beliefs(
     hits = [(item_id, value is not None and value >= served.model.reward.threshold) for item_id, value in reactions]
     rows_hit = [(served.model.item_row(item_id), is_hit) for item_id, is_hit in hits]
     available = served.available()
-    possible = _possible(chances, np.array([row for row, _ in rows_hit], dtype=np.intp), available)
     order = np.argsort(-means, kind="stable")
     if available is not None:  # what cannot be shown is not put before anybody
         order = order[available[order]]
     order = order[: top + (0 if with_seen else len(seen))]
     rows = [row for row in order.tolist() if with_seen or served.model.item_ids[row] not in seen][:top]
-    centre, cov = served.map.ellipse(belief, served.model.prior_mean)
     return Beliefs(
         user=user_id,
         model=served.model_id,
@@ -115,21 +110,8 @@ def beliefs(
             )
             for row in served.popular_rows[:popular].tolist()
         ],
-        map=Ellipse(mean=centre, cov=cov),
         taste=taste_of(served.model, belief, rows_hit),
-        n_possible=len(possible),
-        possible=[served.model.item_ids[row] for row in possible[:MOST_POSSIBLE].tolist()],
     )
-
-
-def _possible(chances: Chances, seen: IntArray, available: BoolArray | None) -> IntArray:
-    """Select unseen items whose interval reaches the chance of the best one, the most likely first."""
-    chance, high = chances.chance.copy(), chances.high.copy()
-    hidden = np.zeros(len(chance), dtype=np.bool_) if available is None else ~available
-    hidden[seen] = True
-    chance[hidden], high[hidden] = -1.0, -1.0
-    rows = np.flatnonzero(high >= max(float(chance.max()), 0.0))
-    return np.asarray(rows[np.argsort(-chance[rows], kind="stable")])
 
 
 def explanation(

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
-from igcf.online import Belief, Recommender
+from igcf.online import Recommender
 from igcf.online.index import ItemLists
 from igcf.online.index.files import index_of_folder
 from igcf.online.policies import own_policy
@@ -24,47 +23,26 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 
 MAP_RADIUS = 2.0
-"""95 % of the items lie within this distance from the middle of the map; the population's ellipse has radius 1."""
+"""95 % of the items lie within this distance from the middle of the map."""
 
 
-@dataclass(frozen=True, eq=False)
-class CatalogueMap:
-    """A plane in which to draw items and beliefs.
+def map_points(model: Model) -> FloatArray:
+    """Coordinates of the items on the map, shape (items, 2).
 
     A user is u = m0 + F w with S0 = F F' and w ~ N(0, I) in the population, so an item's expected reward is
     x . m0 + (F' x) . w. The plane is spanned by the two directions in which the F' x differ most: far to the right
     are the items that people far to the right like more than others do.
     """
-
-    axes: FloatArray
-    """Axes of the plane, shape (d, 2): item coordinates are (x - middle) @ axes."""
-    inverse: FloatArray
-    """Map from user vectors to the plane, shape (2, d): belief coordinates are inverse @ (u - m0)."""
-    points: FloatArray
-    """Coordinates of the items, shape (items, 2)."""
-
-    @classmethod
-    def from_model(cls, model: Model) -> "CatalogueMap":
-        """Compute the map of a model."""
-        size, directions = np.linalg.eigh(model.prior_cov)
-        live = size > max(size[-1], 0.0) * 1e-12
-        frame = directions[:, live] * np.sqrt(size[live])
-        unframe = (directions[:, live] / np.sqrt(size[live])).T
-        vectors = model.item_vectors.astype(np.float64)
-        spread = (vectors - vectors.mean(axis=0)) @ frame
-        _, main = np.linalg.eigh(spread.T @ spread)
-        plane = np.zeros((frame.shape[1], 2))
-        plane[:, : min(2, main.shape[1])] = main[:, ::-1][:, :2]
-        points = spread @ plane
-        radius = float(np.quantile(np.linalg.norm(points, axis=1), 0.95)) if len(points) else 0.0
-        scale = MAP_RADIUS / radius if radius > 0 else 1.0
-        return cls(frame @ plane * scale, plane.T @ unframe, points * scale)
-
-    def ellipse(self, belief: Belief, prior_mean: FloatArray) -> tuple[list[float], list[list[float]]]:
-        """Compute centre and 2 x 2 covariance of a belief; the population is the unit circle around the origin."""
-        mean = self.inverse @ (belief.mean - prior_mean)
-        cov = self.inverse @ belief.cov @ self.inverse.T
-        return mean.tolist(), cov.tolist()
+    size, directions = np.linalg.eigh(model.prior_cov)
+    live = size > max(size[-1], 0.0) * 1e-12
+    vectors = model.item_vectors.astype(np.float64)
+    spread = (vectors - vectors.mean(axis=0)) @ (directions[:, live] * np.sqrt(size[live]))
+    _, main = np.linalg.eigh(spread.T @ spread)
+    plane = np.zeros((spread.shape[1], 2))
+    plane[:, : min(2, main.shape[1])] = main[:, ::-1][:, :2]
+    points = spread @ plane
+    radius = float(np.quantile(np.linalg.norm(points, axis=1), 0.95)) if len(points) else 0.0
+    return np.asarray(points * (MAP_RADIUS / radius if radius > 0 else 1.0))
 
 
 class CurrentModel:
@@ -128,7 +106,7 @@ class ServedModel:
         """Differs between the same model with and without items that came later."""
         self.policy = policy
         """How items are chosen when a request does not say."""
-        self.map = CatalogueMap.from_model(model)
+        self.map_points = map_points(model)
         expected = model.expected(model.prior_mean)
         self.popular_rows: IntArray = np.argsort(-expected, kind="stable")
         """Rows of the items, the population's favourite first."""

@@ -1,26 +1,29 @@
-"""What has been learned about a user's taste, in words: which categories they like more or less than the others.
+"""What has been learned about a user's taste, in words and for the map: which groups of items they like more or less.
 
-Categories are named as long as all that is said together is right with a probability of at least `RIGHT`, what is liked
-before what is liked less; otherwise nothing is said. A category is named only where the user reacted to it, since a
-belief also moves what merely goes along.
+Groups are the categories of the catalogue. Without categories they are clusters of items that the same people like,
+each named by its best-known items.
 
-How likely somebody likes a category more than the rest of the catalogue, by their reactions and by the belief.
+Groups are named as long as all that is said together is right with a probability of at least `RIGHT`, what is liked
+before what is liked less. A group is named only where the user reacted to it, since a belief also moves what merely
+goes along. Clusters that fall short of it are compared with one another ("closer to A than to B").
 
-Two sources say how much a category is liked, compared with the whole catalogue. Both are Gaussian contrasts, divided by
+Two sources say how much a group is liked, compared with the whole catalogue. Both are Gaussian contrasts, divided by
 their standard deviations:
 
-- the user's own reactions: a logistic regression of success on the categories of each item, around the chance that the
-  item has in the population. Liking what everybody likes says little, passing on it says much. Its weights are N(0, 1)
+- the user's own reactions: a logistic regression of success on the groups of each item, around the chance that the item
+  has in the population. Liking what everybody likes says little, passing on it says much. Its weights are N(0, 1)
   before the first reaction, so that few reactions move them little;
-- the belief: how much an item is liked is linear in the user's vector, and so is the average of a category. It also
-  knows what goes along with what was reacted to.
+- the belief: how much an item is liked is linear in the user's vector, and so is the average of a group. It also knows
+  what goes along with what was reacted to.
 
 Two logistic functions turn both into probabilities, one for what seems to be liked and one for what seems to be liked
 less. Their numbers were fitted on invented users with mixed tastes (`tools/taste_words.py`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,71 +32,171 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Belief, Recommender
 from igcf.online.chance import ChanceScale
-from igcf.service.models.page_responses import CategoryTaste, Confidence, Standing, Taste
+from igcf.service.models.page_responses import Confidence, GroupTaste, Standing, Taste
 
 FEWEST_ITEMS = 3
-"""A category of fewer items is not spoken of."""
+"""Smallest group that is named."""
 MOST_CATEGORIES = 300
-"""The largest categories are spoken of, where there are more."""
+"""The largest categories are used, where there are more."""
+MOST_CLUSTERS = 12
+CLUSTERED = 5_000
+"""Clusters are found among so many of the best-known items; the others join the nearest."""
+CLUSTER_STEPS = 20
+LONGEST_NAME = 32
+"""Characters of the two titles that name a cluster; beyond, one title is enough."""
 MOST_BELIEVED = 5.0
 """Standard deviations beyond which a belief counts no more: it may be certain where nobody differs."""
 STEPS = 30
 """Steps of Newton's method at most; a few are enough."""
 LEAST_CHANCE = 0.02
 """Chances of the population are kept this far from 0 and 1."""
+RIGHT = 0.88
+"""Least probability that everything in a sentence is right."""
+FAIRLY_SURE, SURE = 0.93, 0.97
+FEWEST_REACTIONS = 2
+"""Successes of a group that is liked, failures of one that is liked less."""
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of a model's items, whoever the user is."""
+
+    kind: Literal["categories", "items"]
+    """What names them: their category, or their best-known items."""
+    names: tuple[str, ...]
+    rows: tuple[IntArray, ...]
+    """Rows of the items of each group."""
+    of_row: dict[int, list[int]]
+    """Numbers of the groups that an item belongs to."""
+    directions: FloatArray
+    """Average of a group minus that of the catalogue, in the space of users, shape (groups, d)."""
+    moments: FloatArray
+    """Sums of the outer products of the vectors of its items, shape (groups, span, span)."""
+    span: slice
+    """Part of the user's vector that the moments are about."""
+    contrasts: FloatArray
+    """The directions in the space of groups: which shares its items have of each, shape (groups, groups)."""
+    population: FloatArray
+    """Log odds that each item pleases a stranger, shape (items,)."""
+    prior: FloatArray
+    """Variance of the population over the items of each group."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about the categories, arrays of one entry per name."""
+    """What is known about the groups, arrays of one entry per name."""
 
-    names: tuple[str, ...]
-    counts: tuple[int, ...]
-    """Items of each category."""
     lift: FloatArray
-    """Log odds that a category is liked more than the catalogue, beyond those of a stranger."""
+    """Log odds that a group is liked more than the catalogue, beyond those of a stranger."""
     liked: FloatArray
-    """Probabilities that a category is liked more than the catalogue; 0 where the reactions say otherwise."""
+    """Probabilities that a group is liked more than the catalogue; 0 where the reactions say otherwise."""
     less: FloatArray
     """Probabilities that it is liked less; 0 where the reactions say otherwise."""
     hits: IntArray
-    """Reactions to items of each category that were successes."""
+    """Reactions to items of each group that were successes."""
     misses: IntArray
     """Reactions that were not."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Categories:
-    """What a model says of its categories, whoever the user is."""
-
-    names: tuple[str, ...]
-    counts: tuple[int, ...]
-    number_of: dict[str, int]
-    directions: FloatArray
-    """Average of a category minus that of the catalogue, in the space of users, shape (categories, d)."""
-    contrasts: FloatArray
-    """The same in the space of categories: which shares its items have of each, shape (categories, categories)."""
-    population: FloatArray
-    """Log odds that each item pleases a stranger, shape (items,)."""
+_known: "WeakKeyDictionary[Model, Groups]" = WeakKeyDictionary()
 
 
-_known: "WeakKeyDictionary[Model, _Categories]" = WeakKeyDictionary()
+def groups_of(model: Model) -> Groups:
+    """Return the groups of a model, computed once."""
+    found = _known.get(model)
+    if found is None:
+        found = _known[model] = _find_groups(model)
+    return found
 
 
-def category_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Evidence | None:
-    """Weigh what the reactions and the belief say; None where there are no reactions or no categories.
+def _find_groups(model: Model) -> Groups:
+    vectors, span = _chance_vectors(model)
+    rows_of: dict[str, list[int]] = {}
+    for row, names in enumerate(model.categories or ()):
+        for name in dict.fromkeys(names):
+            rows_of.setdefault(name, []).append(row)
+    by_category = [
+        (name, np.array(rows)) for name, rows in rows_of.items() if FEWEST_ITEMS <= len(rows) < model.n_items
+    ]
+    kept = sorted(by_category, key=lambda each: -len(each[1]))[:MOST_CATEGORIES] if rows_of else _clusters(model)
+    has = np.zeros((model.n_items, len(kept)))
+    of_row: dict[int, list[int]] = {}
+    for number, (_, rows) in enumerate(kept):
+        has[rows, number] = 1.0
+        for row in rows.tolist():
+            of_row.setdefault(row, []).append(number)
+    shares, n = _shares(has), np.maximum(has.sum(axis=0), 1.0)[:, None]
+    directions = np.zeros((len(kept), model.dim))
+    directions[:, span] = has.T @ vectors / n - vectors.mean(axis=0)
+    moments = np.array([vectors[rows].T @ vectors[rows] for _, rows in kept]).reshape(len(kept), *2 * vectors.shape[1:])
+    chance = np.clip(Recommender(model).session().chances().chance, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
+    return Groups(
+        kind="categories" if rows_of else "items",
+        names=tuple(name for name, _ in kept),
+        rows=tuple(rows for _, rows in kept),
+        of_row=of_row,
+        directions=directions,
+        moments=moments,
+        span=span,
+        contrasts=has.T @ shares / n - shares.mean(axis=0),
+        population=np.log(chance / (1.0 - chance)),
+        prior=np.einsum("gde,de->g", moments, model.prior_cov[span, span]),
+    )
+
+
+def _clusters(model: Model) -> list[tuple[str, IntArray]]:
+    """Group items that the same people like, by spherical k-means; names and rows, the largest first.
+
+    The first centres are well-known items, each as different as possible from those before it.
+    """
+    n_clusters = min(MOST_CLUSTERS, round(np.sqrt(model.n_items) / 2.0))
+    if n_clusters < 2:
+        return []
+    vectors, span = _chance_vectors(model)
+    size, axes = np.linalg.eigh(model.prior_cov[span, span])
+    spread = (vectors - vectors.mean(axis=0)) @ (axes * np.sqrt(np.maximum(size, 0.0)))  # one unit: one std of people
+    unit = spread / np.maximum(np.linalg.norm(spread, axis=1, keepdims=True), 1e-12)
+    order = np.argsort(-model.expected(model.prior_mean), kind="stable")
+    known = unit[order[:CLUSTERED]]
+    candidates = known[: max(n_clusters, len(known) // 4)]
+    centres = candidates[:1]
+    while len(centres) < n_clusters:
+        centres = np.vstack([centres, candidates[np.argmin((candidates @ centres.T).max(axis=1))]])
+    for _ in range(CLUSTER_STEPS):
+        members = np.eye(len(centres))[np.argmax(known @ centres.T, axis=1)]
+        centres = (members.T @ known)[members.sum(axis=0) >= FEWEST_ITEMS]
+        centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
+    nearest = np.argmax(unit @ centres.T, axis=1)[order]
+    groups: dict[str, IntArray] = {}
+    for number in np.unique(nearest).tolist():
+        rows = order[nearest == number]
+        titles = [_title(model, row) for row in rows[:2].tolist()]
+        name = " and ".join(titles)
+        groups[name if len(name) <= LONGEST_NAME else titles[0]] = rows
+    return sorted(groups.items(), key=lambda each: -len(each[1])) if len(groups) > 1 else []
+
+
+def _title(model: Model, row: int) -> str:
+    """Return the title of an item without its year, or its id."""
+    title = model.titles[row] if model.titles is not None else None
+    return re.sub(r"\s*\(\d{4}\)$", "", title or model.item_ids[row])
+
+
+def group_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Evidence | None:
+    """Weigh what the reactions and the belief say; None where there are no reactions or no groups.
 
     Args:
         model: the model in service.
         belief: what is believed about the user.
         reactions: row of each item reacted to, and whether it pleased.
     """
-    found = _known.get(model)
-    if found is None:
-        found = _known[model] = _categories(model)
+    found = groups_of(model)
     if not reactions or not found.names:
         return None
-    has = _membership(model, found, [row for row, _ in reactions])
+    has = np.zeros((len(reactions), len(found.names)))
+    for place, (row, _) in enumerate(reactions):
+        has[place, found.of_row.get(row, [])] = 1.0
     pleased = np.array([float(is_hit) for _, is_hit in reactions])
     own = _own_contrasts(found, has, pleased, found.population[[row for row, _ in reactions]])
     stds = np.sqrt(np.maximum(np.einsum("cd,de,ce->c", found.directions, belief.cov, found.directions), 0.0))
@@ -102,38 +205,11 @@ def category_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[in
     liked = _sigmoid(-1.3 + 2.8 * own + 0.5 * believed)
     not_less = _sigmoid(-1.05 + 0.95 * own + 0.4 * believed + 0.1 * hits - 0.25 * misses)
     return Evidence(
-        names=found.names,
-        counts=found.counts,
         lift=2.0 * own + 0.5 * believed,
         liked=np.where(own > 0, liked, 0.0),
         less=np.where(own < 0, 1.0 - not_less, 0.0),
         hits=hits.astype(np.intp),
         misses=misses.astype(np.intp),
-    )
-
-
-def _categories(model: Model) -> _Categories:
-    rows_of: dict[str, list[int]] = {}
-    for row, names in enumerate(model.categories or ()):
-        for name in dict.fromkeys(names):
-            rows_of.setdefault(name, []).append(row)
-    kept = [(name, rows) for name, rows in rows_of.items() if FEWEST_ITEMS <= len(rows) < model.n_items]
-    kept = sorted(kept, key=lambda each: -len(each[1]))[:MOST_CATEGORIES]
-    vectors, span = _chance_vectors(model)
-    has = np.zeros((model.n_items, len(kept)))
-    for number, (_, rows) in enumerate(kept):
-        has[rows, number] = 1.0
-    shares, n = _shares(has), np.maximum(has.sum(axis=0), 1.0)[:, None]
-    directions = np.zeros((len(kept), model.dim))
-    directions[:, span] = has.T @ vectors / n - vectors.mean(axis=0)
-    chance = np.clip(Recommender(model).session().chances().chance, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
-    return _Categories(
-        names=tuple(name for name, _ in kept),
-        counts=tuple(len(rows) for _, rows in kept),
-        number_of={name: number for number, (name, _) in enumerate(kept)},
-        directions=directions,
-        contrasts=has.T @ shares / n - shares.mean(axis=0),
-        population=np.log(chance / (1.0 - chance)),
     )
 
 
@@ -146,22 +222,13 @@ def _chance_vectors(model: Model) -> tuple[FloatArray, slice]:
     return model.item_vectors.astype(np.float64), slice(0, model.dim)
 
 
-def _membership(model: Model, found: _Categories, rows: Sequence[int]) -> FloatArray:
-    """Return which categories the items at `rows` have, shape (rows, categories)."""
-    categories, has = model.categories or (), np.zeros((len(rows), len(found.names)))
-    for place, row in enumerate(rows):
-        numbers = [found.number_of[name] for name in categories[row] if name in found.number_of]
-        has[place, numbers] = 1.0
-    return has
-
-
 def _shares(has: FloatArray) -> FloatArray:
-    """Divide each item among its categories."""
+    """Divide each item among its groups."""
     return np.asarray(has / np.maximum(has.sum(axis=1, keepdims=True), 1.0))
 
 
-def _own_contrasts(found: _Categories, has: FloatArray, pleased: FloatArray, population: FloatArray) -> FloatArray:
-    """Learn weights of categories from the reactions alone; returns their contrasts in standard deviations."""
+def _own_contrasts(found: Groups, has: FloatArray, pleased: FloatArray, population: FloatArray) -> FloatArray:
+    """Learn weights of groups from the reactions alone; returns their contrasts in standard deviations."""
     active = np.flatnonzero(has.any(axis=0))  # the weights of all others stay N(0, 1)
     features = np.column_stack([np.ones(len(pleased)), _shares(has)[:, active]])
     weights = np.zeros(features.shape[1])
@@ -183,39 +250,35 @@ def _sigmoid(x: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-RIGHT = 0.88
-"""Least probability that everything in a sentence is right."""
-FAIRLY_SURE, SURE = 0.93, 0.97
-FEWEST_REACTIONS = 2
-"""Successes of a category that is liked, failures of one that is liked less."""
-MOST_NAMED = 3
-
-
 def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Taste:
-    """Say what is known about the categories of a model.
+    """Say what is known about the groups of a model's items.
 
     Args:
         model: the model in service.
         belief: what is believed about the user.
         reactions: row of each item reacted to, and whether it pleased. Without any, nothing is said.
     """
-    evidence = category_evidence(model, belief, reactions)
+    found, evidence = groups_of(model), group_evidence(model, belief, reactions)
     if evidence is None:
-        return Taste(sentence="", confidence="none", categories=[])
+        return Taste(sentence="", confidence="none", kind=found.kind, unknown=1.0, groups=[])
     standings, probability = _standings(evidence)
+    left = np.einsum("gde,de->g", found.moments, belief.cov[found.span, found.span])
     every = [
-        CategoryTaste(
-            category=name,
-            items=evidence.counts[number],
+        GroupTaste(
+            name=name,
+            items=len(found.rows[number]),
             lift=float(evidence.lift[number]),
             hits=int(evidence.hits[number]),
             misses=int(evidence.misses[number]),
+            unknown=float(np.clip(left[number] / max(found.prior[number], 1e-300), 0.0, 1.0)),
             standing=standings.get(number, "unsure"),
         )
-        for number, name in enumerate(evidence.names)
+        for number, name in enumerate(found.names)
     ]
     every.sort(key=lambda each: -each.lift)
-    return _told(every, probability)
+    sentence, confidence = (_of_categories if found.kind == "categories" else _of_clusters)(every, probability)
+    unknown = float(np.clip(left.sum() / max(found.prior.sum(), 1e-300), 0.0, 1.0))
+    return Taste(sentence=sentence, confidence=confidence, kind=found.kind, unknown=unknown, groups=every)
 
 
 def _standings(evidence: Evidence) -> tuple[dict[int, Standing], float]:
@@ -232,31 +295,49 @@ def _standings(evidence: Evidence) -> tuple[dict[int, Standing], float]:
     return named, main_part
 
 
-def _told(every: list[CategoryTaste], probability: float) -> Taste:
-    liked = [each for each in every if each.standing == "liked"]
-    less = [each for each in reversed(every) if each.standing == "less"]
+def _named(every: list[GroupTaste]) -> tuple[list[str], list[str]]:
+    """Return the names of the groups that are liked, and of those that are liked less, the strongest first."""
+    liked = [each.name for each in every if each.standing == "liked"]
+    return liked, [each.name for each in reversed(every) if each.standing == "less"]
+
+
+def _confidence(probability: float) -> Confidence:
+    return "sure" if probability >= SURE else "fairly sure" if probability >= FAIRLY_SURE else "first impression"
+
+
+def _of_categories(every: list[GroupTaste], probability: float) -> tuple[str, Confidence]:
+    """Say which categories are liked more and less: "You like Crime and Thriller items more than Romance"."""
+    liked, less = _named(every)
     if not liked and not less:
-        return Taste(sentence="", confidence="none", categories=every)
-    confidence: Confidence = (
-        "sure" if probability >= SURE else "fairly sure" if probability >= FAIRLY_SURE else "first impression"
-    )
+        return "", "none"
+    confidence = _confidence(probability)
     verb = "You like" if confidence == "sure" else "You seem to like"
     if liked:
-        sentence = f"{verb} {_listed(liked)}" + (f", less so {_listed(less)}" if less else "")
+        sentence = f"{verb} {_listed(liked)} items" + (f" more than {_listed(less)}" if less else "")
     else:
-        sentence = f"{verb} {_listed(less)} less than other things"
+        sentence = f"{verb} {_listed(less)} items less than others"
     tried = [each for each in every if each.standing == "unsure" and each.hits and each.misses]
     if tried:
         doubt = max(tried, key=lambda each: each.hits + each.misses - abs(each.lift))  # often tried, and still open
-        sentence += f"; not sure yet about {_word(doubt.category)}"
-    return Taste(sentence=sentence + ".", confidence=confidence, categories=every)
+        sentence += f"; not sure yet about {doubt.name}"
+    return f"{sentence}.", confidence
 
 
-def _listed(named: list[CategoryTaste]) -> str:
-    words = [_word(each.category) for each in named]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _of_clusters(every: list[GroupTaste], probability: float) -> tuple[str, Confidence]:
+    """Say it by items: "You are closer to Iron Maiden and Metallica than to Madonna and Prince"."""
+    liked, less = _named(every)
+    confidence = _confidence(probability) if liked or less else "first impression"
+    near = liked or [each.name for each in every if each.hits and each.lift > 0]
+    far = less or [each.name for each in reversed(every) if each.misses and each.lift < 0]
+    seem = "are" if confidence == "sure" else "seem"
+    if near and far:
+        return f"You {seem} closer to {near[0]} than to {far[0]}.", confidence
+    if liked:
+        return f"You {seem} close to {liked[0]}.", confidence
+    if less:
+        return f"You {seem} far from {less[0]}.", confidence
+    return "", "none"
 
 
-def _word(category: str) -> str:
-    """A category as it stands within a sentence: "Science Fiction" in lower case, "IMAX" as it is."""
-    return category if category.isupper() else category.lower()
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -31,6 +31,8 @@ export const api = {
   choices: (id, ask) => client.call("GET", `${page(id)}/choices?${query(ask)}`),
   /** @type {(k: number) => Promise<Api.StartingItems>} */
   start: (k) => client.call("GET", `/page/start?k=${k}`),
+  /** @type {() => Promise<Api.Regions>} */
+  regions: () => client.call("GET", "/page/regions"),
   /** @type {() => Promise<Api.Stats>} */
   stats: () => client.call("GET", "/page/stats"),
 };

@@ -12,7 +12,7 @@ import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
 import { friendlyName } from "./names.js";
 import { curves, drawBets, drawCurve, drawPast, drawReason, drawWhy, last } from "./panels.js";
-import { affinity } from "./regions.js";
+import { affinity, explored } from "./regions.js";
 import { openRound } from "./rounds.js";
 import { expectStart, setUpStart } from "./start.js";
 import { setUpTheme } from "./theme.js";
@@ -153,9 +153,9 @@ function showView() {
   /** @type {[string, Mark][]} */
   const marks = rounds.map(({ item, value, evidence }) => [item, evidence === "skip" || (value === null && !reward.implicit) ? "skipped" : isHit(value, reward) ? "liked" : "disliked"]);
   const way = wayWith(beliefs, reactions.length);
-  map.setView({ told: beliefs.taste.categories, possible: beliefs.possible, marks: new Map(marks), now: visit.asked ?? card?.item, way });
-  byId("replay").hidden = way.length < 2 || !map.regions.length;
-  map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}. ${plural(beliefs.n_possible, "item")} may still be your favourite. ${beliefs.taste.sentence}`);
+  map.setView({ taste: beliefs.taste, marks: new Map(marks), now: visit.asked ?? card?.item, way });
+  byId("replay").hidden = way.length < 2;
+  map.canvas.setAttribute("aria-label", `Map of ${plural(map.items.length, "item")}, ${explored(beliefs.taste.unknown)}. ${beliefs.taste.sentence}`);
   const found = sums();
   drawCurve(byId("curve"), found);
   byId("curve-sum").textContent = reactions.length && found.popular.length > 1 ? `${last(found.ours)} against ${last(found.popular).toFixed(1)}` : "";
@@ -165,17 +165,17 @@ function showView() {
 }
 
 /**
- * The way over the map: from the start, where nothing is known, over what was believed about the categories after the
+ * The way over the map: from the start, where nothing is known, over what was believed about the regions after the
  * reactions of this browser. Those in quick succession are one step, since only the last of them has its view.
  * @param {Api.Beliefs} beliefs
  * @param {number} n
  */
 function wayWith(beliefs, n) {
   const kept = JSON.parse(localStorage.getItem(WAY) ?? "{}");
-  const names = beliefs.taste.categories.map((each) => each.category).sort();
+  const names = beliefs.taste.groups.map((each) => each.name).sort();
   const isSame = kept.user === visit.user && kept.model === beliefs.model;
   const steps = isSame ? kept.steps.slice(0, n) : [];
-  const near = new Map(beliefs.taste.categories.map((each) => [each.category, Number(affinity(each).toFixed(2))]));
+  const near = new Map(beliefs.taste.groups.map((each) => [each.name, Number(affinity(each).toFixed(2))]));
   const order = steps.length && isSame ? kept.names : names;
   if (n && near.size) steps[Math.min(n, steps.length + 1) - 1] = order.map((/** @type {string} */ name) => near.get(name) ?? 0);
   localStorage.setItem(WAY, JSON.stringify({ user: visit.user, model: beliefs.model, names: order, steps }));
@@ -215,12 +215,12 @@ async function loadCatalogue() {
       after = page.next;
       for (const item of page.items) catalogue.set(item.item, item);
     } while (after !== null && catalogue.size < MOST_ON_MAP);
+    map.setItems([...catalogue.values()], (await api.regions()).regions);
   } catch (error) {
     if (!(error instanceof AwayError)) throw error;
     catalogueModel = null;
     return;
   }
-  map.setItems([...catalogue.values()]);
   showView();
 }
 
@@ -283,8 +283,9 @@ function showChoices() {
   const star = () => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: STAR, "stroke-linejoin": "round" }));
   byId("stars").className = form === "stars" ? "stars" : "stars amounts";
   byId("stars").setAttribute("aria-label", form === "stars" ? "Rate with stars" : "Say how much");
-  byId("stars").replaceChildren(...(form === "like" ? [] : choices.map(({ label, mark }, place) => el("button",
-    { type: "button", "aria-label": form === "stars" ? label : `${label}: ${mark}`, title: label, onclick: () => choose(place) }, form === "stars" ? star() : mark))));
+  byId("stars").replaceChildren(...(form === "like" ? [] : choices.map(({ label, mark, unit }, place) => el("button",
+    { type: "button", "aria-label": label, title: unit ? `about ${mark} ${unit}` : label, onclick: () => choose(place) },
+    form === "stars" ? star() : [label, " ", el("small", null, `${mark} ${unit ?? ""}`)]))));
 }
 byId("like").addEventListener("click", like);
 byId("dislike").addEventListener("click", dislike);

@@ -146,7 +146,7 @@ export async function loadedPicture(item) {
  */
 export function cover(item, categories) {
   const draw = draws(hash(`cover ${item}`));
-  const hue = hueOf(categories) + draw() * 24 - 12;
+  const hue = hueOf(categories?.length ? categories : [item]) + draw() * 24 - 12;
   const hue2 = hue + [38, 160, 190, 320][Math.floor(draw() * 4)];
   const id = `sky-${count++}`;
   const sky = svg("linearGradient", { id, x1: 0, y1: 0, x2: draw() * 0.5, y2: 1 },

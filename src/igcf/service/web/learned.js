@@ -16,24 +16,27 @@ const CONFIDENCE = { none: "", "first impression": "A first impression.", "fairl
 export function showLearned(taste, n) {
   const sentence = taste?.sentence ?? "";
   const counted = taste ? countedLikes(taste) : "";
-  const silent = n === 0 ? "Nothing yet: it starts from what people in general like." : counted ? `So far you liked ${counted}.` : "Not enough yet to say anything about you.";
+  const silent = n === 0 ? "Nothing yet. It starts from what most people like." : counted ? `So far you liked ${counted}.` : "No clear pattern yet.";
   setText(byId("learned"), sentence || silent);
   byId("learned").classList.toggle("silent", !sentence);
-  const most = taste?.categories.find((each) => each.standing === "liked");
-  const seen = most ? ` You liked ${most.hits} of ${plural(most.hits + most.misses, "card")} with ${most.category}.` : "";
+  const most = taste?.groups.find((each) => each.standing === "liked");
+  const seen = most && taste ? ` You liked ${most.hits} of ${plural(most.hits + most.misses, "card")} ${inGroup(taste, most)}.` : "";
   const early = counted ? "Too early to tell how you differ from others. " : "";
-  setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `${early}After ${plural(n, "reaction")}.` : "React to a few cards and it says here what it makes of them.");
+  setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `${early}After ${plural(n, "reaction")}.` : "React to a few cards to see what it makes of them.");
 }
 
 /**
  * What pleased most of what was shown, in numbers: a fact also where it does not tell this visitor from others.
  * @param {Api.Taste} taste
  */
-export function countedLikes({ categories }) {
-  const often = categories.filter(({ hits, misses }) => hits >= OFTEN && hits >= OFTEN * misses);
-  often.sort((a, b) => b.hits - a.hits || (a.category < b.category ? -1 : 1));
-  return often.slice(0, 2).map(({ category, hits, misses }) => `${hits} of ${hits + misses} with ${category}`).join(" and ");
+export function countedLikes(taste) {
+  const often = taste.groups.filter(({ hits, misses }) => hits >= OFTEN && hits >= OFTEN * misses);
+  often.sort((a, b) => b.hits - a.hits || (a.name < b.name ? -1 : 1));
+  return often.slice(0, 2).map((group) => `${group.hits} of ${group.hits + group.misses} ${inGroup(taste, group)}`).join(" and ");
 }
+
+/** @type {(taste: Api.Taste, group: Api.GroupTaste) => string} */
+const inGroup = ({ kind }, { name }) => `${kind === "categories" ? "in" : "like"} ${name}`;
 
 /**
  * @param {number} n how many reactions there are

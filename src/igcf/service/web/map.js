@@ -1,13 +1,14 @@
-// The map: named regions of the catalogue, what may still be among the best, and the visitor's way so far.
+// The map: named regions of the catalogue, shaded while they are unexplored, and the visitor's way so far.
 
 import { colour, el, isStill } from "./dom.js";
-import { affinity, layOut, seeds, standing } from "./regions.js";
+import { affinity, explored, grouped, layOut, seeds, standing } from "./regions.js";
 import { plural, titleAndYear } from "./values.js";
 
 const MOVE_MS = 350;
 const STEP_MS = 260;
 const NEAR_PX = 12;
-const HALO_PX = 9;
+const DENSEST = 0.34; // shade of a region that nothing is known about
+const CLEAR = 0.3; // share of the unknown that is shown as nothing
 /** @type {Record<string, string>} */
 const SIGNS = { liked: "♥ ", less: "✕ ", unsure: "" };
 
@@ -23,10 +24,13 @@ export class CatalogueMap {
   place = new Map();
   /** @type {Map<string, Mark>} */
   marks = new Map();
-  /** @type {Set<string>} */
-  possible = new Set();
-  /** @type {Map<string, Api.CategoryTaste>} */
+  /** @type {Map<string, Api.CatalogueItem[]>} */
+  groups = new Map();
+  /** @type {Map<string, string>} */
+  regionOf = new Map();
+  /** @type {Map<string, Api.GroupTaste>} */
   told = new Map();
+  unknown = 1; // of regions that nothing is known about
   /** @type {Map<string, number>[]} */
   way = [];
   /** @type {string | undefined} */
@@ -59,25 +63,30 @@ export class CatalogueMap {
   reset() {
     this.way = [];
     this.marks = new Map();
-    this.possible = new Set();
     this.told = new Map();
+    this.unknown = 1;
     this.now = undefined;
     this.#settle();
   }
 
-  /** @param {Api.CatalogueItem[]} items */
-  setItems(items) {
+  /**
+   * @param {Api.CatalogueItem[]} items
+   * @param {Api.Region[]} clusters of a catalogue without categories
+   */
+  setItems(items, clusters) {
     this.items = items;
+    this.groups = grouped(items, clusters);
+    this.regionOf = new Map([...this.groups].flatMap(([name, own]) => own.map(({ item }) => [item, name])));
     this.size = "";
     this.#fit();
   }
 
   /**
-   * @param {{ told: Api.CategoryTaste[], possible: string[], marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
+   * @param {{ taste: Api.Taste, marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
    */
-  setView({ told, possible, marks, now, way }) {
-    this.told = new Map(told.map((each) => [each.category, each]));
-    this.possible = new Set(possible);
+  setView({ taste, marks, now, way }) {
+    this.told = new Map(taste.groups.map((each) => [each.name, each]));
+    this.unknown = taste.unknown;
     this.marks = marks;
     this.now = now;
     this.way = way;
@@ -125,21 +134,9 @@ export class CatalogueMap {
     const size = `${width} ${height}`;
     if (!width || size === this.size) return this.draw();
     this.size = size;
-    this.regions = layOut(this.items, width, height);
+    this.regions = layOut(this.groups, width, height);
     this.place = new Map(this.regions.flatMap(seeds));
-    if (!this.regions.length) this.#scatter(width, height);
     this.#settle();
-  }
-
-  /**
-   * Without categories, items lie where their two principal directions put them.
-   * @param {number} width
-   * @param {number} height
-   */
-  #scatter(width, height) {
-    const reach = Math.max(...this.items.map((item) => Math.max(Math.abs(item.x ?? 0), Math.abs(item.y ?? 0))), 1);
-    const scale = (0.47 * Math.min(width, height)) / Math.min(reach, 4);
-    for (const { item, x, y } of this.items) this.place.set(item, [width / 2 + (x ?? 0) * scale, height / 2 - (y ?? 0) * scale]);
   }
 
   #drawLabels() {
@@ -162,10 +159,9 @@ export class CatalogueMap {
   /** @param {Region} region */
   #wordsOf({ name, items }) {
     const told = this.told.get(name);
-    const open = items.filter((each) => this.possible.has(each.item)).length;
     const said = told && told.hits + told.misses ? ` You liked ${told.hits} of ${plural(told.hits + told.misses, "card")}.` : "";
     const stands = { liked: "liked more than others", less: "liked less than others", unsure: "not sure yet" }[told?.standing ?? "unsure"];
-    return `${name}: ${stands}. ${open} of ${plural(items.length, "item")} may still be your favourite.${said}`;
+    return `${name}: ${stands}. ${plural(items.length, "item")}, ${explored(told?.unknown ?? this.unknown)}.${said}`;
   }
 
   /** @param {KeyboardEvent} event */
@@ -193,16 +189,19 @@ export class CatalogueMap {
     this.#drawRegions(pen);
     this.#drawItems(pen);
     this.#drawMarks(pen);
-    if (this.regions.length) this.#drawYou(pen);
+    this.#drawYou(pen);
   }
 
   /** @param {CanvasRenderingContext2D} pen */
   #drawRegions(pen) {
-    const fills = { liked: colour("--more"), less: colour("--fewer"), unsure: colour("--edge") };
+    const fills = { liked: colour("--more"), less: colour("--fewer"), unsure: colour("--edge") }, fog = colour("--accent");
     for (const { name, x, y, r } of this.regions) {
       const stands = this.told.get(name)?.standing ?? "unsure";
       pen.beginPath();
       pen.arc(x, y, r, 0, 7);
+      pen.fillStyle = fog;
+      pen.globalAlpha = DENSEST * Math.max(0, (this.told.get(name)?.unknown ?? this.unknown) - CLEAR) / (1 - CLEAR);
+      pen.fill();
       pen.fillStyle = pen.strokeStyle = fills[stands];
       pen.globalAlpha = stands === "unsure" ? 0.1 : 0.2;
       pen.fill();
@@ -217,22 +216,10 @@ export class CatalogueMap {
 
   /** @param {CanvasRenderingContext2D} pen */
   #drawItems(pen) {
-    const accent = colour("--accent"), muted = colour("--muted");
-    pen.beginPath(); // one path, so that what is likely is one area
-    for (const item of this.possible) {
-      const at = this.place.get(item);
-      if (at) { pen.moveTo(at[0] + HALO_PX, at[1]); pen.arc(at[0], at[1], HALO_PX, 0, 7); }
-    }
-    pen.fillStyle = accent;
-    pen.globalAlpha = 0.1;
-    pen.fill();
+    pen.fillStyle = colour("--muted");
+    pen.globalAlpha = 0.6;
     const size = this.items.length > 1500 ? 1.1 : 1.7;
-    for (const [item, [x, y]] of this.place) {
-      const isPossible = this.possible.has(item);
-      pen.fillStyle = isPossible ? accent : muted;
-      pen.globalAlpha = isPossible ? 0.9 : 0.45;
-      pen.fillRect(x - size, y - size, 2 * size, 2 * size);
-    }
+    for (const [x, y] of this.place.values()) pen.fillRect(x - size, y - size, 2 * size, 2 * size);
     pen.globalAlpha = 1;
   }
 
@@ -269,6 +256,7 @@ export class CatalogueMap {
     pen.stroke();
     pen.globalAlpha = 1;
     const [x, y] = this.you;
+    this.canvas.dataset.you = `${Math.round(x)} ${Math.round(y)}`;
     pen.fillStyle = paper;
     pen.lineWidth = 3;
     pen.beginPath();
@@ -308,7 +296,7 @@ export class CatalogueMap {
   #tell(item) {
     if (!item) return;
     const mark = this.marks.get(item.item);
-    const words = mark === "liked" ? ", which you liked" : mark === "disliked" ? ", which you passed on" : this.possible.has(item.item) ? ", may still be your favourite" : "";
-    this.tip.textContent = `${titleAndYear(item)[0]} (${item.categories.join(", ") || "no category"})${words}`;
+    const words = mark === "liked" ? ", which you liked" : mark === "disliked" ? ", which you passed on" : "";
+    this.tip.textContent = `${titleAndYear(item)[0]} (${item.categories.join(", ") || `near ${this.regionOf.get(item.item)}`})${words}`;
   }
 }

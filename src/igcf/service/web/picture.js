@@ -19,8 +19,8 @@ export const friendlyList = (top) => `Picks: ${listed(top.slice(0, 10).map((each
 export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const counted = countedLikes(taste);
-  const liked = taste.categories.find((each) => each.standing === "liked") ?? taste.categories[0];
-  const hue = hueOf(liked ? [liked.category] : undefined);
+  const liked = taste.groups.find((each) => each.standing === "liked") ?? taste.groups[0];
+  const hue = hueOf(liked ? [liked.name] : undefined);
   const back = pen.createLinearGradient(0, 0, W, H);
   back.addColorStop(0, `hsl(${hue} 48% 24%)`);
   back.addColorStop(1, `hsl(${hue + 50} 52% 11%)`);
@@ -32,9 +32,10 @@ export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   pen.fillText(`MY TASTE, AFTER ${n} REACTIONS`, EDGE, 108);
   pen.fillStyle = "#fff";
   pen.font = `600 58px ${SERIF}`;
-  let y = paragraph(pen, taste.sentence || (counted ? `I liked ${counted}.` : "Hard to read: nothing stands out yet."), EDGE, 186, W - 2 * EDGE, 68, 4);
+  const mine = taste.sentence.replace(/^You are /, "I am ").replace(/^You /, "I ");
+  let y = paragraph(pen, mine || (counted ? `I liked ${counted}.` : "Hard to read: nothing stands out yet."), EDGE, 186, W - 2 * EDGE, 68, 4);
   y = await posters(pen, top.slice(0, POSTERS), y + 10);
-  y = bars(pen, taste.categories, y + 46);
+  y = bars(pen, taste.groups, y + 46);
   picks(pen, top.slice(0, 10), y + 40);
   pen.fillStyle = "rgb(255 255 255 / 85%)";
   pen.font = `500 28px ${SANS}`;
@@ -105,24 +106,23 @@ async function drawn(drawing) {
 }
 
 /**
- * Categories as bars around the middle: liked more to the right, liked less to the left.
+ * Groups as bars around the middle: liked more to the right, liked less to the left.
  * @param {CanvasRenderingContext2D} pen
- * @param {Api.CategoryTaste[]} categories
+ * @param {Api.GroupTaste[]} groups
  * @param {number} y
  */
-function bars(pen, categories, y) {
-  const named = categories.filter((each) => each.standing !== "unsure");
-  const others = categories.filter((each) => each.standing === "unsure");
-  const chosen = [...named.slice(0, 3), ...named.slice(3).slice(-3), ...others].slice(0, 6).sort((a, b) => b.lift - a.lift);
+function bars(pen, groups, y) {
+  const tried = groups.filter(({ hits, misses }) => hits + misses);
+  const chosen = tried.length > 6 ? [...tried.slice(0, 3), ...tried.slice(-3)] : tried;
   const widest = Math.max(...chosen.map((each) => Math.abs(each.lift)), 0.5), middle = W / 2, room = 240;
-  chosen.forEach(({ category, lift }, i) => {
+  chosen.forEach(({ name, lift }, i) => {
     const top = y + i * 40, width = (Math.abs(lift) / widest) * room;
     pen.fillStyle = lift >= 0 ? "#8ec9ff" : "#ffb27a";
     pen.fillRect(lift >= 0 ? middle : middle - width, top, width, 22);
     pen.fillStyle = "#fff";
     pen.font = `500 26px ${SANS}`;
     pen.textAlign = lift >= 0 ? "right" : "left";
-    pen.fillText(category, lift >= 0 ? middle - 16 : middle + 16, top + 20);
+    pen.fillText(name, lift >= 0 ? middle - 16 : middle + 16, top + 20);
   });
   pen.textAlign = "left";
   return y + chosen.length * 40;

@@ -1,35 +1,48 @@
-// Where things lie on the map: one region per category, neighbours where people who like one like the other, and the visitor
-// among them by affinity. Pure arithmetic, nothing is drawn here.
+// Where things lie on the map: one region per category, or per cluster of a catalogue without categories; neighbours where
+// people who like one like the other, and the visitor among them by affinity. Pure arithmetic, nothing is drawn here.
 
 const MOST_REGIONS = 16;
 const FEWEST_ITEMS = 3;
 const FILLED = 0.5; // share of the map that the regions cover
 const STEPS = 300;
 const GOLDEN = 2.39996;
-export const OTHER = "Other";
+const OTHER = "Other", EVERYTHING = "Everything";
 
 /**
- * The regions of a catalogue on a map of this size; none where the items have no categories.
+ * The items of each region: those of the same first category, or the given clusters, and the rest.
  * @param {Api.CatalogueItem[]} items
+ * @param {Api.Region[]} clusters
+ */
+export function grouped(items, clusters) {
+  const cluster = new Map(clusters.flatMap(({ name, items: own }) => own.map((item) => [item, name])));
+  /** @type {Map<string, Api.CatalogueItem[]>} */
+  const found = new Map();
+  for (const item of items) {
+    const name = cluster.get(item.item) ?? item.categories[0] ?? OTHER;
+    found.set(name, [...(found.get(name) ?? []), item]);
+  }
+  const large = [...found].filter(([name, own]) => name !== OTHER && own.length >= FEWEST_ITEMS).sort((a, b) => b[1].length - a[1].length || (a[0] < b[0] ? -1 : 1));
+  const kept = new Map(large.slice(0, MOST_REGIONS));
+  const rest = [...found].flatMap(([name, own]) => (kept.has(name) ? [] : own));
+  if (rest.length) kept.set(kept.size ? OTHER : EVERYTHING, rest);
+  return kept;
+}
+
+/**
+ * The regions on a map of this size.
+ * @param {Map<string, Api.CatalogueItem[]>} kept
  * @param {number} width
  * @param {number} height
  * @returns {Region[]}
  */
-export function layOut(items, width, height) {
-  /** @type {Map<string, Api.CatalogueItem[]>} */
-  const found = new Map();
-  for (const item of items) for (const name of item.categories.slice(0, 1)) found.set(name, [...(found.get(name) ?? []), item]);
-  const named = [...found].filter(([, own]) => own.length >= FEWEST_ITEMS).sort((a, b) => b[1].length - a[1].length || (a[0] < b[0] ? -1 : 1));
-  if (named.length < 2) return [];
-  const kept = new Map(named.slice(0, MOST_REGIONS));
-  const rest = items.filter((item) => !kept.has(item.categories[0]));
-  if (rest.length) kept.set(OTHER, rest);
+export function layOut(kept, width, height) {
   const area = FILLED * width * height;
   const centres = [...kept.values()].map(middle);
   const places = spread(centres);
+  const largest = Math.min(width, height) / 2 - 4;
   const regions = [...kept].map(([name, own], i) => ({
     name, items: own,
-    r: Math.max(20, Math.sqrt((area * Math.sqrt(own.length)) / (Math.PI * sumOf([...kept.values()].map((each) => Math.sqrt(each.length)))))),
+    r: Math.min(largest, Math.max(20, Math.sqrt((area * Math.sqrt(own.length)) / (Math.PI * sumOf([...kept.values()].map((each) => Math.sqrt(each.length))))))),
     x: width * (0.12 + 0.76 * places[i][0]), y: height * (0.14 + 0.72 * places[i][1]),
   }));
   relax(regions, width, height);
@@ -100,8 +113,8 @@ export function seeds(region) {
 }
 
 /**
- * How near the visitor stands to a category: by what is believed, and by what was liked of it.
- * @param {Api.CategoryTaste} told
+ * How near the visitor stands to a region: by what is believed, and by what was liked of it.
+ * @param {Api.GroupTaste} told
  */
 export const affinity = ({ lift, hits, misses }) => lift + Math.log((1 + hits) / (1 + misses));
 
@@ -116,3 +129,9 @@ export function standing(regions, affinities) {
   const all = sumOf(weights) || 1;
   return [sumOf(regions.map((each, i) => each.x * weights[i])) / all, sumOf(regions.map((each, i) => each.y * weights[i])) / all];
 }
+
+/**
+ * How much of what was open about a visitor the reactions have settled, in words.
+ * @param {number} unknown
+ */
+export const explored = (unknown) => (unknown > 0.8 ? "hardly explored yet" : unknown > 0.5 ? "partly explored" : "well explored");

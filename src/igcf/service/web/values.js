@@ -33,17 +33,21 @@ export function offer(reward) {
 }
 
 /**
+ * How often or how much, in words, with an ordinary value of the log for each.
  * @param {Api.RewardInfo} reward
  * @returns {Choice[]}
  */
-function amounts({ low, high, threshold }) {
-  const isWhole = [low, threshold].every(Number.isInteger);
-  const middle = low >= 0 ? Math.sqrt(Math.max(low, 1e-9) * threshold) : (low + threshold) / 2;
-  const values = [low, isWhole ? Math.floor(middle) : middle, threshold, Math.min(high, 3 * Math.abs(threshold) || high)];
-  const words = ["A little", "Some", "A lot", "Very much"];
-  const all = values.map((value, i) => ({ label: words[i], mark: short(value), value }));
+function amounts({ typical, low, high, threshold, unit }) {
+  const middle = (low + threshold) / 2, isWhole = [low, threshold].every(Number.isInteger);
+  const values = typical.length === 4 ? typical : [low, isWhole ? Math.floor(middle) : middle, threshold, Math.min(high, 3 * Math.abs(threshold) || high)];
+  const noun = unit && /^[a-z]+s$/i.test(unit) ? unit.toLowerCase() : "";
+  const words = COUNTED.has(noun) ? ["Hardly ever", `A few ${noun}`, "Often", "Very often"] : ["Very little", "A little", "A lot", "Very much"];
+  const all = values.map((value, i) => ({ label: words[i], mark: short(value), value, unit: noun }));
   return all.filter((choice, i) => i === 0 || choice.value > all[i - 1].value);
 }
+
+/** Units of values that say how often. */
+const COUNTED = new Set(["plays", "listens", "views", "visits", "clicks", "times", "purchases", "orders", "reads", "streams", "watches"]);
 
 /** @param {number} value */
 const short = (value) => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
@@ -77,7 +81,7 @@ export function chanceText({ chance }) {
  * @param {{ chance: number }} about
  */
 export function chanceWords({ chance }) {
-  const words = /** @type {[number, string][]} */ ([[0.85, "Very likely a hit"], [0.65, "Likely a hit"], [0.45, "An even bet"], [0.25, "A long shot"], [-1, "Unlikely to be a hit"]]);
+  const words = /** @type {[number, string][]} */ ([[0.85, "Very likely a hit"], [0.65, "Likely a hit"], [0.55, "More likely than not"], [0.45, "An even bet"], [0.25, "A long shot"], [-1, "Unlikely to be a hit"]]);
   return words.find(([least]) => chance >= least)?.[1] ?? "";
 }
 
