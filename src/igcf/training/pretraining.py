@@ -2,7 +2,7 @@
 
 import tempfile
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,12 @@ def pretrain(
             folder.mkdir(parents=True, exist_ok=True)
     with watching(progress) as watch:
         if isinstance(config, ExpertsConfig):
-            run = _ExpertsRun(config, folder, resume, watch)
-            model, catalogue, success = _learned(data, run, workers, validation=validation)
+            if workers.are_asked_for:
+                if validation is not None:
+                    raise ConfigError("workers hold users out of the log by themselves; leave validation out")
+                model, catalogue, success = _learned_by_workers(data, config, workers, folder, resume, watch)
+            else:
+                model, catalogue, success = _learned(data, config, validation, folder, resume, watch)
             return _told(model, catalogue, success, data if isinstance(data, Interactions) else catalogue)
         data = _read(data)
         success = success_in(data, config.satisfied)
@@ -114,53 +118,48 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     return model.with_items(known) if known else model
 
 
-@dataclass(frozen=True)
-class _ExpertsRun:
-    """Settings of a training, where its state is kept, and who watches it."""
-
-    config: ExpertsConfig
-    folder: Path | None
-    """Where the state is kept; None: nowhere."""
-    resume: bool
-    watch: Watch
-
-
 def _learned(
-    data: Interactions | LogFiles, run: _ExpertsRun, workers: Workers, *, validation: Interactions | None
+    data: Interactions | LogFiles,
+    config: ExpertsConfig,
+    validation: Interactions | None,
+    folder: Path | None,
+    resume: bool,
+    watch: Watch,
 ) -> tuple[Model, Interactions, Success]:
-    """Learn the default model; return also the items of the log, and what is a success in it."""
-    if workers.are_asked_for:
-        if validation is not None:
-            raise ConfigError("workers hold validation users out of the log by themselves; leave validation out")
-        return _learned_by_workers(data, run, workers)
+    """Learn the default model in this process; return also the items of the log, and what is a success in it."""
     data = _read(data)
-    success = success_in(data, run.config.satisfied)
-    kept = Kept(run.folder)
-    config = replace(run.config, satisfied=success.threshold)
-    if run.folder is not None:
+    success = success_in(data, config.satisfied)
+    kept, config = Kept(folder), replace(config, satisfied=success.threshold)
+    if folder is not None:
         identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
-        kept.begin({"settings": config.as_dict(), **identity}, resume=run.resume)
-    return fit_experts(data, config, validation=validation, progress=run.watch, kept=kept), data, success
+        kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
+    return fit_experts(data, config, validation=validation, progress=watch, kept=kept), data, success
 
 
 def _learned_by_workers(
-    data: Interactions | LogFiles, run: _ExpertsRun, workers: Workers
+    data: Interactions | LogFiles,
+    config: ExpertsConfig,
+    workers: Workers,
+    folder: Path | None,
+    resume: bool,
+    watch: Watch,
 ) -> tuple[Model, Interactions, Success]:
+    """Learn the default model on workers that share the users of the log (`_learned`)."""
     from igcf.training.cluster.executors import open_workers
     from igcf.training.cluster.sharing import log_fingerprint, shared_log
 
     with ExitStack() as stack:
-        folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
+        folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
         kept = Kept(folder)
-        identity = {"settings": run.config.as_dict(), "log": log_fingerprint(data)}
+        identity = {"settings": config.as_dict(), "log": log_fingerprint(data)}
         if kept.is_begun:  # before the parts of another log take the place of those that are there
-            kept.begin(identity, resume=run.resume)
+            kept.begin(identity, resume=resume)
         executor = stack.enter_context(open_workers(workers))
         log = shared_log(data, executor, folder)
-        success = success_from(log.catalogue, *log.levels, run.config.satisfied)
+        success = success_from(log.catalogue, *log.levels, config.satisfied)
         kept.begin(identity, resume=True)  # after a log that cannot be read nothing is left to resume
-        config = replace(run.config, satisfied=success.threshold)
-        model = fit_experts(log, config, progress=run.watch, kept=kept)
+        config = replace(config, satisfied=success.threshold)
+        model = fit_experts(log, config, progress=watch, kept=kept)
         model.metadata["workers"] = {
             "engine": workers.engine or "local",
             "number": executor.size,

@@ -7,6 +7,8 @@ per column.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,11 +36,19 @@ class LinearExpert:
 
 
 class LinearRows:
-    """Rows of some users over the columns of all tables."""
+    """Rows of some users over the columns of all tables; its methods are a worker's share of a computation."""
 
     def __init__(self, tables: Sequence[sp.csr_array]) -> None:
         self.Z = sp.hstack(tables, format="csr").astype(np.float64)
         self.means = np.zeros(self.Z.shape[1])
+
+    def column_sums(self) -> FloatArray:
+        """Return the sum of each column."""
+        return np.asarray(self.Z.sum(axis=0))
+
+    def centre(self, means: FloatArray) -> None:
+        """Take over the means of all columns, of all users."""
+        self.means = means
 
     def forward(self, v: FloatArray) -> FloatArray:
         """Return the centred rows times a vector of the columns."""
@@ -47,6 +57,21 @@ class LinearRows:
     def backward(self, u: FloatArray) -> FloatArray:
         """Return the transposed rows times a vector of these users."""
         return np.asarray(self.Z.T @ u - self.means * u.sum())
+
+    def forward_and_back(self, v: FloatArray) -> FloatArray:
+        """Return the products of all columns with each other, times a vector."""
+        return self.backward(self.forward(v))
+
+    def projected(self, basis: FloatArray, reduced: bool) -> FloatArray:
+        """Return the rows in a basis; `reduced` to a triangle that has the same products."""
+        found = np.column_stack([self.forward(column) for column in basis.T])
+        return np.asarray(np.linalg.qr(found, mode="r")) if reduced else found
+
+
+def on_rows(worker: Worker, method: str, *arguments: Any) -> Any:
+    """Call a method of the rows that a worker holds."""
+    assert worker.linear is not None, "hold_rows comes first"  # noqa: S101
+    return getattr(worker.linear, method)(*arguments)
 
 
 def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, seed: int = 0) -> LinearExpert:
@@ -65,8 +90,8 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, seed: int = 0) -> Li
 def fit_linear_on(executor: Executor, n_users: Sequence[int], dim: int, *, seed: int = 0) -> LinearExpert:
     """Compute the components of rows that workers hold (`hold_rows`), as `fit_linear` does; `n_users` of each."""
     total = sum(n_users)
-    means = _added(executor.call(column_sums)) / total
-    executor.call(centre, means)
+    means = _added(executor.call(on_rows, "column_sums")) / total
+    executor.call(on_rows, "centre", means)
     shape = (total, len(means))
     dim = min(dim, min(shape) - 1)
     if dim < 1 or ((means < FLAT) | (means > 1.0 - FLAT)).all():  # one user, or all alike: nothing varies
@@ -91,20 +116,20 @@ def _leading(
     ends = np.cumsum(n_users)[:-1]
 
     def over_columns(v: FloatArray) -> FloatArray:
-        return _added(executor.call(forward_and_back, v.ravel()))
+        return _added(executor.call(on_rows, "forward_and_back", v.ravel()))
 
     def back(u: FloatArray) -> FloatArray:
-        return _added(executor.call(backward, each=[(piece,) for piece in np.split(u.ravel(), ends)]))
+        return _added(executor.call(on_rows, "backward", each=[(piece,) for piece in np.split(u.ravel(), ends)]))
 
     def over_users(u: FloatArray) -> FloatArray:
-        return np.concatenate(executor.call(forward, back(u)))
+        return np.concatenate(executor.call(on_rows, "forward", back(u)))
 
     has_more_users = shape[0] >= shape[1]
     n = min(shape)
     products = LinearOperator((n, n), matvec=over_columns if has_more_users else over_users, dtype=np.float64)
     basis = np.linalg.qr(eigsh(products, k=dim, v0=start)[1])[0]
     if has_more_users:
-        rows = np.concatenate(executor.call(projected, basis, executor.size > 1))
+        rows = np.concatenate(executor.call(on_rows, "projected", basis, executor.size > 1))
         _, size, turn = svd(rows, full_matrices=False, overwrite_a=True)
         return size[::-1], turn[::-1] @ basis.T
     axes, size, _ = svd(np.column_stack([back(column) for column in basis.T]), full_matrices=False, overwrite_a=True)
@@ -120,44 +145,5 @@ def hold_rows(worker: Worker, thresholds: Sequence[float], items: IntArray | Non
     return len(users)
 
 
-def column_sums(worker: Worker) -> FloatArray:
-    """Return the sum of each column."""
-    return np.asarray(_rows(worker).Z.sum(axis=0))
-
-
-def centre(worker: Worker, means: FloatArray) -> None:
-    """Tell a worker the means of all columns."""
-    _rows(worker).means = means
-
-
-def forward(worker: Worker, v: FloatArray) -> FloatArray:
-    """Return a worker's rows times a vector."""
-    return _rows(worker).forward(v)
-
-
-def backward(worker: Worker, u: FloatArray) -> FloatArray:
-    """Return a worker's transposed rows times a vector."""
-    return _rows(worker).backward(u)
-
-
-def forward_and_back(worker: Worker, v: FloatArray) -> FloatArray:
-    """Return a worker's share of the products of all columns with each other, times a vector."""
-    return _rows(worker).backward(_rows(worker).forward(v))
-
-
-def projected(worker: Worker, basis: FloatArray, reduced: bool) -> FloatArray:
-    """Return a worker's rows in a basis; `reduced` to a triangle that has the same products."""
-    found = np.column_stack([_rows(worker).forward(column) for column in basis.T])
-    return np.asarray(np.linalg.qr(found, mode="r")) if reduced else found
-
-
-def _rows(worker: Worker) -> LinearRows:
-    assert worker.linear is not None, "hold_rows comes first"  # noqa: S101
-    return worker.linear
-
-
 def _added(parts: Sequence[FloatArray]) -> FloatArray:
-    total = parts[0]
-    for each in parts[1:]:
-        total = total + each
-    return total
+    return reduce(np.add, parts)
