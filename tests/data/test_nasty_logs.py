@@ -344,6 +344,25 @@ def test_a_folder_of_text_files_is_one_log(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "log").fingerprint() == whole.fingerprint()
 
 
+def test_files_of_a_folder_that_are_not_read_are_said(tmp_path: Path) -> None:
+    lines = rows()
+    written(tmp_path / "a.csv", lines[:100])
+    written(tmp_path / "b.xlsx", lines)
+    written(tmp_path / "_SUCCESS", [""])
+    assert kinds(tmp_path)["unread-files"] == (1, ())
+    pl.DataFrame({"user": ["a"], "item": ["b"], "value": [1]}).write_parquet(tmp_path / "c.parquet")
+    report = validate(tmp_path)
+    assert report.n_rows == 1
+    assert "files of the folder are not read (a.csv, b.xlsx); is one of the log?" in "\n".join(report.lines())
+
+
+def test_blank_lines_before_the_header_and_rows_of_nothing_are_not_lost(tmp_path: Path) -> None:
+    lines = ["  ", "", "user\titem\tvalue", "a\tx\t1", "\t\t"]
+    report = validate(written(tmp_path / "log.tsv", lines))
+    assert (report.n_rows, report.is_usable) == (2, False)
+    assert {defect.kind for defect in report.defects} >= {"null-id", "null-value"}
+
+
 def test_duplicates_dropped_while_reading_are_those_dropped_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

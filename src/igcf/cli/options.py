@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,10 +56,10 @@ def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_columns(*args: Any, kinds: str | None, separator: str | None, no_header: bool, **others: Any) -> Any:
-        from igcf.data.columns import ColumnOptions, Columns
+        from igcf.data.columns import Columns
 
         taken = ("kinds", "separator", "has_header")
-        given = {name: others.pop(name) for name in ColumnOptions.__annotations__ if name not in taken}
+        given = {each.name: others.pop(each.name) for each in fields(Columns) if each.name not in taken}
         given["kinds"] = checked_table(parse_kinds(kinds))
         given["separator"] = SEPARATOR_NAMES.get(separator or "", separator)
         given["has_header"] = False if no_header else None

@@ -1,31 +1,14 @@
 """Columns of a table become ids, values and times; what cannot is refused with its row."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from igcf.errors import DataError
-
-
-class ColumnOptions(TypedDict, total=False):
-    """The fields of `Columns` as keyword arguments."""
-
-    user: str | None
-    item: str | None
-    value: str | None
-    timestamp: str | None
-    kind: str | None
-    implicit: bool
-    kinds: Mapping[str, float] | None
-    unrated: float | None
-    separator: str | None
-    encoding: str | None
-    has_header: bool | None
-    min_item_reactions: int | None
-    min_user_reactions: int | None
 
 
 @dataclass(frozen=True)
@@ -56,24 +39,18 @@ class Columns:
     """Users with fewer reactions are left out."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | ColumnOptions) -> "Columns":
+    def of(cls, given: Mapping[str, Any]) -> "Columns":
         """Return the columns that keyword arguments name; one that does not exist is refused."""
         known = [each.name for each in fields(cls)]
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise DataError(f"{unknown!r} says nothing about a log; expected one of {', '.join(known)}")
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return cls(**chosen)
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
 
 def id_text(column: pl.Series) -> pl.Series:
     """Return ids as text: whole floats lose their `.0`, empty text becomes null."""
     return cast_or_null(_without_fraction(column), pl.String()).replace("", None)
-
-
-def number(column: pl.Series) -> pl.Series:
-    """Return values as float32, null where the text is no number; `Numbers` also reads other decimal signs."""
-    return Numbers()(column)
 
 
 class Numbers:
@@ -120,15 +97,11 @@ class Numbers:
 def _formats() -> list[tuple[str, str, str]]:
     """Return decimal sign, thousands separator and pattern of the ways to write a number, the likeliest first."""
     found = [(".", "", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")]
-    for decimal, groups in ((".", ",' "), (",", "")):
+    for decimal, groups in ((".", (",", "'", " ")), (",", ("", ".", "'", " "))):
         for group in groups:
-            sign = f"[{group}\u00a0\u202f]" if group == " " else group
-            digits = rf"([1-9]\d{{0,2}}({sign}\d{{3}})+|\d+)"
-            found.append((decimal, group, rf"^[+-]?{digits}(\.\d+)?$"))
-    found.append((",", "", r"^[+-]?\d+(,\d+)?$"))
-    for group in (r".", "'", " "):
-        sign = f"[{group}\u00a0\u202f]" if group == " " else f"[{group}]"
-        found.append((",", group, rf"^[+-]?([1-9]\d{{0,2}}({sign}\d{{3}})+|\d+)(,\d+)?$"))
+            signs = "[ \u00a0\u202f]" if group == " " else re.escape(group)
+            digits = rf"([1-9]\d{{0,2}}({signs}\d{{3}})+|\d+)" if group else r"\d+"
+            found.append((decimal, group, rf"^[+-]?{digits}({re.escape(decimal)}\d+)?$"))
     return found
 
 

@@ -27,9 +27,9 @@ ERRORS = (
     "not-a-number", "nan", "infinite", "bad-time", "unknown-kind", "no-success",
 )  # fmt: skip
 WARNINGS = (
-    "guessed-header", "guessed-column", "perhaps-column", "escaped-quotes", "stray-quotes", "several-lines",
-    "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes", "constant-value", "no-times",
-    "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted", "constant-time", "duplicate-pair",
+    "unread-files", "guessed-header", "guessed-column", "perhaps-column", "escaped-quotes", "stray-quotes",
+    "several-lines", "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes", "constant-value",
+    "no-times", "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted", "constant-time", "duplicate-pair",
     "single-reaction-user", "single-reaction-item", "items-without-title", "unknown-items", "item-without-id",
     "duplicate-item",
 )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from igcf.item import Item
 from igcf.notebooks import html_card
 
 if TYPE_CHECKING:
-    from igcf.data.columns import ColumnOptions
     from igcf.data.findings import Defect
     from igcf.data.layout import LogLayout
     from igcf.data.users import UserTable
@@ -134,7 +133,7 @@ class Interactions:
         return read_table(log_frame(users, items, values, timestamps), name=name)
 
     @classmethod
-    def from_frame(cls, frame: object, *, name: str = "log", **columns: "Unpack[ColumnOptions]") -> "Interactions":
+    def from_frame(cls, frame: object, *, name: str = "log", **columns: Any) -> "Interactions":
         """Build a log from a pandas or polars frame, one row per reaction; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
         from igcf.data.reading import read_frame
@@ -142,7 +141,7 @@ class Interactions:
         return read_frame(frame, Columns.of(columns), name=name)
 
     @classmethod
-    def from_csv(cls, path: str | Path, **columns: "Unpack[ColumnOptions]") -> "Interactions":
+    def from_csv(cls, path: str | Path, **columns: Any) -> "Interactions":
         """Read a text file (also compressed) of columns; what is left out is found (docs/data.md), `layout` says what.
 
         Args:
@@ -163,7 +162,7 @@ class Interactions:
         return cls.from_parquet(path, **columns)
 
     @classmethod
-    def from_parquet(cls, path: str | Path, **columns: "Unpack[ColumnOptions]") -> "Interactions":
+    def from_parquet(cls, path: str | Path, **columns: Any) -> "Interactions":
         """Read a Parquet file, or a folder of them; arguments as in `from_csv`."""
         from igcf.data.columns import Columns
         from igcf.data.reading import read_files

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from igcf.data.columns import Columns, Times, number, refuse_nested
+from igcf.data.columns import Columns, Numbers, Times, refuse_nested
 from igcf.errors import DataError, quoted
 
 Role = Literal["user", "item", "value", "timestamp", "kind"]
@@ -192,13 +192,13 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
 def _holds_dates(column: pl.Series) -> bool:
     """Tell whether a column holds dates as text, which are times and nobody's id."""
     known = column.drop_nulls()
-    return len(known) > 0 and Times()(known)[0].null_count() == 0 and number(known).null_count() == len(known)
+    return len(known) > 0 and Times()(known)[0].null_count() == 0 and Numbers()(known).null_count() == len(known)
 
 
 def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
     """Take the columns left as value and time, in this order, where they look like it."""
     for name in left:
-        numbers = number(sample[name])
+        numbers = Numbers()(sample[name])
         is_number = numbers.null_count() == sample[name].null_count()
         is_epoch = is_number and len(numbers.drop_nulls()) > 0 and bool((numbers.drop_nulls() >= FIRST_EPOCH).all())
         if "value" not in found and is_number and not is_epoch:

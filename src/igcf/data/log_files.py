@@ -60,11 +60,25 @@ class LogFiles:
                 raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of such files")
             check_readable(path, text=not is_parquet(path))
             return (path,)
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        inside = self._inside
         files = [file for file in inside if is_parquet(file)] or [file for file in inside if is_text_table(file)]
         if not files:
             raise DataError(f"{path} holds no .parquet file and no text table")
         return tuple(files)
+
+    @cached_property
+    def _inside(self) -> list[Path]:
+        return sorted(file for file in self.path.rglob("*") if file.is_file()) if self.path.is_dir() else []
+
+    def note_unread(self, findings: Findings) -> None:
+        """Note files of the folder that are not read: text beside Parquet, and what has no known ending."""
+        unread = [file for file in self._inside if file not in self.files and file.name[0] not in "._"]
+        if unread:
+            names = ", ".join(str(file.relative_to(self.path)) for file in unread[:3])
+            message = (
+                f"files of the folder are not read ({names}{' ...' if len(unread) > 3 else ''}); is one of the log?"
+            )
+            findings.add("unread-files", message, len(unread))
 
     @cached_property
     def layout(self) -> LogLayout:

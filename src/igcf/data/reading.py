@@ -30,6 +30,7 @@ def read_files(path: Path, columns: Columns | None = None, findings: Findings | 
     """Read a text or Parquet file, or a folder of them (also partitioned as `key=value/`)."""
     files, findings = LogFiles(path, columns or Columns()), findings or Findings()
     findings.layout = files.layout
+    files.note_unread(findings)
     pieces = (piece for number in range(len(files.files)) for piece in files.pieces(number, findings))
     return _built(pieces, RowReader(files.layout, files.columns, findings), files.name, str(path))
 

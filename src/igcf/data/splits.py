@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.arrays import FloatArray, IntArray
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.errors import DataError
 
@@ -58,14 +58,8 @@ def cold_start(
         by_activity: test users are the most active cold users and validation users the next; otherwise both are drawn.
         rng: draws the half of the users and, without `by_activity`, the test and validation users.
     """
-    if split == "auto":
-        split = "time" if has_all_times(data) else "users"
-    if split == "time":
-        train, cold = _time_halves(data)
-    else:
-        train, cold = _user_halves(data, rng)
-    activity = np.bincount(data.user_idx, minlength=data.n_users)
-    order = _by_activity(cold, activity) if by_activity else rng.permutation(cold)
+    train, cold, activity = _halves(data, split, rng)
+    order = cold[np.argsort(-activity[cold], kind="stable")] if by_activity else rng.permutation(cold)
     test = order[activity[order] >= min_reactions][:n_test]
     if not len(test):
         most = int(activity[cold].max()) if len(cold) else 0
@@ -90,15 +84,14 @@ def taste_drift(
     """
     if data.categories is None:
         raise DataError(f"{data.name} has no item categories; taste drift compares the categories of two periods")
-    timed = data if has_all_times(data) else _timed(data)
+    timed = data.subset(_times(data) != MISSING_TIME)
     order = np.lexsort((_times(timed), timed.user_idx))
     n_reactions = np.bincount(timed.user_idx, minlength=data.n_users)
     starts = np.cumsum(n_reactions) - n_reactions
     place = np.empty(len(timed), dtype=np.int64)
     place[order] = np.arange(len(timed)) - starts[timed.user_idx[order]]  # 0, 1, ... within each user, in time
     is_before = place < n_reactions[timed.user_idx] // 2
-    genres = _multi_hot(data.categories)
-    similarity = _cosine(_genre_counts(timed, is_before, genres), _genre_counts(timed, ~is_before, genres))
+    similarity = _cosine(_genre_counts(timed.subset(is_before)), _genre_counts(timed.subset(~is_before)))
     qualified = np.flatnonzero(n_reactions >= min_reactions)
     if not len(qualified):
         raise DataError(
@@ -129,49 +122,35 @@ def _times(data: Interactions) -> IntArray:
     return data.timestamps
 
 
-def _timed(data: Interactions) -> Interactions:
-    return data.subset(_times(data) != MISSING_TIME)
-
-
 def _first_half(data: Interactions) -> IntArray:
     """Return the earlier half of the rows, in the order of the log; equal times keep the order of the log."""
     return np.sort(np.argsort(_times(data), kind="stable")[: len(data) // 2])
 
 
-def _time_halves(data: Interactions) -> tuple[Interactions, IntArray]:
+def _halves(data: Interactions, split: Split, rng: np.random.Generator) -> tuple[Interactions, IntArray, IntArray]:
+    """Return the reactions of the training half, the users who are not in it, and the activity of all users."""
+    activity = np.bincount(data.user_idx, minlength=data.n_users)
+    if split == "users" or (split == "auto" and not has_all_times(data)):
+        users, half = rng.permutation(data.n_users), data.n_users // 2
+        train, cold = (np.intersect1d(part, np.flatnonzero(activity)) for part in (users[:half], users[half:]))
+        return data.only_users(train), cold, activity
     if not has_all_times(data):
         _times(data)
         raise DataError(f"{data.name} has reactions without a timestamp; take split='users'")
     first = data.subset(_first_half(data))
     known = np.unique(first.user_idx)
-    return first.only_users(known), np.setdiff1d(np.unique(data.user_idx), known)
+    return first.only_users(known), np.setdiff1d(np.flatnonzero(activity), known), activity
 
 
-def _user_halves(data: Interactions, rng: np.random.Generator) -> tuple[Interactions, IntArray]:
-    users = rng.permutation(data.n_users)
-    half = data.n_users // 2
-    with_rows = np.unique(data.user_idx)
-    return data.only_users(np.intersect1d(users[:half], with_rows)), np.intersect1d(users[half:], with_rows)
-
-
-def _by_activity(users: IntArray, activity: IntArray) -> IntArray:
-    return users[np.argsort(-activity[users], kind="stable")]
-
-
-def _multi_hot(categories: tuple[tuple[str, ...], ...]) -> FloatArray:
-    names = sorted({name for item in categories for name in item})
-    column = {name: number for number, name in enumerate(names)}
-    genres = np.zeros((len(categories), len(names)))
-    for item, tags in enumerate(categories):
-        genres[item, [column[tag] for tag in tags]] = 1.0
-    return genres
-
-
-def _genre_counts(data: Interactions, rows: BoolArray, genres: FloatArray) -> FloatArray:
-    """Count for users x categories how many of the user's items carry each, over the reactions at `rows`."""
-    part = data.subset(rows)
-    counts: FloatArray = part.matrix(np.ones(len(part))) @ genres
-    return counts
+def _genre_counts(data: Interactions) -> FloatArray:
+    """Count for users x categories how many of the user's items carry each."""
+    names = {
+        name: number for number, name in enumerate(sorted({each for own in data.categories or () for each in own}))
+    }
+    genres = np.zeros((data.n_items, len(names)))
+    for item, tags in enumerate(data.categories or ()):
+        genres[item, [names[tag] for tag in tags]] = 1.0
+    return np.asarray(data.matrix(np.ones(len(data))) @ genres)
 
 
 def _cosine(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -194,10 +173,7 @@ def observed_split(
 
     At most half of those with `min_reactions` are test users.
     """
-    if split == "auto":
-        split = "time" if has_all_times(data) else "users"
-    train, cold = _time_halves(data) if split == "time" else _user_halves(data, rng)
-    activity = np.bincount(data.user_idx, minlength=data.n_users)
+    train, cold, activity = _halves(data, split, rng)
     able = rng.permutation(cold[activity[cold] >= min_reactions])
     n_test = min(n_test, len(able) // 2)
     if n_test == 0:

@@ -112,8 +112,9 @@ class TextTable:
         self._n_rows, is_first, rest = 0, self.has_header, b""
         yield pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         for block in self._blocks():
-            if is_first:
-                block, is_first = block.lstrip(b"\n").partition(b"\n")[2], False
+            while is_first:
+                first, _, block = block.partition(b"\n")
+                is_first = not first.strip()  # blank lines may come before the header
             if self.separator == "::":
                 block = block.replace(b"::", UNIT_SIGN.encode())
             frame, rest = self._frame(rest + block, grammar, wanted, id_places, findings)
@@ -222,10 +223,9 @@ class TextTable:
             if b"\r" in block:
                 block = block.replace(b"\r" if line_end == b"\r" else b"\r\n", b"\n")
             self._n_lines += block.count(b"\n")
-            if not chunk and not block.isspace():
-                block = block.rstrip(b"\r\n") + b"\n"
-            if block and not block.isspace():
-                yield block
+            is_blank = not block or (block.isspace() and not block.strip(b"\r\n"))
+            if not is_blank:
+                yield block if chunk else block.rstrip(b"\r\n") + b"\n"
             elif not end and len(rest) >= max(4 * size, SAMPLE_BYTES):
                 raise DataError(
                     f"{self.path} has no line that ends within {len(rest):,} bytes; expected one row per reaction"
