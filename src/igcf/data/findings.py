@@ -28,10 +28,10 @@ ERRORS = (
 )  # fmt: skip
 WARNINGS = (
     "unread-files", "guessed-header", "guessed-column", "perhaps-column", "escaped-quotes", "stray-quotes",
-    "several-lines", "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes", "constant-value",
-    "no-times", "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted", "constant-time", "duplicate-pair",
-    "single-reaction-user", "single-reaction-item", "items-without-title", "unknown-items", "item-without-id",
-    "duplicate-item",
+    "several-lines", "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes",
+    "constant-value", "no-times", "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted",
+    "constant-time", "duplicate-pair", "single-reaction-user", "single-reaction-item", "items-without-title",
+    "unknown-items", "item-without-id", "duplicate-item",
 )  # fmt: skip
 LEVELS: dict[str, Level] = dict.fromkeys(ERRORS, "error") | dict.fromkeys(WARNINGS, "warning")  # type: ignore[assignment]
 """Every kind of defect. An error keeps the log from being read; a warning does not, but somebody should look."""
