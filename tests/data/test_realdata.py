@@ -9,6 +9,22 @@ pytestmark = pytest.mark.realdata
 ROUNDS = np.array([10, 20, 40, 120])
 
 
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        ("ml-100k", "3ed37762b211c71e"),
+        ("ml-1m", "5a8566bdc1c4ad29"),
+        ("kuairec", "c590c038aee0f7f9"),
+        ("eachmovie", "a99a78436bc35459"),
+        ("synthetic", "5d697a5c1251d0d9"),
+        ("synthetic-drift", "be86aea45f3a1288"),
+    ],
+)
+def test_the_known_data_sets_are_read_as_ever(name: str, fingerprint: str) -> None:
+    """Saved results and models name the log by its fingerprint."""
+    assert load_dataset(name).fingerprint() == fingerprint
+
+
 def popularity_precision(split: ColdStart, satisfied: float) -> list[float]:
     order = np.argsort(-np.bincount(split.train.item_idx, minlength=split.train.n_items), kind="stable")
     hits = np.nan_to_num(split.test.dense())[:, order] >= satisfied

@@ -318,7 +318,7 @@ class Interactions:
             digest.update("\0".join(ids).encode())
         for column in (self.user_idx, self.item_idx, self.values, self.timestamps):
             digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
-        if self.users is not None:
+        if self.users is not None and not self.users.is_of_dataset:
             digest.update(repr(self.users.columns).encode())
         return digest.hexdigest()[:16]
 

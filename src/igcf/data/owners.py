@@ -8,6 +8,7 @@ that four or more counts as satisfied. KuaiRec's value is the watch ratio.
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -115,7 +116,8 @@ def _with_people(log: Interactions, path: Path, file_name: str, separator: str, 
     if separator == "::":
         columns["age"] = [AGE_GROUPS.get(code, code) for code in columns["age"]]
         columns["occupation"] = [OCCUPATIONS[int(code)] for code in columns["occupation"]]
-    return log.with_users(columns)
+    log = log.with_users(columns)
+    return log if log.users is None else replace(log, users=replace(log.users, is_of_dataset=True))
 
 
 def _with_movies(

@@ -31,6 +31,8 @@ class UserTable:
     """How each column is understood."""
     sentence: str
     """One line for people: `users: id = user; categories: country; numbers: income`."""
+    is_of_dataset: bool = False
+    """Whether it comes with a data set known by name, whose fingerprint it does not change."""
 
     @cached_property
     def row_of(self) -> dict[str, int]:
