@@ -1,5 +1,6 @@
 """Items that come and go while users are met."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,12 @@ import pytest
 
 import igcf
 from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
+from igcf.model import Term
+from igcf.model.usage import Usage
 from igcf.online.new_items.trials import MEMORY, Account
+from igcf.training.content import fit_content
 from tests.model.test_adding import genre_model
+from tests.toys import ensemble_model
 
 COMEDY = {"id": "funny", "categories": ["comedy"]}
 HORROR = {"id": "scary", "categories": ["horror"]}
@@ -325,6 +330,30 @@ def test_failures_never_raise_a_new_item() -> None:
         recommender.session([("i0", 5.0), ("i1", 1.0)], user=number).observe("funny", 1.0)
         means.append(mean_of(recommender, "funny"))
     assert (np.diff(means) <= 1e-7).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("objective", ["hit", "liking"])
+def test_failures_never_raise_a_new_item_above_what_the_successes_alone_say(objective: Any, seed: int) -> None:
+    model = ensemble_model(60, seed=seed)
+    terms = model.terms if objective == "hit" else [Term(0.05, (0,)), Term(0.05, (2, 3)), Term(0.9, (3,))]
+    categories = [("comedy",) if row % 2 else ("horror",) for row in range(60)]
+    model = model._changed(categories=categories, terms=terms, usage=Usage(objective))
+    model, likers = model.with_content(fit_content(model)), {3, 8, 9}
+
+    def means(users: Iterable[int]) -> list[float]:
+        recommender, found = igcf.Recommender(model, igcf.Greedy(), exposure=NEVER), []
+        recommender.add_items([COMEDY])
+        for user in users:
+            past = [(f"item-{user * 7 % 60}", 5.0 if user % 2 else 1.0)]
+            recommender.session(past, user=user).observe("funny", 5.0 if user in likers else 1.0)
+            found.append(mean_of(recommender, "funny"))
+        return found
+
+    alone = means(sorted(likers))
+    everybody = means([*sorted(likers), *(user for user in range(25) if user not in likers)])
+    assert everybody[:3] == pytest.approx(alone, abs=1e-6)
+    assert max(everybody[2:]) <= alone[-1] + 1e-6
 
 
 def test_one_user_is_one_voice_and_those_who_count_are_drawn_fairly() -> None:
