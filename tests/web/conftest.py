@@ -195,7 +195,7 @@ READY = """() => !document.querySelector("#like").disabled
 """The first card can be reacted to, and the first screen, where there is one, knows its items."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loop runs in this thread: tests elsewhere could run none of their own
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS.split())

@@ -1,10 +1,15 @@
 """What a stranger, a page of another site, a lost key or a foreign model can do: as little as documented."""
 
 import asyncio
+import io
 import json
+import logging
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import CatalogueMismatchError, RequestCancelledError, TimeBudgetError
 from igcf.service.http.application import create_app
 from igcf.service.http.guard import Guard
+from igcf.service.http.logs import configure
 from igcf.service.lanes import Budget, Lanes, budget_of_request
 from igcf.service.metrics import Metrics
 from igcf.service.models.requests import BatchRequest
@@ -25,6 +31,7 @@ from igcf.service.serving.model_swap import load_and_announce
 from igcf.service.serving.recommending import recommend_to_many
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
+from tests.service.processes import wait_until
 
 SERVER_KEY, ADMIN_KEY, SECRET = "server-key-0123456789", "admin-key-0123456789", "page-secret-0123456789"
 Opened = Callable[..., ServiceContext]
@@ -120,15 +127,29 @@ def test_a_server_key_keeps_users_and_items_and_an_admin_key_the_model_too(opene
         assert client.post("/v1/model", json={"folder": "nothing"}, headers=bearer(key)).status_code == model
 
 
-def test_a_revoked_key_does_not_wait_for_learning(opened: Any, key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_key_waits_neither_for_learning_nor_for_the_store(
+    opened: Any, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = opened(api_key_file=str(key_file))
-    monkeypatch.setattr(context.items_from_log, "look", lambda _: time.sleep(8))
+    release, learning, following = threading.Event(), threading.Event(), threading.Event()
+
+    def stuck(busy: threading.Event) -> dict[str, float]:
+        busy.set()
+        release.wait(120)
+        return {}
+
+    monkeypatch.setattr(context.items_from_log, "look", lambda _: stuck(learning))
+    monkeypatch.setattr(context.store, "deletions", lambda: stuck(following))
     with TestClient(create_app(context)) as client:
-        time.sleep(1.5)  # the learning thread is busy
-        key_file.write_text(f"admin {ADMIN_KEY}\n")
-        revoked = time.monotonic()
-        while client.get("/v1/model", headers=bearer(SERVER_KEY)).status_code != 401:
-            assert time.monotonic() - revoked < 6, "the key waited for learning"
+        try:
+            assert learning.wait(60)
+            assert following.wait(60)
+            key_file.write_text(f"admin {ADMIN_KEY}\n")
+            asked = partial(client.get, "/v1/model", headers=bearer(SERVER_KEY))
+            wait_until(lambda: asked().status_code == 401, "the key is still taken while other threads are busy")
+            assert not release.is_set()
+        finally:
+            release.set()
 
 
 def ask(guard: Guard, method: str, headers: dict[str, str], path: str = "/v1/users/a/feedback") -> int:
@@ -334,3 +355,28 @@ def test_up_to_k_returns_what_is_left(opened: Any) -> None:
     assert client.post("/v1/users/ann/recommendations", json={"k": 3, "fewer": True, **two}).json()["items"] == []
     capped = {"k": 5, "fewer": True, "rules": {"caps": {"even": 1, "odd": 1}}}
     assert len(client.post("/v1/users/bob/recommendations", json=capped).json()["items"]) == 2
+
+
+def test_a_server_without_free_file_descriptors_logs_one_line_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio reports every refused connection with a traceback, up to 2,048 at a time."""
+    now, written = 0.0, io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr("igcf.service.http.logs.time.monotonic", lambda: now)
+    loggers = [logging.getLogger(name) for name in ("igcf.service", "uvicorn", "uvicorn.error", "asyncio")]
+    before = [(each.handlers, each.filters, each.propagate, each.level) for each in loggers]
+    try:
+        configure("info")
+        loop = asyncio.new_event_loop()
+        for second in range(3):
+            now = float(second)
+            for _ in range(2_000):
+                refused = OSError(24, "Too many open files")
+                loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": refused})
+        loop.close()
+    finally:
+        for each, (handlers, filters, propagate, level) in zip(loggers, before, strict=True):
+            each.handlers, each.filters, each.propagate = handlers, filters, propagate
+            each.setLevel(level)
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 3
+    assert all("Too many open files" in json.loads(line)["message"] for line in lines)

@@ -28,11 +28,29 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class OncePerSecond(logging.Filter):
+    """Lets one record pass in a second, in one line: without free file descriptors asyncio logs thousands."""
+
+    last = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log a record."""
+        now = time.monotonic()
+        if now - self.last < 1.0:
+            return False
+        self.last = now
+        if record.exc_info and record.exc_info[1] is not None:
+            record.msg, record.args = f"{record.getMessage().splitlines()[0]}: {record.exc_info[1]}", ()
+            record.exc_info = None
+        return True
+
+
 def configure(level: str) -> None:
-    """Send the logs of the service and of uvicorn to stderr as JSON lines."""
+    """Send the logs of the service, of uvicorn and of asyncio to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("igcf.service", "uvicorn", "uvicorn.error"):
+    logging.getLogger("asyncio").filters = [OncePerSecond()]
+    for name in ("igcf.service", "uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [handler] if name != "uvicorn.error" else []
         logger.propagate = name == "uvicorn.error"
