@@ -23,7 +23,7 @@ from igcf.model.channel import linearised, sigmoid
 from igcf.online import Belief, ScoringEngine, Session
 from igcf.online.learning import learned, prior_belief
 from igcf.training.content import fit_content
-from tests.toys import attributed, ensemble_model, two_channel_model
+from tests.toys import attributed, contextual, ensemble_model, two_channel_model
 
 CASES = int(os.environ.get("IGCF_CASES", "12"))
 USERS = ("ann", "ben", "eve")
@@ -36,13 +36,14 @@ ATTRIBUTES: list[tuple[dict[str, Any], list[float | None]]] = [
     ({"country": ["fr", "nz"], "income": 200.0}, [None, None, 0.3, -0.5, 0.2, 2.0]),
 ]
 """Attributes of a user, and the numbers that they are; None where they are unknown."""
+CONTEXTS: list[dict[str, Any] | None] = [None, None, {"device": "phone"}, {"device": "watch"}]
 
 
 def described(model: Model) -> Model:
     """Give every other item a category, and the model a content prior."""
     categories = [("comedy",) if row % 2 else ("horror",) for row in range(model.n_items)]
     model = model._changed(categories=categories)
-    return attributed(model.with_content(fit_content(model)))
+    return contextual(attributed(model.with_content(fit_content(model))))
 
 
 MODELS = [described(two_channel_model(16, 3)), described(ensemble_model(16, 3))]
@@ -79,12 +80,20 @@ def with_own_prior(model: Model, numbers: list[float | None]) -> Model:
 
 
 def brute_force(
-    model: Model, logged: dict[int, float], shown: list[tuple[int, float]], population: FloatArray
+    model: Model,
+    logged: dict[int, float],
+    shown: list[tuple[int, float]],
+    population: FloatArray,
+    on_phone: set[int],
 ) -> Belief:
     """The belief from the evidence, one reaction after the other."""
     belief = brute_force_record(model, logged, {row for row, _ in shown}, population) if logged else prior_belief(model)
+    effect = model.context_effect
+    assert effect is not None
     for row, value in shown:
-        belief = learned(belief, model, row, value)
+        shift = effect.weights[:, :2] @ np.array([-0.5, 0.5]) * (row in on_phone)
+        found = learned(Belief(belief.mean + shift, belief.cov), model, row, value)
+        belief = Belief(found.mean - shift, found.cov)
     return belief
 
 
@@ -128,7 +137,8 @@ class Library(RuleBasedStateMachine):
         self.recommender = igcf.Recommender(MODELS[number], igcf.Ucb(0.5), exposure=NEVER, skip_rounds=3)
         self.sessions: dict[str, Session] = {user: self.recommender.session(user=user) for user in USERS}
         self.shown: dict[str, list[tuple[int, float]]] = {user: [] for user in USERS}
-        self.before: dict[str, list[list[tuple[int, float]]]] = {user: [] for user in USERS}
+        self.before: dict[str, list[tuple[list[tuple[int, float]], set[int]]]] = {user: [] for user in USERS}
+        self.on_phone: dict[str, set[int]] = {user: set() for user in USERS}
         self.logged: dict[str, dict[int, float]] = {user: {} for user in USERS}
         self.numbers: dict[str, list[float | None]] = dict.fromkeys(USERS, ATTRIBUTES[0][1])
         self.hidden: set[str] = set()
@@ -150,16 +160,22 @@ class Library(RuleBasedStateMachine):
     def row(self, number: int) -> int:
         return number % self.recommender.model.n_items
 
-    @rule(user=st.sampled_from(USERS), number=st.integers(0, 15) | st.integers(16, 21), value=VALUES)
-    def observe(self, user: str, number: int, value: float | None) -> None:
+    @rule(
+        user=st.sampled_from(USERS),
+        number=st.integers(0, 15) | st.integers(16, 21),
+        value=VALUES,
+        context=st.sampled_from(CONTEXTS),
+    )
+    def observe(self, user: str, number: int, value: float | None, context: dict[str, Any] | None) -> None:
         row, own = self.row(number), dict(self.shown[user])
         others = {name: session.belief for name, session in self.sessions.items() if name != user}
-        self.sessions[user].observe(self.recommender.model.item_ids[row], value)
-        self.before[user].append(list(self.shown[user]))
+        self.sessions[user].observe(self.recommender.model.item_ids[row], value, context=context)
+        self.before[user].append((list(self.shown[user]), set(self.on_phone[user])))
         has_one = row in self.logged[user] or own.get(row, np.nan) == own.get(row, np.nan)
         if value is not None or not has_one:
             kept = [pair for pair in self.shown[user] if pair[0] != row]
             self.shown[user] = [*kept, (row, np.nan if value is None else value)]
+            self.on_phone[user] = self.on_phone[user] - {row} | ({row} if context == {"device": "phone"} else set())
         for name, belief in others.items():
             if row not in dict(self.shown[name]) and row not in self.logged[name]:
                 np.testing.assert_array_equal(self.sessions[name].belief.mean, belief.mean)
@@ -173,21 +189,21 @@ class Library(RuleBasedStateMachine):
     @rule(user=st.sampled_from(USERS), number=st.integers(0, 40))
     def skip(self, user: str, number: int) -> None:
         self.sessions[user].skip(self.recommender.model.item_ids[self.row(number)])
-        self.before[user].append(list(self.shown[user]))
+        self.before[user].append((list(self.shown[user]), set(self.on_phone[user])))
 
     @precondition(lambda self: any(self.before[user] for user in USERS))
     @rule(number=st.integers(0, 2))
     def undo(self, number: int) -> None:
         user = next(USERS[(number + n) % 3] for n in range(3) if self.before[USERS[(number + n) % 3]])
         self.sessions[user].undo()
-        self.shown[user] = self.before[user].pop()
+        self.shown[user], self.on_phone[user] = self.before[user].pop()
 
     @precondition(lambda self: self.is_linear)
     @rule(user=st.sampled_from(USERS), numbers=st.lists(st.integers(0, 40), min_size=1, max_size=5), value=VALUES)
     def open_with_a_record(self, user: str, numbers: list[int], value: float | None) -> None:
         ids = self.recommender.model.item_ids
         self.logged[user] = {self.row(number): value or 5.0 for number in numbers}
-        self.shown[user], self.before[user] = [], []
+        self.shown[user], self.before[user], self.on_phone[user] = [], [], set()
         record = [(ids[row], given) for row, given in self.logged[user].items()]
         given = self.sessions[user].attributes
         self.sessions[user] = self.recommender.session(logged=record, user=user, attributes=given)
@@ -271,9 +287,8 @@ class Library(RuleBasedStateMachine):
         for user, session in self.sessions.items():
             belief = session.belief
             assert np.linalg.eigvalsh(belief.cov)[0] > -1e-9
-            expected = brute_force(
-                with_own_prior(model, self.numbers[user]), self.logged[user], self.shown[user], model.prior_mean
-            )
+            own = with_own_prior(model, self.numbers[user])
+            expected = brute_force(own, self.logged[user], self.shown[user], model.prior_mean, self.on_phone[user])
             np.testing.assert_allclose(belief.mean, expected.mean, atol=1e-6)
             np.testing.assert_allclose(belief.cov, expected.cov, atol=1e-6)
             mean, std = scores(model, expected)

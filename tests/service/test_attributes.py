@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from igcf.online import Recommender
+from igcf.online import Greedy, Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.learning import belief_problems
 from igcf.service.store import interactions_from_store
 from igcf.service.store.maintenance import problems
 from tests.service.conftest import OpenService, small_model
-from tests.toys import attributed
+from tests.toys import attributed, contextual
 
-MODEL = attributed(small_model())
+MODEL = contextual(attributed(small_model()))
 ANN: dict[str, Any] = {"gender": "f", "country": ["nz"], "income": 250}
 
 
@@ -50,8 +50,6 @@ def items(client: TestClient, user: str, **body: Any) -> list[tuple[str, Any]]:
 
 
 def expected(history: list[tuple[str, float | None]], attributes: dict[str, Any]) -> list[tuple[str, float]]:
-    from igcf.online import Greedy
-
     session = Recommender(MODEL, Greedy()).session(history, attributes=attributes)
     return [(each.item_id, each.mean) for each in session.recommend(5)]
 
@@ -188,3 +186,36 @@ def test_a_model_that_knows_no_attributes_keeps_those_that_are_stored(
     assert found["attributes"] == ANN
     np.testing.assert_allclose(found["belief"]["mean"], stranger)
     assert "knows no attributes" in put(plain, "ann", {"gender": "f"}).json()["message"]
+
+
+def test_a_context_moves_one_answer_and_is_stored_with_the_reaction(
+    service: ServiceContext, client: TestClient
+) -> None:
+    phone, desk = {"device": "phone", "time": "2026-11-18T21:00:00+13:00"}, {"device": "desk"}
+    plain = items(client, "ann")
+    assert items(client, "ann", context=phone) != plain
+    assert items(client, "ann") == plain
+    session = Recommender(MODEL, Greedy()).session()
+    history: list[tuple[str, float | None, Any]] = [
+        ("item-3", 5.0, phone),
+        ("item-4", 1.0, None),
+        ("item-5", None, desk),
+    ]
+    for item, value, context in history:
+        body = {"item": item, "value": value} if value is not None else {"item": item, "kind": "shown"}
+        answer = client.post("/v1/users/ann/feedback", json=body | {"context": context})
+        assert answer.status_code == 200, answer.text
+        session.observe(item, value, context=context)
+        wanted = [(each.item_id, each.mean) for each in session.recommend(5, context=desk)]
+        assert items(client, "ann", context=desk) == wanted
+    for _ in range(2):  # from memory, and from the store
+        found = client.get("/v1/users/ann").json()["belief"]["mean"]
+        np.testing.assert_allclose(found, session.belief.mean, atol=1e-8)
+        assert items(client, "ann", context=desk) == wanted
+        service.users.forget("ann")
+    bodies: list[tuple[str, dict[str, Any]]] = [("recommendations", {}), ("feedback", {"item": "item-9", "value": 5})]
+    for path, own in bodies:
+        answer = client.post(f"/v1/users/ann/{path}", json={**own, "context": {"season": "winter"}})
+        assert answer.status_code in (400, 422)
+        assert "this model knows device, time" in answer.json()["message"]
+    assert [each["name"] for each in client.get("/v1/model").json()["context"]] == ["device", "time"]

@@ -16,11 +16,14 @@ from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
-from tests.toys import attributed
+from tests.toys import attributed, contextual
 
 USERS, ITEMS = st.sampled_from(["ann", "bob", "visitor"]), st.sampled_from([f"item-{n}" for n in range(5)])
 EVENTS, VALUES = st.sampled_from([f"e{n}" for n in range(8)]), st.sampled_from([1.0, 4.0, 5.0])
-MODELS = {"first": attributed(small_model(12, 3)), "second": attributed(small_model(12, 3, seed=1), seed=4)}
+MODELS = {
+    "first": contextual(attributed(small_model(12, 3))),
+    "second": contextual(attributed(small_model(12, 3, seed=1))),
+}
 ATTRIBUTES: list[dict[str, Any]] = [{}, {"gender": "f"}, {"country": ["de", "fr"], "income": 10}, {"gender": "x"}]
 Reaction = tuple[str, str, float | None, str]
 """Event id, item, value and evidence."""

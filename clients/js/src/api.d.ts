@@ -43,6 +43,7 @@ export interface BatchRequest {
   nu?: number | null;
   rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
   attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
+  context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   users: Array<string>;
 }
 export interface BatchResponse {
@@ -120,6 +121,7 @@ export interface Feedback {
   time?: number | null;
   event_id?: string | null;
   recommendation_id?: string | null;
+  context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
 }
 export interface FeedbackBatch {
   feedback: Array<UserFeedback>;
@@ -209,6 +211,7 @@ export interface ModelInfo {
   forgetting: number;
   limits: Record<string, number>;
   attributes: Array<AttributeInfo>;
+  context: Array<AttributeInfo>;
   metadata: Record<string, any>;
   generation: number;
 }
@@ -267,6 +270,7 @@ export interface RecommendationRequest {
   nu?: number | null;
   rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
   attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
+  context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
 }
 export interface RecommendationResponse {
   user: string;
@@ -326,6 +330,7 @@ export interface UserFeedback {
   time?: number | null;
   event_id?: string | null;
   recommendation_id?: string | null;
+  context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   user: string;
 }
 export interface UserPage {

@@ -55,6 +55,10 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @column_options
 @ITEMS
 @USERS
+@click.option(
+    "--context",
+    help="Columns of the log that describe the moment of a reaction, joined by commas; `hour` comes from its times.",
+)
 @click.option("--without", help="Columns of the table of users to leave out, joined by commas.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
 @click.option(
@@ -95,6 +99,7 @@ def pretrain(
     items: Path | None,
     users: Path | None,
     without: str | None,
+    context: str | None,
     others: tuple[str, ...],
     checkpoint: Path | None,
     resume: bool,
@@ -118,7 +123,7 @@ def pretrain(
     Examples:
       igcf pretrain --dataset synthetic --out model/
       igcf pretrain --dataset ratings.csv --items movies.csv --out model/
-      igcf pretrain --dataset ratings.csv --users people.csv --without age --out model/
+      igcf pretrain --dataset ratings.csv --users people.csv --without age --context hour --out model/
       igcf pretrain --dataset plays.tsv --user who --item what --value minutes --satisfied 30 --out model/
       igcf pretrain --dataset events.csv --kinds view=1,like=4,purchase=5,hide=1 --out model/
       igcf pretrain --dataset clicks.csv --implicit --out model/
@@ -144,8 +149,10 @@ def pretrain(
     state = own_state or checkpoint
     resume = resume and _resumed(state, config, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
-    if are_workers_asked_for and (users or without):
-        raise ConfigError("--users needs the whole log in one process; leave out --shards, --engine and --address")
+    if are_workers_asked_for and (users or without or context):
+        raise ConfigError(
+            "--users and --context need the whole log in one process; leave out --shards, --engine and --address"
+        )
     if are_workers_asked_for:
         assert state is not None  # noqa: S101
         data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
@@ -153,6 +160,9 @@ def pretrain(
         from igcf.data import success_in
 
         data = with_users(read_log(dataset, from_store, data_dir, columns, items), users, without)
+        if context:
+            names = [name.strip() for name in context.split(",") if name.strip()]
+            data = data.with_context(names, dataset if dataset and Path(dataset).exists() else None)
         report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
         if isinstance(config, ExpertsConfig) and not are_workers_asked_for:
             from igcf.training.cost import expected_cost
@@ -180,7 +190,8 @@ def pretrain(
         told = {"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds}
         emit_json(told | {"attributes": {name: vars(each) for name, each in worth.items()}} | model.metadata)
     else:
-        for line in worth_lines(worth):
+        of_context = {} if model.context_effect is None else model.context_effect.worth
+        for line in (*worth_lines(worth), *worth_lines(of_context, "context")):
             note(line)
         note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
 

@@ -18,6 +18,7 @@ from igcf.item import Item
 from igcf.notebooks import html_card
 
 if TYPE_CHECKING:
+    from igcf.data.context import ContextColumns
     from igcf.data.findings import Defect
     from igcf.data.layout import LogLayout
     from igcf.data.users import UserTable
@@ -75,6 +76,8 @@ class Interactions:
     """Items with fewer reactions than `at_least` asked for; a model knows them through their content only."""
     users: "UserTable | None" = field(default=None, compare=False)
     """Attributes of users by id, where there are any."""
+    context: "ContextColumns | None" = field(default=None, compare=False)
+    """Features of the moments of the reactions, where there are any."""
 
     def __repr__(self) -> str:
         """Name the log and its size; the arrays themselves would fill screens."""
@@ -194,6 +197,18 @@ class Interactions:
         known = f"{n_known:,} of {self.n_users:,} users of the log are in the table of users"
         return replace(self, users=table, notes=(*self.notes, table.sentence, known))
 
+    def with_context(self, names: Sequence[str], table: "str | Path | object" = None) -> "Interactions":
+        """Return the same log with features of the moments of its reactions (docs/data.md).
+
+        Args:
+            names: columns of `table`; `hour` is made from the times of the log where no column has that name.
+            table: the file or frame that the log was read from.
+        """
+        from igcf.data.context import read_context
+
+        context = read_context(self, names, table)
+        return replace(self, context=context, notes=(*self.notes, context.sentence))
+
     def at_least(self, item_reactions: int = 1, user_reactions: int = 1) -> "Interactions":
         """Return the reactions to items that have so many, and of those the ones of users who have so many.
 
@@ -262,6 +277,7 @@ class Interactions:
             item_idx=self.item_idx[rows],
             values=self.values[rows],
             timestamps=None if self.timestamps is None else self.timestamps[rows],
+            context=None if self.context is None else self.context.taken(rows),
         )
 
     def only_users(self, rows: IntArray) -> "Interactions":
@@ -289,6 +305,7 @@ class Interactions:
             item_idx=np.concatenate([self.item_idx, other.item_idx]),
             values=np.concatenate([self.values, other.values]),
             timestamps=np.concatenate(times) if len(times) == 2 else None,
+            context=None,
         )
 
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:

@@ -106,7 +106,7 @@ def _user_table(frame: pl.DataFrame, source: str, without: Sequence[str]) -> Use
     for name in frame.columns:
         if name == id_column or name in without:
             continue
-        found = None if name == "user" else _parsed(frame[name].filter(is_row))
+        found = None if name == "user" else parsed_column(frame[name].filter(is_row))
         if found is None:
             unused.append(name)
         else:
@@ -126,7 +126,7 @@ def _user_table(frame: pl.DataFrame, source: str, without: Sequence[str]) -> Use
     return UserTable(table, kinds, "; ".join([*parts, *([f"not used: {', '.join(unused)}"] if unused else [])]))
 
 
-def _parsed(column: pl.Series) -> tuple[Kind, pl.Series] | None:
+def parsed_column(column: pl.Series) -> tuple[Kind, pl.Series] | None:
     """Return the kind of a column and its parsed values; None where it cannot be used."""
     kind = column.dtype
     if isinstance(kind, pl.List):

@@ -26,6 +26,7 @@ class RecommendationOptions(TypedDict, total=False):
     nu: float | None
     rules: dict[str, Any] | None
     attributes: dict[str, Any] | None
+    context: dict[str, Any] | None
 
 
 class FeedbackOptions(TypedDict, total=False):
@@ -35,6 +36,7 @@ class FeedbackOptions(TypedDict, total=False):
     time: float | None
     event_id: str | None
     recommendation_id: str | None
+    context: dict[str, Any] | None
 
 
 @dataclass(frozen=True)

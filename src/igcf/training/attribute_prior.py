@@ -8,7 +8,7 @@ how well their vector is known. Everything follows from sums over users (docs/ma
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -85,15 +85,15 @@ def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], 
     encoder = table.encoder(user_ids) if len(user_ids) >= FEWEST_USERS else Encoder(())
     F = encoded_users(encoder, table, user_ids)
     problem = _Problem.from_users(vectors, F, np.random.default_rng(seed).permutation(len(F)) % FOLDS)
-    penalties, worth = _chosen(problem, encoder)
+    penalties, worth = choose_penalties(problem, encoder)
     worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
     used = encoder.without([name for name, each in worth.items() if each.penalty is None])
     kept = np.flatnonzero(np.isfinite(penalties))
     final = problem.columns(kept)
     inverses = np.linalg.inv(final.precision() + np.diag(penalties[kept]))
     weights = np.einsum("kpq,kq->kp", inverses, final.information())
-    identified = _identified(used)
-    errors = np.einsum("pq,kqr,pr->kp", identified, inverses, identified) * vectors.variances[:, None]
+    projection = identified(used)
+    errors = np.einsum("pq,kqr,pr->kp", projection, inverses, projection) * vectors.variances[:, None]
     return AttributePrior(
         used,
         vectors.directions @ weights,
@@ -103,7 +103,7 @@ def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], 
     )
 
 
-def _identified(encoder: Encoder) -> FloatArray:
+def identified(encoder: Encoder) -> FloatArray:
     """The projection onto what users can show: the levels of a category have nothing in common beside the mean."""
     result = np.eye(encoder.n_columns)
     for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
@@ -121,6 +121,14 @@ def encoded_users(encoder: Encoder, table: UserTable, user_ids: list[str]) -> Fl
             if found is not None:
                 F[row, span] = found
     return F
+
+
+class Gains(Protocol):
+    """A regression whose penalties are to be chosen."""
+
+    def gains(self, penalties: FloatArray) -> FloatArray:
+        """Return what weights with these penalties, one per column, add to the likelihood of held-out users."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +183,7 @@ class _Problem:
         return result
 
 
-def _chosen(problem: _Problem, encoder: Encoder) -> tuple[FloatArray, dict[str, Worth]]:
+def choose_penalties(problem: Gains, encoder: Encoder) -> tuple[FloatArray, dict[str, Worth]]:
     """Choose the penalty of each attribute on held-out users; return it per column, and each attribute's worth."""
     penalties = np.full(encoder.n_columns, START)
 
@@ -206,11 +214,11 @@ def _difference(a: FloatArray, b: FloatArray) -> tuple[float, float]:
     return float((a - b).mean()), float((a - b).std() / np.sqrt(len(a)))
 
 
-def worth_lines(worth: Mapping[str, Worth]) -> list[str]:
+def worth_lines(worth: Mapping[str, Worth], what: str = "attribute") -> list[str]:
     """Return one line per attribute about what it is worth, the best first."""
     ordered = sorted(worth.items(), key=lambda pair: -pair[1].gain if pair[1].penalty is not None else np.inf)
     return [
-        f"attribute {name}: {each.gain:+.3f} nats per held-out user (standard error {each.error:.3f})"
+        f"{what} {name}: {each.gain:+.3f} nats per held-out user (standard error {each.error:.3f})"
         + ("" if each.penalty is not None else "; not used, it predicts nothing")
         for name, each in ordered
     ]

@@ -18,6 +18,7 @@ from igcf.model.checks import checked_kinds
 from igcf.training.attribute_prior import with_attributes
 from igcf.training.cluster.executors import Engine, Workers
 from igcf.training.content import fit_content
+from igcf.training.context import with_context
 from igcf.training.experts import fit_experts
 from igcf.training.experts.kept import NOTE, Kept
 from igcf.training.progress import Watch, watching
@@ -113,7 +114,7 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     model.kinds = checked_kinds(data.kinds)
-    model = with_attributes(model.with_content(fit_content(model)), log)
+    model = with_context(with_attributes(model.with_content(fit_content(model)), log), log)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model
 

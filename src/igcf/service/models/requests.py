@@ -102,6 +102,15 @@ ATTRIBUTES: dict[str, Any] = {
 ATTRIBUTES_TEXT = "Values by the names that `GET /v1/model` lists; they replace all that were stored before."
 
 
+Context = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="Features of the moment, such as a device or a time, by the names that `GET /v1/model` lists.",
+        json_schema_extra={"anyOf": [ATTRIBUTES, {"type": "null"}]},
+    ),
+]
+
+
 class Schema(BaseModel):
     """A body; an unknown field is a mistake worth hearing of."""
 
@@ -133,6 +142,7 @@ class RecommendationRequest(Schema):
         description="What is known of the user, for this answer only, beside and before what is stored.",
         json_schema_extra={"anyOf": [ATTRIBUTES, {"type": "null"}]},
     )
+    context: Context = None
 
 
 class AttributesRequest(Schema):
@@ -164,6 +174,7 @@ class Feedback(Schema):
         description="Makes a retry safe: the same id twice counts once; with another reaction it is a 409.",
     )
     recommendation_id: Id | None = Field(default=None, description="The answer in which the item was shown.")
+    context: Context = None
 
 
 class UserFeedback(Feedback):

@@ -314,7 +314,7 @@ class PolicyInfo(BaseModel):
 
 
 class AttributeInfo(BaseModel):
-    """An attribute of users that the model understands."""
+    """An attribute of users, or a feature of the moment, that the model understands."""
 
     name: str
     kind: Kind
@@ -337,6 +337,7 @@ class ModelInfo(BaseModel):
     forgetting: float
     limits: dict[str, float]
     attributes: list[AttributeInfo] = Field(description="What may be said of users; empty: nothing.")
+    context: list[AttributeInfo] = Field(description="What may be said of the moment of a request or a reaction.")
     metadata: dict[str, Any]
     generation: int
 

@@ -66,6 +66,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},
         attributes=_attributes(served.model.attribute_prior),
+        context=_attributes(served.model.context_effect),
         metadata=metadata,
         generation=current_model.generation,
     )

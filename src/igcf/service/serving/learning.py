@@ -1,5 +1,6 @@
 """From stored reactions to a belief: loading a session, bringing it up to date, and checking a saved one."""
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,9 +11,10 @@ import numpy as np
 
 from igcf.errors import AttributesError, FeedbackError
 from igcf.model import Model
+from igcf.model.attribute_prior import AttributePrior
 from igcf.online import Belief, Session, prior_belief
 from igcf.online.answers import Reaction
-from igcf.online.attributes import encode_attributes, personal_model
+from igcf.online.attributes import context_shift, encode_attributes, personal_model
 from igcf.online.learning import belief_from_history
 from igcf.progress import Report, silent
 from igcf.service.serving.served_model import ServedModel
@@ -48,14 +50,20 @@ class Loaded:
 
 
 def belief_after(
-    model: Model, forgetting: float, reactions: Sequence[Reaction], belief: Belief | None = None
+    model: Model,
+    forgetting: float,
+    reactions: Sequence[Reaction],
+    contexts: Mapping[str, Mapping[str, Any]],
+    belief: Belief | None = None,
 ) -> Belief:
     """Learn reactions, from the prior or a later belief, without scoring any item: as a session one by one."""
     if not reactions:
         return prior_belief(model) if belief is None else belief
     rows = model.item_rows([item_id for item_id, _ in reactions])
     values = model.reward.checked_all([value for _, value in reactions])
-    return belief_from_history(model, rows, values, forgetting, belief)
+    moved = {model.item_row(item_id): context_shift(model, contexts[item_id]) for item_id in contexts}
+    shifts = {row: shift for row, shift in moved.items() if shift is not None}
+    return belief_from_history(model, rows, values, forgetting, belief, shifts)
 
 
 def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Loaded:
@@ -66,14 +74,15 @@ def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Lo
     rows = in_force(events)
     logged, shown = logged_reactions(served.model, rows), usable(served.model, rows)
     attributes = known_attributes(served.model, attributes_in(rows))
-    more: dict[str, Any] = {"attributes": attributes, "rng": np.random.default_rng()}
+    contexts = contexts_of(served.model, rows)
+    more: dict[str, Any] = {"attributes": attributes, "contexts": contexts, "rng": np.random.default_rng()}
     if logged:  # their evidence is more than a belief
         until = end_of_record(served.model, rows)
         return Loaded(served.recommender.session(shown, logged=logged, until=until, **more), 0)
     start, saved = _saved_state(served, user, events)
     later = [row for row in rows if row.revision > saved]
     model = own_model(served.model, attributes)
-    belief = belief_after(model, served.recommender.forgetting, usable(served.model, later), start)
+    belief = belief_after(model, served.recommender.forgetting, usable(served.model, later), contexts, start)
     return Loaded(served.recommender.session(shown, belief=belief, **more), saved, knows_items(served, later))
 
 
@@ -100,10 +109,26 @@ def saved_form(served: ServedModel, session: Session, revision: int) -> SavedBel
 
 def known_attributes(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
     """Select the stored attributes that a model understands; they may have been given to another one."""
-    prior, found = model.attribute_prior, {}
-    for name, value in given.items() if prior is not None else ():
+    return _understood(model.attribute_prior, given)
+
+
+def contexts_of(model: Model, events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+    """Select the contexts of reactions to known items, by item, as far as a model understands them."""
+    found = {
+        event.item_id: _understood(model.context_effect, json.loads(event.details))
+        for event in events
+        if event.evidence == "shown" and event.details is not None and event.item_id in model.row_of
+    }
+    return {item_id: context for item_id, context in found.items() if item_id is not None and context}
+
+
+def _understood(prior: AttributePrior | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if prior is None:
+        return found
+    for name, value in given.items():
         with suppress(AttributesError):
-            encode_attributes(model, {name: value})
+            prior.encoder.encode({name: value})
             found[name] = value
     return found
 
@@ -184,7 +209,8 @@ def belief_problems(connection: Connection, served: ServedModel, report: Report 
             continue
         rows = in_force(read_events(connection, user_id, 0, revision))
         model = own_model(served.model, known_attributes(served.model, attributes_in(rows)))
-        computed = belief_after(model, served.recommender.forgetting, usable(served.model, rows))
+        contexts = contexts_of(served.model, rows)
+        computed = belief_after(model, served.recommender.forgetting, usable(served.model, rows), contexts)
         pairs = ((saved.mean, computed.mean), (saved.cov, computed.cov))
         difference = max(float(np.max(np.abs(a - b) / np.maximum(1.0, np.abs(b)))) for a, b in pairs)
         if not difference <= TOLERANCE:

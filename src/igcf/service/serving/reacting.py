@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from igcf.errors import ConfigError, FeedbackError, IgcfError
-from igcf.online.attributes import encode_attributes
+from igcf.online.attributes import context_shift, encode_attributes
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
@@ -129,14 +129,17 @@ def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
     """Check a reaction against the model in service, before anything is stored."""
     served.model.item_row(reaction.item)
     event_id = reaction.event_id or uuid.uuid4().hex
-    context = reaction.recommendation_id
+    context, details = reaction.recommendation_id, None
+    if reaction.context and reaction.kind != SKIP:
+        context_shift(served.model, reaction.context)
+        details = json.dumps(reaction.context, sort_keys=True, allow_nan=False)
     if reaction.kind in (SKIP, SHOWN):
         if reaction.value is not None:
             raise FeedbackError(f"kind {reaction.kind!r} has no value, got {reaction.value!r}; leave the value out")
         evidence: EvidenceKind = "skip" if reaction.kind == SKIP else "shown"
-        return NewEvent(event_id, reaction.item, None, context, evidence=evidence, time=reaction.time)
+        return NewEvent(event_id, reaction.item, None, context, evidence=evidence, time=reaction.time, details=details)
     value = reaction_value(served, reaction)
-    return NewEvent(event_id, reaction.item, value, context, kind=reaction.kind, time=reaction.time)
+    return NewEvent(event_id, reaction.item, value, context, kind=reaction.kind, time=reaction.time, details=details)
 
 
 def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float:

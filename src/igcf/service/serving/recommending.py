@@ -3,16 +3,17 @@
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import anyio.to_thread
 import numpy as np
 
-from igcf.arrays import BoolArray
+from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError, IgcfError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
 from igcf.online import Belief, Policy, Recommendation, Rules, Session
+from igcf.online.attributes import context_shift
 from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
@@ -121,10 +122,11 @@ def recommend(
         if ask.attributes:
             session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
-        wanted = (exclude, ask.candidates, policy, rules)
-        k = most_left(session, k, wanted) if ask.fewer else k
+        wanted = partial(session.recommend, exclude=exclude, candidates=ask.candidates, policy=policy, rules=rules)
+        wanted = partial(wanted, context=ask.context) if ask.context else wanted
+        k = most_left(wanted, k) if ask.fewer else k
         left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
-        picks = pick_items(session, min(k + ask.reserve, left), k, wanted) if k else []
+        picks = pick_items(wanted, min(k + ask.reserve, left), k) if k else []
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
         is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
@@ -136,7 +138,8 @@ def recommend(
         elif policy.propensity == "sampled" and not is_shaped and picks:
             available = session.available(k, exclude, ask.candidates, rules)
             kind = "estimated"
-            propensities = sampled_propensities(session, picks, available, rng=np.random.default_rng())
+            shift = context_shift(served.model, ask.context)
+            propensities = sampled_propensities(session, picks, available, shift, rng=np.random.default_rng())
     answer = RecommendationResponse(
         user=user_id,
         model=served.model_id,
@@ -169,27 +172,27 @@ def _parsed(text: str) -> Rules:
     return Rules.parse(json.loads(text))
 
 
-Wanted = tuple[Sequence[str], Sequence[str] | None, Policy, Rules | RulesWithin | None]
-"""Exclusions, candidates, policy and rules of an answer."""
+Recommend = Callable[..., list[Recommendation]]
+"""`Session.recommend` with everything that a request says but the number of items."""
 
 
-def pick_items(session: Session, most: int, k: int, wanted: Wanted) -> list[Recommendation]:
+def pick_items(recommend: Recommend, most: int, k: int) -> list[Recommendation]:
     """Choose up to `most` items, at least `k`: caps may leave fewer for the reserve than there are items."""
     try:
-        return session.recommend(most, *wanted, spare=most - k)
+        return recommend(most, spare=most - k)
     except NoItemsLeftError:
         if most == k:
             raise
-        return session.recommend(k, *wanted)
+        return recommend(k)
 
 
-def most_left(session: Session, k: int, wanted: Wanted) -> int:
+def most_left(recommend: Recommend, k: int) -> int:
     """Return how many items there are to choose, at most `k`; caps may leave fewer than may be shown."""
     low, high = 0, k
     while low < high:
         middle = high if high == k else (low + high + 1) // 2  # nearly always there are enough
         try:
-            session.recommend(middle, *wanted)
+            recommend(middle)
             low = middle
         except NoItemsLeftError:
             high = middle - 1
@@ -276,15 +279,15 @@ def sampled_propensities(
     session: Session,
     picks: Sequence[Recommendation],
     available: BoolArray,
+    shift: FloatArray | None = None,
     *,
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> list[float]:
     """Estimate how often each pick is in the slate when the draw is repeated; the draw that was made counts as one."""
     belief: Belief = session.belief
+    mean = belief.mean if shift is None else belief.mean + shift
     size, axes = np.linalg.eigh(belief.cov)
     noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    is_in = session.best_in_draws(
-        belief.mean + noise @ axes.T, [pick.item_id for pick in picks], available
-    )  # (draws, k)
+    is_in = session.best_in_draws(mean + noise @ axes.T, [pick.item_id for pick in picks], available)  # (draws, k)
     return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]

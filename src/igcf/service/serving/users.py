@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import Aside, knows_items, load_user, saved_form, skipped, usable
+from igcf.service.serving.learning import Aside, contexts_of, knows_items, load_user, saved_form, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.records import Appended, Event, SavedBelief, Version, in_force, user_hash
@@ -71,8 +71,9 @@ class HotUser:
     def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
         """Bring the session to the last of some reactions."""
         self.session = None  # unless all of it is learned
+        contexts = contexts_of(served.model, news)
         for item_id, value in usable(served.model, news):
-            session.observe(item_id, value)
+            session.observe(item_id, value, context=contexts.get(item_id))
         self.aside |= skipped(news)
         self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
         self.is_complete = self.is_complete and knows_items(served, news)
