@@ -53,15 +53,15 @@ def belief_after(
     model: Model,
     forgetting: float,
     reactions: Sequence[Reaction],
-    contexts: Mapping[str, Mapping[str, Any]],
     belief: Belief | None = None,
+    contexts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Belief:
     """Learn reactions, from the prior or a later belief, without scoring any item: as a session one by one."""
     if not reactions:
         return prior_belief(model) if belief is None else belief
     rows = model.item_rows([item_id for item_id, _ in reactions])
     values = model.reward.checked_all([value for _, value in reactions])
-    moved = {model.item_row(item_id): context_shift(model, contexts[item_id]) for item_id in contexts}
+    moved = {model.item_row(item_id): context_shift(model, context) for item_id, context in (contexts or {}).items()}
     shifts = {row: shift for row, shift in moved.items() if shift is not None}
     return belief_from_history(model, rows, values, forgetting, belief, shifts)
 
@@ -82,7 +82,7 @@ def load_user(served: ServedModel, user: UserRow, events: Sequence[Event]) -> Lo
     start, saved = _saved_state(served, user, events)
     later = [row for row in rows if row.revision > saved]
     model = own_model(served.model, attributes)
-    belief = belief_after(model, served.recommender.forgetting, usable(served.model, later), contexts, start)
+    belief = belief_after(model, served.recommender.forgetting, usable(served.model, later), start, contexts)
     return Loaded(served.recommender.session(shown, belief=belief, **more), saved, knows_items(served, later))
 
 
@@ -210,7 +210,7 @@ def belief_problems(connection: Connection, served: ServedModel, report: Report 
         rows = in_force(read_events(connection, user_id, 0, revision))
         model = own_model(served.model, known_attributes(served.model, attributes_in(rows)))
         contexts = contexts_of(served.model, rows)
-        computed = belief_after(model, served.recommender.forgetting, usable(served.model, rows), contexts)
+        computed = belief_after(model, served.recommender.forgetting, usable(served.model, rows), None, contexts)
         pairs = ((saved.mean, computed.mean), (saved.cov, computed.cov))
         difference = max(float(np.max(np.abs(a - b) / np.maximum(1.0, np.abs(b)))) for a, b in pairs)
         if not difference <= TOLERANCE:
