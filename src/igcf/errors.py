@@ -5,6 +5,7 @@ The command line prints it after ``Error:``; the service returns it with the cla
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class IgcfError(Exception):
@@ -76,3 +77,9 @@ def quoted(found: object) -> str:
     """Return something found as a message shows it, cut where it is long."""
     text = repr(found)
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
+
+
+def refuse_other_than_file(path: Path) -> None:
+    """Refuse to read from a pipe or a device; whether there is anything at all shows when it is read."""
+    if path.exists() and not path.is_file():
+        raise OSError("it is no regular file")

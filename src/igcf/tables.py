@@ -1,14 +1,17 @@
-"""Tables of text: Markdown for documents, LaTeX for papers, rich for the terminal."""
+"""Tables of text: Markdown for documents, LaTeX for papers, rich for the terminal, HTML for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from html import escape
+from math import floor, isnan, log10
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+MOST_ROWS = 20
+"""Rows of a table that a notebook shows."""
 LATEX_ESCAPES = (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"))
 
 
@@ -105,6 +108,23 @@ def _emphasised(table: Table, bold: str) -> list[list[str]]:
 
 
 def _escaped(cells: tuple[str, ...]) -> tuple[str, ...]:
-    for plain, escape in LATEX_ESCAPES:
-        cells = tuple(cell.replace(plain, escape) for cell in cells)
+    for plain, escaped in LATEX_ESCAPES:
+        cells = tuple(cell.replace(plain, escaped) for cell in cells)
     return cells
+
+
+def html_card(title: str, header: Sequence[str], rows: Iterable[Sequence[object]], n_more: int = 0) -> str:
+    """Write a titled table; numbers with three digits that matter, and a line for `n_more` rows that are left out."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(_html_text(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    more = f"<p>and {n_more:,} more</p>" if n_more > 0 else ""
+    return f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}</div>"
+
+
+def percent(chance: float, low: float, high: float) -> str:
+    """Write a chance with its interval; nothing where it is not known."""
+    return "" if isnan(chance) else f"{chance:.0%} ({low:.0%} to {high:.0%})"
+
+
+def _html_text(cell: object) -> str:
+    return f"{cell:.3g}" if isinstance(cell, float) else "" if cell is None else str(cell)

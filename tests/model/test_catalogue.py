@@ -9,8 +9,7 @@ import pytest
 import igcf
 from igcf.attributes import Attributes
 from igcf.errors import DataError, ModelError
-from igcf.item import Item
-from igcf.item_parsing import parse_item, parse_items
+from igcf.item import Item, parse_item, parse_items
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from tests.toys import random_model

@@ -11,10 +11,8 @@ import click
 from igcf.cli.options import AS_JSON
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
-from igcf.errors import ConfigError, DataError, ModelError
-from igcf.item import Item
-from igcf.item_parsing import parse_fields, parse_items
-from igcf.plain_files import refuse_other_than_file
+from igcf.errors import ConfigError, DataError, ModelError, refuse_other_than_file
+from igcf.item import Item, parse_fields, parse_items
 
 if TYPE_CHECKING:
     from igcf.service.store.items import ItemStore

@@ -15,7 +15,7 @@ from igcf.arrays import BoolArray, Float32Array, IntArray
 from igcf.attributes import Attributes
 from igcf.errors import DataError
 from igcf.item import Item
-from igcf.notebooks import html_card
+from igcf.tables import html_card
 
 if TYPE_CHECKING:
     from igcf.data.context import ContextColumns

@@ -25,7 +25,7 @@ from igcf.model.neighbours import Neighbours
 from igcf.model.new_items import ItemEvidence
 from igcf.model.reward import Reward, reaction_value
 from igcf.model.usage import Calibration, PolicyChoice, Usage
-from igcf.notebooks import html_card
+from igcf.tables import html_card
 
 T = TypeVar("T")
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, FloatArray
 from igcf.errors import ModelError
-from igcf.item import Item
-from igcf.item_parsing import parse_items
+from igcf.item import Item, parse_items
 from igcf.model.channel import Channel
 from igcf.model.content import ContentPrior, ItemPriors
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from igcf.notebooks import MOST_ROWS, html_card, percent
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief
+from igcf.tables import MOST_ROWS, html_card, percent
 
 Reaction = tuple[str, float | None]
 """An item id and a value in the units of the log; None: the item was shown and drew no reaction."""

@@ -7,11 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from igcf.errors import DataError, RuleError
-from igcf.item_parsing import finite, nearest
+from igcf.errors import DataError, RuleError, refuse_other_than_file
+from igcf.item import finite, nearest
 from igcf.model.catalogue import Catalogue
 from igcf.online.slates import CompiledRules, compile_rules
-from igcf.plain_files import refuse_other_than_file
 
 _Found = TypeVar("_Found")
 

@@ -6,8 +6,7 @@ from threading import RLock
 from typing import Any
 
 from igcf.errors import ModelError
-from igcf.item import Item
-from igcf.item_parsing import parse_items
+from igcf.item import Item, parse_items
 from igcf.model import Model
 from igcf.model.new_items import ItemEvidence, UserEvidence
 from igcf.online.belief import Belief

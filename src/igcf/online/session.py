@@ -14,7 +14,6 @@ from igcf.arrays import BoolArray, Float32Array, FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
 from igcf.model import Model
 from igcf.model.new_items import UserEvidence
-from igcf.notebooks import MOST_ROWS, html_card
 from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
 from igcf.online.attributes import (
@@ -42,6 +41,7 @@ from igcf.online.rules import Rules, RulesWithin
 from igcf.online.selection import selection_details
 from igcf.online.serving import Serving
 from igcf.online.slates import CompiledRules
+from igcf.tables import MOST_ROWS, html_card
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender

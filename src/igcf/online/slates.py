@@ -10,7 +10,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray, covariance_root
 from igcf.errors import NoItemsLeftError, RuleError, UnknownItemError
-from igcf.item_parsing import nearest
+from igcf.item import nearest
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.online.backend.types import MakeRng, Selection

@@ -12,8 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from igcf.errors import ConfigError
-from igcf.plain_files import refuse_other_than_file
+from igcf.errors import ConfigError, refuse_other_than_file
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.urls import PASSWORDS, database_url, printed_url
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from igcf.errors import ConfigError
-from igcf.plain_files import refuse_other_than_file
+from igcf.errors import ConfigError, refuse_other_than_file
 from igcf.service.errors import ForbiddenError, KeyRequiredError
 from igcf.service.page_tokens import PREFIX, token_user
 

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from igcf.errors import IgcfError
-from igcf.item_parsing import nearest
+from igcf.item import nearest
 from igcf.service.errors import (
     BadRequestError,
     BodyTimeoutError,

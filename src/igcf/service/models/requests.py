@@ -264,7 +264,7 @@ ITEM: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
-"""An item as JSON; `igcf.item_parsing` checks it, so that library, command line and service say the same."""
+"""An item as JSON; `igcf.item` checks it, so that library, command line and service say the same."""
 
 
 class ItemBatch(Schema):

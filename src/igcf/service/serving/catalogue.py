@@ -9,8 +9,7 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError, RuleError
-from igcf.item import Item
-from igcf.item_parsing import nearest, parse_fields, parse_items
+from igcf.item import Item, nearest, parse_fields, parse_items
 from igcf.model.attribute_prior import AttributePrior
 from igcf.online.policies import POLICIES, Policy
 from igcf.service.context import ServiceContext

@@ -14,8 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from igcf.errors import UnknownItemError
-from igcf.item import Item
-from igcf.item_parsing import parse_fields
+from igcf.item import Item, parse_fields
 from igcf.service.errors import EventConflictError
 from igcf.service.models.item_responses import ItemsStored
 from igcf.service.store.database import Database
