@@ -59,40 +59,6 @@ def test_where_there_is_a_compiler_the_native_loops_are_used() -> None:
     assert backend.loops.name == ("numpy" if os.environ.get("IGCF_COMPILED") == "0" else "native")
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        ("i1", None),
-        ("i1", 3),
-        ("i1", True),
-        ("i1", float("nan")),
-        ("i1", 1e9),
-        ("i9", 3.0),
-        (1, 3.0),
-        ["i1", 3.0],
-        "i1",
-        3,
-        (),
-    ],
-    ids=repr,
-)
-def test_reactions_that_are_not_plain_pairs_are_left_to_a_closer_look(odd: Any) -> None:
-    row_of = {"i0": 0, "i1": 1}
-    assert native.read_pairs([("i0", 5.0), odd], row_of, 50.0) is None
-
-
-@examples
-@given(SEEDS, st.lists(st.tuples(st.integers(0, 30), st.floats(-50, 50))))
-def test_plain_pairs_are_read_as_they_are(seed: int, pairs: list[tuple[int, float]]) -> None:
-    row_of = {f"i{row}": (row + seed) % 31 for row in range(31)}
-    found = native.read_pairs([(f"i{row}", value) for row, value in pairs], row_of, 50.0)
-    if found is not None:  # NumPy leaves all of them to the closer look
-        assert found[0].tolist() == [(row + seed) % 31 for row, _ in pairs]
-        assert found[1].tolist() == [value for _, value in pairs]
-    else:
-        assert native.name == "numpy"
-
-
 def test_the_environment_can_ask_for_numpy() -> None:
     code = "from igcf.online import backend; print(backend.loops.name)"
     asked = subprocess.run(
@@ -424,8 +390,6 @@ def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> N
         (calls.moments_at, (pairs, rows[:2] + 3, numbers[:2], item, floats[:2], floats[:2])),
         (calls.moments_at, (pairs, rows[:2], numbers[:2], item, floats[:3], floats[:2])),
         (calls.moments_at, (pairs, rows[:2], numbers[:3], item, floats[:2], floats[:2])),
-        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, rows[:2], numbers[:1])),
-        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, rows[:1], numbers[:2])),
         (calls.scatter, (rows[:4] + 9, rows[:6].astype(np.int32), numbers, rows[:2], None, numbers[:3].copy())),
         (calls.scatter, (rows[:4], rows[:6].astype(np.int32), numbers, rows[:2] - 1, None, numbers[:3].copy())),
         (calls.observe_and_rescore, (*belief, 0, ((1, *one[1:], (), ()),), one[:1], (), ())),
@@ -471,8 +435,6 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
     half_as_many = np.ones(3)  # as many bytes as `floats`
     mixture = numbers[:1], flags[:1], flags[:1], np.array([0], np.uint8)
     refused: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
-        (calls.read_pairs, ((("a", 1.0),), {"a": 0}, 5.0, numbers[:1], numbers[:1]), "must be list, not tuple"),
-        (calls.read_pairs, ([("a", 1.0)], {"a": 0}, 5.0, numbers[:1], numbers[:1]), "rows holds numbers of format 'd'"),
         (calls.count_above, (half_as_many, flags, floats, numbers), "means holds numbers of format 'd', expected 'f'"),
         (calls.count_above, (floats, flags, floats, numbers), "counts holds numbers of format 'd', expected 'q'"),
         (calls.combine, (mixture, (floats,), None, half_as_many), "result holds numbers of format 'd'"),

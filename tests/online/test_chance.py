@@ -70,12 +70,8 @@ def test_successes_and_exposures_may_lie_in_blocks_of_their_own(width: int) -> N
 def test_both_backends_tell_the_same_chances() -> None:
     rng = np.random.default_rng(0)
     z, v = rng.normal(size=20).astype(np.float32), rng.random(20).astype(np.float32)
-    rows, means, stds = [3, 1, 19], [0.2, 1.4, -0.3], [0.1, 0.5, 0.0]
-    for name, args in (
-        ("chances_of_logits", (rows, z, v, 1.2, 0.8, ItemTerms(*rng.random((3, 20))))),
-        ("chances_of_values", (rows, means, stds, np.full(20, 0.3), 0.5)),
-    ):
-        np.testing.assert_allclose(getattr(loops, name)(*args), getattr(NumpyBackend, name)(*args), atol=1e-6)
+    args = [3, 1, 19], z, v, 1.2, 0.8, ItemTerms(*rng.random((3, 20)))
+    np.testing.assert_allclose(loops.chances_of_logits(*args), NumpyBackend.chances_of_logits(*args), atol=1e-6)
 
 
 def test_twelve_skips_leave_the_belief_unchanged(form: str) -> None:

@@ -12,7 +12,7 @@ from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, SharePrior, logits
 from igcf.online import backend
 from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
-from igcf.online.backend.numpy_items import CLIPPED, logit_chances, probability_chances
+from igcf.online.backend.numpy_items import CLIPPED, logit_chances, probability_chances, value_chances
 from igcf.online.backend.types import Columns, ItemTerms
 from igcf.online.belief import Belief
 
@@ -47,7 +47,7 @@ class ChanceScale:
         """Numbers of the channels that the chance is read from; none where it is the expected reward."""
         reward, calibration = model.reward, model.calibration
         self._numbers = calibration.slope, calibration.shift, calibration.spread
-        self._noise, self._line = model.item_noise, float(reward.of(reward.threshold))
+        self._line = float(reward.of(reward.threshold))
         is_every_reaction_a_success = reward.threshold <= reward.low
         liked, success, exposed = (self._channel(*kind) for kind in KINDS)
         if reward.kind in ("raw", "scaled"):
@@ -90,18 +90,9 @@ class ChanceScale:
 
     def of_shown(self, engine: "ScoringEngine", rows: list[int], means: list[float], stds: list[float]) -> Columns:
         """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
-        if self.form == "value":
-            return backend.loops.chances_of_values(rows, means, stds, self._noise, self._line)
-        if self.form == "probability":
-            return backend.loops.chances_of_probabilities(means, stds, *self._numbers)
-        if self.form == "liked":
-            slope, _, spread = self._numbers
-            tracked = engine.tracked_z(self.channels[0])
-            if tracked is not None:
-                return backend.loops.chances_of_logits(rows, *tracked, slope, spread, self.items)
-            z, variances = engine.z_moments_at(self.channels[0], np.array(rows))
-            own = self.items.at(rows)
-            return backend.loops.chances_of_logits([*range(len(rows))], z, variances, slope, spread, own)
+        tracked = engine.tracked_z(self.channels[0]) if self.form == "liked" else None
+        if tracked is not None:
+            return backend.loops.chances_of_logits(rows, *tracked, self._numbers[0], self._numbers[2], self.items)
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
         return chance.tolist(), low.tolist(), high.tolist()
 
@@ -127,10 +118,10 @@ class ChanceScale:
 
     def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
         """Chances where they follow from expected values or probabilities."""
+        own, stds = np.asarray(means, dtype=np.float64), np.sqrt(np.asarray(variances, dtype=np.float64))
         if self.form == "value":
-            return self._from_value(rows, means, variances)
-        stds = np.sqrt(np.asarray(variances, dtype=np.float64))
-        return Chances(*probability_chances(np.asarray(means, dtype=np.float64), stds, *self._numbers))
+            return Chances(*value_chances(own, stds, self.model.item_noise[rows], self._line))
+        return Chances(*probability_chances(own, stds, *self._numbers))
 
     def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
         """Expected successes per exposure, drawn toward the population's own ratio."""
@@ -148,11 +139,6 @@ class ChanceScale:
         x[:, exposed.span] -= r[:, None] * xe
         x /= (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
         return self.from_expectation(rows, r, np.maximum(np.einsum("kd,de,ke->k", x, cov, x), 0.0))
-
-    def _from_value(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
-        stds = np.sqrt(variances)
-        columns = backend.loops.chances_of_values(rows.tolist(), means.tolist(), stds.tolist(), self._noise, self._line)
-        return Chances(*map(np.array, columns))
 
 
 KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))

@@ -64,14 +64,10 @@ def logged_record(model: Model, reactions: list[tuple[str, float | None]], until
     """Check logged reactions from outside and return them as a record; None: there are none."""
     if not reactions:
         return None
-    reward = model.reward
-    plain = backend.loops.read_pairs(reactions, model.row_of, max(abs(reward.least), abs(reward.high)))
-    if plain is None or plain[1].min() < reward.least or plain[1].max() > reward.high:
-        plain = _checked(model, reactions)
     later: IntArray = NO_ROWS
     if until is not None and model.appeared is not None:
         later = np.flatnonzero(model.appeared > until)
-    return logged_evidence(model).record(*plain, later)
+    return logged_evidence(model).record(*_checked(model, reactions), later)
 
 
 def without_items(model: Model, record: Record, rows: Sequence[int]) -> Record:

@@ -13,9 +13,6 @@ import numpy as np
 from igcf.model import Channel, Model
 from igcf.online.backend.types import Arrays, Block, Moments
 
-MOST_VALUES = 100
-"""Values of reactions whose rewards are kept; logs have a few, or any number."""
-
 
 def of_one_user(moments: Moments) -> Moments:
     """Views of the first user's moments, arrays of shape (items,)."""
@@ -75,16 +72,10 @@ class ScoredBlock:
     numbers: tuple[int, ...]
     """Numbers of these channels in the model."""
     arrays: Block
-    _rewards: dict[float, tuple[float, ...]] = field(default_factory=dict)
 
     def rewards_of(self, value: float) -> tuple[float, ...]:
-        """The reward of a reaction in each channel; NaN reveals nothing. Those of a few values are kept."""
-        found = self._rewards.get(value)
-        if found is None:
-            if len(self._rewards) == MOST_VALUES:
-                self._rewards.clear()
-            found = self._rewards[value] = tuple([channel.reward.of_one(value) for channel in self.channels])
-        return found
+        """The reward of a reaction in each channel; NaN reveals nothing."""
+        return tuple([channel.reward.of_one(value) for channel in self.channels])
 
 
 def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:

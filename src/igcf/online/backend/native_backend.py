@@ -62,15 +62,6 @@ class NativeBackend(NumpyBackend):
         NativeBackend.update_beliefs(mean[None], cov[None], start, evidence)
 
     @staticmethod
-    def read_pairs(
-        reactions: list[tuple[str, float | None]], row_of: dict[str, int], largest: float
-    ) -> tuple[IntArray, FloatArray] | None:
-        """Return the rows and values of reactions; None where one needs a closer look."""
-        rows, values = np.empty(len(reactions), dtype=np.int64), np.empty(len(reactions))
-        is_plain = _native.read_pairs(reactions, row_of, largest, rows, values)
-        return (rows, values) if is_plain else None
-
-    @staticmethod
     def learn(
         mean: FloatArray,
         cov: FloatArray,
@@ -118,15 +109,6 @@ class NativeBackend(NumpyBackend):
         if len(rows) > MOST_SELECTED or z.dtype != np.float32:
             return NumpyBackend.chances_of_logits(rows, z, variances, slope, spread, items)
         return _native.chances_of_logits(rows, z, variances, slope, spread, *items)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def chances_of_values(
-        rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
-    ) -> Columns:
-        """Chances, lows and highs of a few items whose reward is a value."""
-        if len(rows) > MOST_SELECTED:
-            return NumpyBackend.chances_of_values(rows, means, stds, noise, line)
-        return _native.chances_of_values(rows, means, stds, noise, line)  # type: ignore[no-any-return]
 
     @staticmethod
     def observe_and_rescore(

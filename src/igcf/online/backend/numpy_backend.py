@@ -80,12 +80,9 @@ class NumpyBackend:
     name = "numpy"
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
     update_belief = staticmethod(numpy_beliefs.update_belief)
-    read_pairs = staticmethod(numpy_beliefs.read_pairs)
     learn = staticmethod(numpy_beliefs.learn)
     learn_in_turn = staticmethod(numpy_beliefs.learn_in_turn)
     chances_of_logits = staticmethod(numpy_items.chances_of_logits)
-    chances_of_probabilities = staticmethod(numpy_items.chances_of_probabilities)
-    chances_of_values = staticmethod(numpy_items.chances_of_values)
     counted_class = staticmethod(numpy_beliefs.counted_class)
     counted_classes = staticmethod(numpy_beliefs.counted_classes)
     observe_and_rescore = staticmethod(numpy_items.observe_and_rescore)

@@ -150,13 +150,6 @@ def logistic_step(
     return (a - z) / q, curvature / (1.0 + curvature * q)
 
 
-def read_pairs(
-    reactions: list[tuple[str, float | None]], row_of: dict[str, int], largest: float
-) -> tuple[IntArray, FloatArray] | None:
-    """Return the rows and values of reactions; None where one needs a closer look, which here is as quick for all."""
-    return None
-
-
 def evidence_by_block(
     channels: Channels, rows: IntArray, rewards: FloatArray, weights: FloatArray | None = None
 ) -> Iterator[tuple[int, Evidence]]:

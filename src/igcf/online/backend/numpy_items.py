@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import erf, sqrt
 from typing import Any
 
 import numpy as np
@@ -230,14 +229,6 @@ def chances_around(chance: FloatArray, middle: FloatArray, half: FloatArray) -> 
     return chance, np.minimum(sigmoid(middle - half), chance), np.maximum(sigmoid(middle + half), chance)
 
 
-def chances_of_probabilities(
-    means: list[float], stds: list[float], slope: float, shift: float, spread: float
-) -> Columns:
-    """Chances, lows and highs of a few items whose expected reward is a probability."""
-    chance, low, high = probability_chances(np.array(means), np.array(stds), slope, shift, spread)
-    return chance.tolist(), low.tolist(), high.tolist()
-
-
 def probability_chances(means: FloatArray, stds: FloatArray, slope: float, shift: float, spread: float) -> Triple:
     """Chances from expected probabilities, which need no further averaging; intervals of a Beta of the same moments."""
     from scipy.special import betaincinv
@@ -251,15 +242,10 @@ def probability_chances(means: FloatArray, stds: FloatArray, slope: float, shift
     return chance, np.minimum(low, chance), np.maximum(high, chance)
 
 
-def chances_of_values(
-    rows: list[int], means: list[float], stds: list[float], noise: FloatArray, line: float
-) -> Columns:
-    """P(value >= line) of a value ~ N(mean, std^2 + noise[row]), with an interval for what is not noise."""
-    found = []
-    for row, mean, std in zip(rows, means, stds, strict=True):
-        own = float(noise[row])
-        half, inside = WIDTH * std, 1.0 / sqrt(2.0 * own)
-        chance = 0.5 * (1.0 + erf((mean - line) / sqrt(2.0 * (std * std + own))))
-        low, high = (0.5 * (1.0 + erf((mean + side - line) * inside)) for side in (-half, half))
-        found.append((chance, min(low, chance), max(high, chance)))
-    return tuple(map(list, zip(*found, strict=True)))  # type: ignore[return-value]
+def value_chances(means: FloatArray, stds: FloatArray, noise: FloatArray, line: float) -> Triple:
+    """P(value >= line) of values ~ N(mean, std^2 + noise), with an interval for what is not noise."""
+    from scipy.special import ndtr
+
+    chance = ndtr((means - line) / np.sqrt(stds * stds + noise))
+    low, high = (ndtr((means + side * WIDTH * stds - line) / np.sqrt(noise)) for side in (-1.0, 1.0))
+    return chance, np.minimum(low, chance), np.maximum(high, chance)

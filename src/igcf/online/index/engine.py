@@ -12,7 +12,6 @@ from igcf.online.backend.types import Arrays, Moments, Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import NO_MOMENTS, ScoringEngine
 from igcf.online.index.lists import CandidateSearch, ItemLists
-from igcf.online.state import AtPrior
 
 if TYPE_CHECKING:
     from igcf.online.new_items.update import NewItems
@@ -112,8 +111,8 @@ class IndexedEngine(ScoringEngine):
     def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
         if self._offsets is not None:
             return np.flatnonzero(available)
-        user, is_prior = (self.belief_means[0], isinstance(self._state, AtPrior)) if draw is None else (draw, False)
-        return self._search.candidates(Belief(user, self.belief_covs[0]), nu, k, available, is_prior=is_prior)
+        belief = Belief(self.belief_means[0] if draw is None else draw, self.belief_covs[0])
+        return self._search.candidates(belief, nu, k, available)
 
     def _boosted(
         self, draw: FloatArray | None, nu: float, k: int, available: BoolArray, boosts: Float32Array

@@ -28,7 +28,6 @@ FEW = 0.02
 """Share of the items that are available up to which all of those are candidates."""
 TAIL = 3.0
 """Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
-MOST_KEPT = 16
 COMPARED = 100
 """Items whose vectors are compared with those of the model that an index is used with."""
 TINY = np.float32(1e-12)
@@ -109,31 +108,19 @@ class CandidateSearch:
             for each in lists.channels
         )
         """Mean squared length of each channel's vectors in each list, shape (lists,)."""
-        self._of_new_users: dict[float, tuple[IntArray, AnyFloatArray]] = {}
-        """Rows and rough scores in the first lists for a new user, by nu."""
 
-    def candidates(
-        self, belief: Belief, nu: float, k: int, available: BoolArray, *, is_prior: bool = False
-    ) -> IntArray:
+    def candidates(self, belief: Belief, nu: float, k: int, available: BoolArray) -> IntArray:
         """Return rows of available items, among which the best `k` by mean + nu sqrt(variance) are to be looked for.
 
         `available` has shape (items,). Where it leaves few items, or where the lists hold too few of them, these are
-        all that are available. `is_prior`: the belief is that about a new user, for whom the first lists are kept.
+        all that are available.
         """
         lists, wanted = self.lists, max(CANDIDATES, 4 * k)
         n_asked, enough = LISTS_ASKED, max(wanted, LISTS_ASKED * len(lists.rows) // lists.n_lists // 4)
-        kept = self._of_new_users.get(nu) if is_prior else None
         users = tuple(belief.mean[span].astype(np.float32) for span in self._spans)
-        worth: AnyFloatArray | None = None
+        worth = self._worth(users, belief, nu)
         while n_asked < lists.n_lists:
-            if kept is None:
-                worth = self._worth(users, belief, nu) if worth is None else worth
-                found = self._scored(users, belief, nu, self._best_lists(worth, users, belief, nu, n_asked))
-                if is_prior and n_asked == LISTS_ASKED and len(self._of_new_users) < MOST_KEPT:
-                    self._of_new_users[nu] = found
-            else:
-                found, kept = kept, None
-            rows, scores = found
+            rows, scores = self._scored(users, belief, nu, self._best_lists(worth, users, belief, nu, n_asked))
             is_open = available[rows]
             rows, scores = rows[is_open], scores[is_open]
             if len(rows) >= enough:
@@ -275,6 +262,8 @@ def load_faiss() -> Any:
 
 def _metric(model: Model) -> Float32Array:
     """The matrix that vectors side by side are multiplied with before they are compared, shape (width, width')."""
+    from scipy.linalg import block_diag
+
     channels = {number: model.channels[number] for number in model.scored}
     z = {number: channel.vectors @ model.prior_mean[channel.span] for number, channel in channels.items()}
     active = activations(model.channels, z)
@@ -286,7 +275,7 @@ def _metric(model: Model) -> Float32Array:
         size, axes = np.linalg.eigh(model.prior_cov[channel.span, channel.span] + np.outer(mean, mean))
         weight = float(np.sqrt(np.mean(np.square(slopes[number]))))
         blocks.append(weight * axes * np.sqrt(np.maximum(size, 0.0)))
-    return _block_diagonal(blocks).astype(np.float32)
+    return np.asarray(block_diag(*blocks), dtype=np.float32)
 
 
 def _channel_lists(vectors: Float32Array, starts: IntArray, lists: IntArray, sample: IntArray) -> ChannelLists:
@@ -296,15 +285,6 @@ def _channel_lists(vectors: Float32Array, starts: IntArray, lists: IntArray, sam
     centres = (sums / np.diff(starts)[:, None]).astype(np.float32)
     around = (vectors[sample] - centres[lists[sample]]).astype(np.float64)
     return ChannelLists(vectors, lengths, centres, np.asarray(around.T @ around / len(sample)))
-
-
-def _block_diagonal(blocks: list[FloatArray]) -> FloatArray:
-    ends = np.cumsum([len(block) for block in blocks])
-    result = np.zeros((ends[-1], ends[-1]))
-    for end, block in zip(ends.tolist(), blocks, strict=True):
-        span = slice(end - len(block), end)
-        result[span, span] = block
-    return result
 
 
 def _chunks(n: int) -> list[slice]:

@@ -75,27 +75,4 @@ static PyObject* py_chances_of_logits(PyObject* module, PyObject* args) {
     return k < 0 ? NULL : as_lists(found, k);
 }
 
-/* (rows, means, stds, noise, line): the reward is a value, which satisfies from `line` on. */
-static PyObject* py_chances_of_values(PyObject* module, PyObject* args) {
-    PyObject *rows_, *means_, *stds_, *noise_;
-    double line;
-    if (!PyArg_ParseTuple(args, "OOOOd", &rows_, &means_, &stds_, &noise_, &line)) return NULL;
-    struct arrays arrays = {.count = 0};
-    struct chance found[MOST_SELECTED];
-    Py_ssize_t rows[MOST_SELECTED], k = -1;
-    const double* noise = open_array(&arrays, noise_, FLOAT64, ANY_LENGTH, READ, "noise");
-    if (noise) k = open_rows(rows_, length_of(last_of(&arrays)), rows);
-    if (k >= 0 && (PyList_Size(means_) != k || PyList_Size(stds_) != k)) k = do_not_fit("means and rows") - 1;
-    for (Py_ssize_t i = 0; i < k; i++) {
-        double own = noise[rows[i]], mean = PyFloat_AsDouble(PyList_GetItem(means_, i));
-        double std = PyFloat_AsDouble(PyList_GetItem(stds_, i)), inside = 1.0 / sqrt(2.0 * own);
-        double chance = 0.5 * (1.0 + erf((mean - line) / sqrt(2.0 * (std * std + own))));
-        double low = 0.5 * (1.0 + erf((mean - WIDTH * std - line) * inside));
-        double high = 0.5 * (1.0 + erf((mean + WIDTH * std - line) * inside));
-        found[i] = (struct chance){chance, low < chance ? low : chance, high > chance ? high : chance};
-    }
-    close_arrays(&arrays);
-    return k < 0 || PyErr_Occurred() ? NULL : as_lists(found, k);
-}
-
 #endif

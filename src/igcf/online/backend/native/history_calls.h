@@ -170,30 +170,4 @@ static PyObject* py_learn_in_turn(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
-/* (reactions, row_of, largest, rows, values): the rows and values of plain (item_id, value) pairs in a list; False where
- * one is anything else than a known string and a float up to `largest`, and rows and values are then not all written. */
-static PyObject* py_read_pairs(PyObject* module, PyObject* args) {
-    PyObject *reactions, *row_of, *rows_, *values_;
-    double largest;
-    if (!PyArg_ParseTuple(args, "O!O!dOO", &PyList_Type, &reactions, &PyDict_Type, &row_of, &largest, &rows_, &values_))
-        return NULL;
-    struct arrays arrays = {.count = 0};
-    Py_ssize_t n = PyList_Size(reactions);
-    int64_t* rows = open_array(&arrays, rows_, INT64, n, WRITE, "rows");
-    double* values = rows ? open_array(&arrays, values_, FLOAT64, n, WRITE, "values") : NULL;
-    int is_plain = values != NULL;
-    for (Py_ssize_t i = 0; is_plain && i < n; i++) {
-        PyObject *pair = PyList_GetItem(reactions, i), *row = NULL, *value = NULL;
-        is_plain = PyTuple_CheckExact(pair) && PyTuple_Size(pair) == 2 && PyUnicode_CheckExact(PyTuple_GetItem(pair, 0)) &&
-                   PyFloat_CheckExact(value = PyTuple_GetItem(pair, 1)) &&
-                   (row = PyDict_GetItemWithError(row_of, PyTuple_GetItem(pair, 0)));
-        if (!is_plain) break;
-        rows[i] = PyLong_AsLongLong(row), values[i] = PyFloat_AsDouble(value);
-        is_plain = values[i] >= -largest && values[i] <= largest && !is_nan(values[i]) && !PyErr_Occurred();
-    }
-    close_arrays(&arrays);
-    if (PyErr_Occurred()) return NULL;
-    return PyBool_FromLong(is_plain);
-}
-
 #endif
