@@ -63,7 +63,7 @@ class GraphFilter:
     edges: sp.csr_array
     """R~ / s, shape (users, items)."""
     vectors: Float32Array
-    """V, shape (items, rank)."""
+    """V, shape (items, rank), column after column in memory: an answer multiplies by all of it."""
     degrees: Float32Array
     """Number of users who liked each item, at least 1, shape (items,)."""
     settings: FilterSettings
@@ -74,12 +74,11 @@ class GraphFilter:
         records = sp.csr_array(records, dtype=np.float32)
         items = np.unique(records.indices)
         low = records[:, items] @ (self.vectors[items] / self._scale[items, None])  # (n, rank)
-        signal = (self.vectors @ low.T) * (chosen.low_pass * self._scale)[:, None]  # (items, n)
-        signal += ((records @ self._transposed) @ self.edges).toarray().T  # x P: two hops
+        signal = (low @ self.vectors.T) * (chosen.low_pass * self._scale)  # (n, items)
+        signal += ((records @ self._transposed) @ self.edges).toarray()  # x P: two hops
         if chosen.sharpening:
-            hops = sparse_product(self._transposed, sparse_product(self.edges, signal))
-            signal -= np.float32(chosen.sharpening) * hops
-        return np.ascontiguousarray((signal * self._popular[:, None]).T)
+            signal -= np.float32(chosen.sharpening) * (self._transposed @ (self.edges @ signal.T)).T
+        return np.asarray(signal * self._popular)
 
     @cached_property
     def _transposed(self) -> sp.csr_array:
@@ -126,7 +125,7 @@ def leading_vectors(matrix: sp.csr_array, rank: int, *, rng: np.random.Generator
         basis, _ = _principal_axes(sparse_product(matrix, axes))
         axes, sizes = _principal_axes(sparse_product(transposed, basis))
     largest = max(float(sizes[0]), float(np.finfo(np.float32).tiny))
-    return largest, np.ascontiguousarray(axes[:, :rank])
+    return largest, np.asfortranarray(axes[:, :rank])
 
 
 def _principal_axes(columns: Float32Array) -> tuple[Float32Array, FloatArray]:
