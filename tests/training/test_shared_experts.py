@@ -13,12 +13,11 @@ from igcf.config import ExpertsConfig
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import read_files
-from igcf.data.user_parts import even_bounds
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
 from igcf.training.cluster.executors import Workers, open_workers
-from igcf.training.cluster.sharing import shared_log
+from igcf.training.cluster.sharing import even_bounds, shared_log
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
 from igcf.training.experts.kept import Kept

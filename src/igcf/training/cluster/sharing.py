@@ -1,25 +1,26 @@
-"""Divides a log among workers: each gets consecutive users, with about as many reactions as the others."""
+"""Divides a log among workers: each gets consecutive users, with about as many reactions as the others.
+
+Of files, nobody reads the whole: workers first collect the ids of their files (`found_ids`), then write each row, as
+numbers, to the part of its user (`write_pieces`); last, each part is put together (`put_together`).
+"""
 
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
-from igcf.data.interactions import Interactions
+from igcf.arrays import IntArray
+from igcf.data.findings import Piece
+from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.log_files import LogFiles
-from igcf.data.user_parts import (
-    Ids,
-    even_bounds,
-    found_ids,
-    merged_ids,
-    part_columns,
-    write_pieces,
-)
-from igcf.errors import ModelError
+from igcf.data.reading import MICROSECONDS, RowReader, Rows, id_order, latest_reactions
+from igcf.errors import DataError, ModelError
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.kept import damaged, read_note, replaced
 from igcf.training.experts.part import Part, Worker
@@ -77,11 +78,11 @@ def _divided(data: Interactions, executor: Executor, parts: Path) -> dict[str, A
 def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     """Let the workers read the files and write the parts."""
     shares = [(share,) for share in data.shares(executor.size)]
-    ids = merged_ids(executor.call(ids_of_files, data, each=shares))
+    ids = merged_ids(executor.call(found_ids, data, each=shares))
     bounds = even_bounds(ids.counts, executor.size)
     pieces = parts / "pieces"
     pieces.mkdir()
-    told = executor.call(write_files, data, ids, bounds, pieces, each=shares)
+    told = executor.call(write_pieces, data, ids, bounds, pieces, each=shares)
     fractions = None if all(each is None for each in told) else any(told)
     each = [(number, parts / f"part-{number}") for number in range(executor.size)]
     executor.call(put_together, pieces, bounds, len(ids.items), fractions, each=each)
@@ -89,30 +90,113 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     return {"bounds": list(bounds), "item_ids": ids.items.to_list()}
 
 
-def ids_of_files(_: Worker, files: LogFiles, numbers: list[int]) -> Ids:
-    """Let a worker collect the ids of its files."""
-    return found_ids(files, numbers)
+class Ids(NamedTuple):
+    """Ids of some files as text: users with their numbers of rows, and items."""
+
+    users: pl.Series
+    counts: IntArray
+    items: pl.Series
 
 
-def write_files(
-    _: Worker, files: LogFiles, ids: Ids, bounds: tuple[int, ...], folder: Path, numbers: list[int]
+def found_ids(_: Worker, files: LogFiles, numbers: Sequence[int]) -> Ids:
+    """Collect the ids of some files."""
+    found = Ids(pl.Series(dtype=pl.String), np.zeros(0, dtype=np.int64), pl.Series(dtype=pl.String))
+    for _number, _piece, rows in _rows(files, numbers):
+        found = _united([found, Ids(rows.users, np.ones(len(rows.users), dtype=np.int64), rows.items)])
+    return found
+
+
+def _rows(files: LogFiles, numbers: Sequence[int]) -> Iterator[tuple[int, Piece, Rows]]:
+    """Read some files: the number of each, its pieces and their rows."""
+    for number in numbers:
+        reader = RowReader(files.layout, files.columns)
+        for piece in files.pieces(number):
+            yield number, piece, reader.rows(piece)
+
+
+def merged_ids(found: Sequence[Ids]) -> Ids:
+    """Return the ids of all files in the order of a log's rows."""
+    users, counts, items = _united(found)
+    order = id_order(users)
+    return Ids(users.gather(order), counts[order.to_numpy()], items.gather(id_order(items)))
+
+
+def _united(found: Sequence[Ids]) -> Ids:
+    users = pl.DataFrame(
+        {"id": pl.concat([each.users.alias("id") for each in found]), "n": np.concatenate([x.counts for x in found])}
+    )
+    users = users.group_by("id").agg(pl.col("n").sum())
+    items = pl.concat([each.items.alias("id") for each in found]).unique()
+    return Ids(users["id"], users["n"].to_numpy(), items)
+
+
+def even_bounds(counts: IntArray, n_parts: int) -> tuple[int, ...]:
+    """Return the row of the first user of each part, and the number of users: about equal numbers of reactions."""
+    ends = np.cumsum(counts)
+    wanted = ends[-1] * np.arange(1, n_parts) / n_parts
+    return (0, *(np.searchsorted(ends, wanted) + 1).clip(max=len(counts)).tolist(), len(counts))
+
+
+def write_pieces(
+    _: Worker, files: LogFiles, ids: Ids, bounds: Sequence[int], folder: Path, numbers: Sequence[int]
 ) -> bool | None:
-    """Let a worker divide the rows of its files."""
-    return write_pieces(files, numbers, ids, bounds, folder)
+    """Write the rows of some files as numbers, by part; return whether times have fractions; None: no times."""
+    users, items = (
+        pl.DataFrame({"id": own, "row": np.arange(len(own), dtype=np.int32)}) for own in (ids.users, ids.items)
+    )
+    fractions: bool | None = None
+    for number, piece, rows in _rows(files, numbers):
+        user, item = (
+            own.alias("id").to_frame().join(known, on="id", how="left", maintain_order="left")["row"].to_numpy()
+            for own, known in ((rows.users, users), (rows.items, items))
+        )
+        columns = {"user": user, "item": item, "value": rows.values}
+        if rows.times is not None:
+            columns["time"] = rows.times
+            fractions = bool(fractions) or rows.has_fractions
+        elif files.layout.timestamp is not None:
+            name = files.files[number]
+            raise DataError(f"{name} has no column of times, others have one; give all files the same columns")
+        place = files.starts[number] + piece.first_row
+        part_of = np.searchsorted(np.asarray(bounds[1:-1]), user, side="right")
+        for part in range(len(bounds) - 1):
+            own_rows = np.flatnonzero(part_of == part)
+            own_columns = {name: column[own_rows] for name, column in columns.items()}
+            own_columns["user"] = (user[own_rows] - bounds[part]).astype(np.int32)
+            np.savez(folder / f"{part:05d}-{place:015d}-{int(rows.has_fractions)}.npz", **own_columns)  # type: ignore[arg-type]
+    return fractions
 
 
 def put_together(
     _: Worker,
     pieces: Path,
-    bounds: tuple[int, ...],
+    bounds: Sequence[int],
     n_items: int,
     fractions: bool | None,
     number: int,
     folder: Path,
 ) -> None:
-    """Let a worker write its part."""
-    found = part_columns(pieces, number, bounds[number + 1] - bounds[number], fractions)
-    Part(n_items, found.indptr, found.items, found.values, found.times).save(folder)
+    """Write one part, in the order of users and items: of several reactions of a user to an item the latest counts."""
+    files = sorted(pieces.glob(f"{number:05d}-*.npz"))
+    users, items = _joined(files, "user"), _joined(files, "item")
+    times = None if fractions is None else _joined(files, "time", in_microseconds=fractions)
+    order = np.flatnonzero(latest_reactions(users, items, times)[0])
+    order = order[np.lexsort((items[order], users[order]))]
+    n_users = bounds[number + 1] - bounds[number]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(users[order], minlength=n_users))])
+    times = None if times is None else times[order]
+    Part(n_items, indptr, items[order], _joined(files, "value")[order], times).save(folder)
+
+
+def _joined(files: Sequence[Path], name: str, *, in_microseconds: bool = False) -> np.ndarray:
+    """Return a column of all pieces; times in one unit."""
+    parts = []
+    for file in files:
+        with np.load(file, allow_pickle=False) as columns:
+            parts.append(columns[name])
+        if in_microseconds and file.stem.endswith("-0"):
+            parts[-1][parts[-1] != MISSING_TIME] *= MICROSECONDS
+    return np.concatenate(parts)
 
 
 def open_part(worker: Worker, folder: Path) -> None:
