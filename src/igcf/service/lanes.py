@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ ALWAYS_OPEN = ("/healthz", "/readyz", "/metrics")
 HEALTH_THREADS, BATCH_THREADS = 2, 1
 BATCHES = ("/v1/recommendations",)
 """Requests that may take seconds."""
-_THREADS = anyio.CapacityLimiter(float("inf"))
+_THREADS = anyio.CapacityLimiter(math.inf)
 
 
 @dataclass

@@ -247,19 +247,20 @@ class MergeRequest(Schema):
     visitor: PathId = Field(alias="from", description="The anonymous visitor; nothing is left under this name.")
 
 
+NULL: dict[str, Any] = {"type": "null"}
 ITEM: dict[str, Any] = {
     "type": "object",
     "required": ["id"],
     "properties": {
         "id": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID},
-        "title": {"type": ["string", "null"], "maxLength": 1000},
+        "title": {"anyOf": [{"type": "string", "maxLength": 1000}, NULL]},
         "categories": {"type": "array", "items": {"type": "string"}},
         "tags": {"type": "array", "items": {"type": "string"}},
         "numbers": {"type": "object", "additionalProperties": {"type": "number"}},
-        "text": {"type": ["string", "null"], "maxLength": 20_000},
-        "image": {"type": ["string", "null"], "maxLength": 1000},
-        "available_from": {"type": ["number", "null"]},
-        "available_until": {"type": ["number", "null"]},
+        "text": {"anyOf": [{"type": "string", "maxLength": 20_000}, NULL]},
+        "image": {"anyOf": [{"type": "string", "maxLength": 1000}, NULL]},
+        "available_from": {"anyOf": [{"type": "number"}, NULL]},
+        "available_until": {"anyOf": [{"type": "number"}, NULL]},
         "hidden": {"type": "boolean"},
     },
     "additionalProperties": False,
