@@ -90,9 +90,12 @@ class ChanceScale:
 
     def of_shown(self, engine: "ScoringEngine", rows: list[int], means: list[float], stds: list[float]) -> Columns:
         """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
-        tracked = engine.tracked_z(self.channels[0]) if self.form == "liked" else None
-        if tracked is not None:
-            return backend.loops.chances_of_logits(rows, *tracked, self._numbers[0], self._numbers[2], self.items)
+        if self.form == "liked":
+            (slope, _, spread), tracked = self._numbers, engine.tracked_z(self.channels[0])
+            if tracked is not None:
+                return backend.loops.chances_of_logits(rows, *tracked, slope, spread, self.items)
+            own = engine.z_moments_at(self.channels[0], np.array(rows))
+            return backend.loops.chances_of_logits([*range(len(rows))], *own, slope, spread, self.items.at(rows))
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
         return chance.tolist(), low.tolist(), high.tolist()
 

@@ -95,14 +95,18 @@ def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[I
     """Return the rows and values of logged reactions, or refuse what is wrong with them."""
     check_pairs("logged", reactions)
     item_ids, given = zip(*reactions, strict=True)
-    rows, values = model.item_rows(item_ids), model.reward.checked_all(given)
+    try:
+        rows = np.fromiter(map(model.row_of.__getitem__, item_ids), np.int64, len(item_ids))
+    except KeyError:
+        rows = np.array(model.item_rows(item_ids), dtype=np.int64)  # names the item that is not known
+    values = model.reward.checked_all(given)
     if math.isnan(sum(values)):
         missing = next(item_id for item_id, value in reactions if value is None)
         raise FeedbackError(
             f"logged reaction to item {missing!r} has no value; leave it out of the log, which says the same, or give "
             "it as shown"
         )
-    return np.array(rows, dtype=np.int64), np.array(values)
+    return rows, np.array(values)
 
 
 def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: float = 1.0) -> Belief:

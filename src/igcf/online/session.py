@@ -125,6 +125,7 @@ class Session:
         self._contexts = {row: given[row] for row in self._rows if given.get(row)}
         """Contexts in which reactions were made, by row."""
         self._version = serving.version
+        self._mask: BoolArray | None = None
         self._steps: list[Step] = []
         """What happened since the session was opened."""
         self._n_shown = self._n_tried = 0
@@ -169,7 +170,7 @@ class Session:
         other = copy(self)
         other._engine = self._serving.engine.fresh()
         other._rows, other._values, other._steps = list(self._rows), list(self._values), list(self._steps)
-        other._contexts = dict(self._contexts)
+        other._contexts, other._mask = dict(self._contexts), None
         other._set_attributes(attributes)
         other._learn_again()
         other._release()
@@ -393,7 +394,7 @@ class Session:
     ) -> BoolArray:
         """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
         compiled = _compiled(rules, self._serving.model)
-        return self._may_show(compiled, k, exclude, candidates)
+        return self._may_show(compiled, k, exclude, candidates).copy()
 
     def _may_show(
         self,
@@ -404,31 +405,41 @@ class Session:
     ) -> BoolArray:
         check_k(k)
         model = self._serving.model
-        available = np.ones((1, model.n_items), dtype=np.bool_)
-        available[0, self._rows] = False
-        if self._record is not None:
-            available[0, self._record.rows] = False
-        n_seen = model.n_items - int(np.count_nonzero(available))
-        latest = self._steps[-self._recommender.skip_rounds :]
-        available[0, [step.row for step in latest if step.is_skip]] = False
+        available = unseen = self._unseen()
         mask = model.catalogue.available(self._recommender.clock())
         if mask is not None:
-            available &= mask
+            available = available & mask
         if compiled is not None and compiled.allowed is not None:
-            available &= compiled.allowed
+            available = available & compiled.allowed
         if candidates is not None:
             chosen = np.zeros_like(available)
             chosen[0, model.item_rows(candidates)] = True
-            available &= chosen
-        available[0, [row for row in map(model.known_row, exclude) if row is not None]] = False
+            available = available & chosen
+        if not isinstance(exclude, tuple) or exclude:
+            available = available.copy()
+            available[0, [row for row in map(model.known_row, exclude) if row is not None]] = False
         left = int(np.count_nonzero(available))
         if left < k:
+            n_seen = model.n_items - int(np.count_nonzero(unseen))
             raise NoItemsLeftError(
                 f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
                 f"after {n_seen} seen, those not available, exclusions and rules; "
                 "ask for fewer, or widen candidates or rules"
             )
         return available
+
+    def _unseen(self) -> BoolArray:
+        """Which items the user neither reacted to nor skipped lately, (1, items); not to be written to."""
+        if self._mask is not None and self._mask.shape[1] == self._serving.model.n_items:
+            return self._mask
+        mask = np.ones((1, self._serving.model.n_items), dtype=np.bool_)
+        skipped = [step.row for step in self._steps[-self._recommender.skip_rounds :] if step.is_skip]
+        mask[0, self._rows + skipped] = False
+        if self._record is not None:
+            mask[0, self._record.rows] = False
+        if self._engine.keeps_items and not skipped:
+            self._mask = mask
+        return mask
 
     @_with_items
     def observe(
@@ -472,6 +483,8 @@ class Session:
             engine.observe_one(row, number)
             if shift is not None:
                 engine.move(-shift)
+        if self._mask is not None:
+            self._mask[0, row] = False
 
     def _share(self, row: int, item_id: str, value: float) -> UserEvidence | None:
         """Let a reaction count for new items, before the belief learns from it; returns the user's earlier evidence."""
@@ -492,6 +505,7 @@ class Session:
         """Put an item aside for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
         row = self._serving.model.item_row(item_id)
         self._steps.append(Step(row, is_skip=True))
+        self._mask = None
 
     @_with_items
     def undo(self) -> str:
@@ -499,6 +513,7 @@ class Session:
         if not (self._steps or self._rows):
             raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
         model, step = self._serving.model, self._steps.pop() if self._steps else Step(self._rows[-1])
+        self._mask = None
         if not (step.is_skip or step.is_ignored):
             del self._rows[-1], self._values[-1]
             self._contexts.pop(step.row, None)
