@@ -33,11 +33,6 @@ Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
 """What is left of users' records, each with the rows of the successes that are hidden of it."""
 
 
-def default_neighbours(successes: sp.csr_array, executor: Executor) -> Neighbours:
-    """Fit the map with the default penalty and mix."""
-    return fit_neighbours(successes, PENALTIES[:1], mix=MIXES[0], executor=executor)[0]
-
-
 def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
     """Hide a part of what satisfied some users, in several draws each; nobody who has fewer than two successes.
 
@@ -133,10 +128,7 @@ def _scores(model: Model, maps: list[Neighbours], record: Record, hidden: IntArr
     for number, each in enumerate(maps):
         other = each.predictions(record.rows[model.reward.is_satisfied(record.values)]) - own
         for place, mix in enumerate(MIXES):
-            if mix or not number:
-                result[number, place] = ndcg(own + np.float32(mix * record.weight) * other, record.rows, hidden)
-            else:
-                result[number, place] = result[0, place]
+            result[number, place] = ndcg(own + np.float32(mix * record.weight) * other, record.rows, hidden)
     return result
 
 

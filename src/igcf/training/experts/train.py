@@ -22,11 +22,12 @@ from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
+    MIXES,
     MOST_USERS,
+    PENALTIES,
     at_record_temperature,
     best_neighbours,
     best_record_temperature,
-    default_neighbours,
     drawn_records,
     hidden_successes,
 )
@@ -115,7 +116,8 @@ def _for_known_users(
     of_map.say("neighbours of items", 0, 1)
     executor = of_map.log.executor
     if strangers is None or records is None:
-        return model, default_neighbours(of_map.successes(), executor), None
+        [default] = fit_neighbours(of_map.successes(), PENALTIES[:1], mix=MIXES[0], executor=executor)
+        return model, default, None
     drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_map.config.seed)
     of_records = best_record_temperature(judged, drawn, temperature)
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
