@@ -36,7 +36,7 @@ def test_reactions_wait_while_the_server_is_away_and_are_sent_once(visit: Visit,
     visitor.settled()
     server.stop(signal.SIGKILL)
     items += [visitor.press("ArrowLeft"), visitor.press("4"), visitor.press("ArrowDown")]
-    visitor.page.wait_for_selector("text=The server cannot be reached. 3 reactions are kept here")
+    visitor.page.wait_for_selector("text=The server cannot be reached. 3 reactions are saved here")
     assert visitor.waiting() == 3
     assert visitor.page.locator("#past li.waiting").count() == 3
     assert visitor.text("#why .badge") == visitor.text(".card:not(.leave) .badge"), "the reason is that of the card"
@@ -57,7 +57,7 @@ def test_the_page_tries_again_by_itself(visit: Visit, server: Server) -> None:
     visitor = visit()
     server.stop(signal.SIGKILL)
     item = visitor.press("ArrowRight")
-    visitor.page.wait_for_selector("text=The server cannot be reached. 1 reaction is kept here")
+    visitor.page.wait_for_selector("text=The server cannot be reached. 1 reaction is saved here")
     server.start()
     visitor.page.wait_for_selector("text=The server is back and has everything.")
     assert server.history(visitor.user) == [(item, 5.0)]
@@ -68,7 +68,7 @@ def test_a_tab_closed_while_the_server_is_away_loses_nothing(visit: Visit, serve
     visitor = visit()
     server.stop(signal.SIGKILL)
     items = [visitor.press("ArrowRight"), visitor.press("ArrowLeft")]
-    visitor.page.wait_for_selector("text=2 reactions are kept here")
+    visitor.page.wait_for_selector("text=2 reactions are saved here")
     past = visitor.page.locator("#past b").all_text_contents()
     excused(visitor)
     visitor.page.close()
@@ -144,7 +144,7 @@ def test_a_reaction_that_the_server_refuses_is_named_and_does_not_block_the_othe
     refusal = {"status": 404, "json": {"error": "UnknownItemError", "message": "item 'x' is not in this model"}}
     visitor.page.route("**/feedback", lambda route: route.fulfill(**refusal), times=1)
     visitor.press("ArrowRight")
-    visitor.page.wait_for_selector("text=The server did not take a reaction: item 'x' is not in this model")
+    visitor.page.wait_for_selector("text=The server rejected a reaction: item 'x' is not in this model")
     item = visitor.press("ArrowLeft")
     visitor.settled()
     assert server.history(visitor.user) == [(item, 1.0)]

@@ -120,7 +120,7 @@ def test_offline_and_back(visit: Visit, server: Server) -> None:
     visitor.context.set_offline(True)
     for _ in range(4):
         visitor.press("ArrowRight")
-    visitor.page.wait_for_selector("text=4 reactions are kept here")
+    visitor.page.wait_for_selector("text=4 reactions are saved here")
     assert visitor.page.locator(".card:not(.leave)[data-item]").count() == 1, "there are cards for a while"
     visitor.context.set_offline(False)
     visitor.page.wait_for_selector("text=The server is back and has everything.")

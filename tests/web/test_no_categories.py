@@ -45,6 +45,9 @@ def server(serve_here: Serve) -> Server:
     return serve_here(plays_model())
 
 
+LEFT = "each => parseFloat(each.style.left)"
+
+
 def listen(visitor: Visitor, rounds: int) -> None:
     """Play metal often and nothing else."""
     metal = SCENES["metal"].split(";")
@@ -61,17 +64,13 @@ def test_regions_are_named_by_their_best_known_items_and_the_visitor_walks_among
         "Madonna and Britney Spears",
         "Miles Davis and John Coltrane",
     ]
-    middle = visitor.page.locator("#map canvas").get_attribute("data-you")
     listen(visitor, 8)
+    here = visitor.page.locator(".here")
     visitor.page.wait_for_timeout(500)  # the walk
     metal = visitor.page.locator(".region", has_text="Iron Maiden")
-    you = [float(each) for each in str(visitor.page.locator("#map canvas").get_attribute("data-you")).split()]
-    assert middle is not None
+    assert here.inner_text() == "you"
     assert metal.inner_text().startswith("♥")
-    far = {
-        label.inner_text(): abs(float(label.evaluate("each => parseFloat(each.style.left)")) - you[0])
-        for label in labels.all()
-    }
+    far = {label.inner_text(): abs(float(label.evaluate(LEFT)) - float(here.evaluate(LEFT))) for label in labels.all()}
     assert min(far, key=lambda name: far[name]) == metal.inner_text()
     labels.first.hover()
     assert "explored" in visitor.text("#map-tip")

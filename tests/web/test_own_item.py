@@ -17,7 +17,7 @@ def test_an_item_of_ones_own_is_added_tried_out_and_judged(serve_here: Serve, vi
     visitor.page.click("#own-item-form button")
     said = visitor.page.locator("#own-item-said")
     visitor.page.wait_for_function("() => document.querySelector('#own-item-said').textContent.includes('0 reactions')")
-    assert "“<b>My film</b>”: tried out 0 times" in said.inner_text()
+    assert "“<b>My film</b>”: shown 0 times on trial" in said.inner_text()
     assert violations(visitor) == []
     own = visitor.page.evaluate("localStorage.getItem('igcf.own-item')")
     assert server.call("GET", f"/v1/items/{own}")["categories"] == ["comedy"]

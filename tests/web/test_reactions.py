@@ -64,13 +64,13 @@ def test_a_skip_is_put_aside_and_teaches_nothing(visit: Visit, server: Server) -
 
     visitor.page.on("request", note)
     gone = [visitor.after(lambda: visitor.page.click("#skip")) for _ in range(3)]
-    assert "put aside" in visitor.text("#notice")
+    assert "was skipped" in visitor.text("#notice")
     visitor.settled()
     assert [reaction["kind"] for reaction in reactions] == ["skip"] * 3
     assert all("value" not in reaction for reaction in reactions)
     assert visitor.text("#bets") == before
     assert visitor.text("#facts").startswith("1 reaction")
-    assert visitor.page.locator("#past li").first.get_attribute("title").endswith("put aside")  # type: ignore[union-attr]
+    assert visitor.page.locator("#past li").first.get_attribute("title").endswith("skipped")  # type: ignore[union-attr]
     assert visitor.item not in gone
     visitor.after(lambda: visitor.page.click("#undo"))
     visitor.settled()
@@ -143,6 +143,6 @@ def test_a_user_with_a_log_is_known_and_the_log_is_told_apart(visit: Visit, serv
     visitor.page.get_by_role("button", name="Load", exact=True).click()
     visitor.page.wait_for_selector("text=6 reactions remembered")
     visitor.settled()
-    assert "6 in your log" in visitor.text("#facts")
+    assert "6 from your history" in visitor.text("#facts")
     assert visitor.item not in items
-    assert "(in your log)" in (visitor.page.locator("#why").text_content() or "")
+    assert "(from your history)" in (visitor.page.locator("#why").text_content() or "")

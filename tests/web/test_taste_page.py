@@ -86,7 +86,7 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     shown = page.locator("#finale-picks li span").all_text_contents()
     assert shown == [re.sub(r" \(\d{4}\)$", "", each["title"]) for each in picks]
     hits = sum(value == 5.0 for _, value in server.history(visitor.user))
-    assert visitor.text("#finale-hits").startswith(f"{hits} of 12 were hits. Everybody")
+    assert visitor.text("#finale-hits").startswith(f"{hits} of 12 were hits. The most popular")
     assert violations(visitor) == []
     with page.expect_download() as download:
         page.click("#card-download")
@@ -94,7 +94,7 @@ def test_after_twelve_reactions_there_is_a_taste_card_to_take_away(visit: Visit,
     assert picture.size == (1080, 1350)
     assert len(picture.convert("RGB").getcolors(10**6) or []) > 500, "not blank"
     page.click("#card-copy")
-    page.wait_for_selector("text=Copied: paste it where you like.")
+    page.wait_for_selector("text=Copied. Paste it anywhere.")
     assert page.evaluate("navigator.clipboard.read().then((found) => found[0].types)") == ["image/png"]
     page.get_by_role("button", name="Keep going").click()
     assert len(server.history(visitor.user)) == 12

@@ -145,7 +145,7 @@ def test_forget_me_asks_first_and_leaves_nothing(visit: Visit, server: Server) -
     assert server.rows_about(user)
     visitor.lab().page.click("#forget")
     visitor.page.get_by_role("button", name="Forget me", exact=True).click()
-    visitor.page.wait_for_selector("text=is deleted. You are a new visitor.")
+    visitor.page.wait_for_selector("text=has been deleted. You are a new visitor.")
     visitor.settled()
     assert server.rows_about(user) == []
     assert visitor.user != user

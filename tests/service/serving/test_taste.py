@@ -1,5 +1,6 @@
 """What is said about a visitor's taste is right, and nothing is said while nothing is known."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,22 @@ def test_what_is_liked_and_what_is_liked_less_are_named() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("metadata", "noun"),
+    [
+        ({"data": {"name": "ml-1m"}}, "films"),
+        ({"data": {"name": "mine"}, "reading": {"columns": {"item": "book_id"}}}, "books"),
+        ({"data": {"name": "mine"}, "reading": {"columns": {"item": "sku"}}}, "items"),
+        ({"reading": {"columns": None}}, "items"),
+    ],
+)
+def test_items_are_called_what_the_log_says_they_are(metadata: dict[str, Any], noun: str) -> None:
+    model = two_sided_model(NAMED)
+    model.metadata |= metadata
+    told = taste_of(model, *learned(model, {"i4": 1.0, "i5": 1.0, "i6": 1.0}))
+    assert told.sentence == f"You like Science Fiction {noun} less than other {noun}."
+
+
 def test_the_opposite_reactions_say_the_opposite() -> None:
     model = two_sided_model(NAMED)
     taste = taste_of(model, *learned(model, {"i0": 1.0, "i4": 5.0, "i1": 1.0, "i5": 5.0}))
@@ -216,3 +233,21 @@ def test_named_categories_are_right_after_fifteen_reactions(kind: str) -> None:
     assert total.named_right >= (0.85 if kind == "mixed" else 0.93) * total.named
     assert total.right >= (0.8 if kind == "mixed" else 0.9) * total.spoken
     assert total.spoken >= 0.8 * total.visitors, "silence is no answer to everybody"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounds", "least"), [(8, 0.75), (15, 0.88)])
+def test_comparisons_without_categories_are_right(rounds: int, least: float) -> None:
+    total = Score()
+    for seed in (201, 202, 203, 204, 205):
+        world = synthetic_world(n_users=600, n_items=400, seed=seed)
+        world = replace(world, log=replace(world.log, categories=None))
+        for kind in ("two", "three", "mixed"):
+            rng = np.random.default_rng(seed)
+            tastes = tastes_of(kind, 40, rng=rng)
+            found = score_visitors(component_model(world), world, tastes, rounds=rounds, rng=rng)
+            for name, value in vars(found).items():
+                setattr(total, name, getattr(total, name) + value)
+    print(f"{rounds} rounds: {total}")
+    assert total.right >= least * total.spoken
+    assert total.spoken >= 0.7 * total.visitors

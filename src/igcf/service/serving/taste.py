@@ -38,7 +38,7 @@ FEWEST_ITEMS = 3
 """Smallest group that is named."""
 MOST_CATEGORIES = 300
 """The largest categories are used, where there are more."""
-MOST_CLUSTERS = 12
+MOST_CLUSTERS = 8
 CLUSTERED = 5_000
 """Clusters are found among so many of the best-known items; the others join the nearest."""
 CLUSTER_STEPS = 20
@@ -56,6 +56,13 @@ FAIRLY_SURE, SURE = 0.93, 0.97
 FEWEST_REACTIONS = 2
 """Successes of a group that is liked, failures of one that is liked less."""
 MOST_NAMED = 3
+FIRST_IMPRESSION = 2.5
+"""Least difference of lifts for a comparison of two clusters, neither of which is certain enough to be named."""
+NOUNS = dict.fromkeys(("synthetic", "ml-100k", "ml-1m", "eachmovie"), "films") | {"kuairec": "videos"}
+COUNTABLE = frozenset(
+    {"album", "artist", "article", "book", "film", "game", "movie", "product", "song", "track", "video"}
+)
+"""Columns of items that say what the items are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +185,17 @@ def _clusters(model: Model) -> list[tuple[str, IntArray]]:
 
 
 def _title(model: Model, row: int) -> str:
-    """Return the title of an item without its year, or its id."""
-    title = model.titles[row] if model.titles is not None else None
-    return re.sub(r"\s*\(\d{4}\)$", "", title or model.item_ids[row])
+    """Return the title of an item without its year and with its article first, or its id."""
+    title = (model.titles[row] if model.titles is not None else None) or model.item_ids[row]
+    return re.sub(r"^(.+), (The|An?|L[ea]s?|D(?:er|ie|as)|El|Il)$", r"\2 \1", re.sub(r"\s*\(\d{4}\)$", "", title))
+
+
+def _noun(model: Model) -> str:
+    """Return what the items are, by the name of the log or of its column of items."""
+    name = model.metadata.get("data", {}).get("name")
+    column = (model.metadata.get("reading", {}).get("columns") or {}).get("item") or ""
+    noun = re.sub(r"[\s_-]*ids?$", "", column.lower())
+    return NOUNS.get(str(name)) or (f"{noun}s" if noun in COUNTABLE else "items")
 
 
 def group_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Evidence | None:
@@ -276,7 +291,11 @@ def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]
         for number, name in enumerate(found.names)
     ]
     every.sort(key=lambda each: -each.lift)
-    sentence, confidence = (_of_categories if found.kind == "categories" else _of_clusters)(every, probability)
+    sentence, confidence = (
+        _of_categories(every, probability, _noun(model))
+        if found.kind == "categories"
+        else _of_clusters(every, probability)
+    )
     unknown = float(np.clip(left.sum() / max(found.prior.sum(), 1e-300), 0.0, 1.0))
     return Taste(sentence=sentence, confidence=confidence, kind=found.kind, unknown=unknown, groups=every)
 
@@ -305,17 +324,17 @@ def _confidence(probability: float) -> Confidence:
     return "sure" if probability >= SURE else "fairly sure" if probability >= FAIRLY_SURE else "first impression"
 
 
-def _of_categories(every: list[GroupTaste], probability: float) -> tuple[str, Confidence]:
-    """Say which categories are liked more and less: "You like Crime and Thriller items more than Romance"."""
+def _of_categories(every: list[GroupTaste], probability: float, noun: str) -> tuple[str, Confidence]:
+    """Say which categories are liked more and less: "You like Crime and Thriller films more than Romance"."""
     liked, less = _named(every)
     if not liked and not less:
         return "", "none"
     confidence = _confidence(probability)
     verb = "You like" if confidence == "sure" else "You seem to like"
     if liked:
-        sentence = f"{verb} {_listed(liked)} items" + (f" more than {_listed(less)}" if less else "")
+        sentence = f"{verb} {_listed(liked)} {noun}" + (f" more than {_listed(less)}" if less else "")
     else:
-        sentence = f"{verb} {_listed(less)} items less than others"
+        sentence = f"{verb} {_listed(less)} {noun} less than other {noun}"
     tried = [each for each in every if each.standing == "unsure" and each.hits and each.misses]
     if tried:
         doubt = max(tried, key=lambda each: each.hits + each.misses - abs(each.lift))  # often tried, and still open
@@ -327,11 +346,11 @@ def _of_clusters(every: list[GroupTaste], probability: float) -> tuple[str, Conf
     """Say it by items: "You are closer to Iron Maiden and Metallica than to Madonna and Prince"."""
     liked, less = _named(every)
     confidence = _confidence(probability) if liked or less else "first impression"
-    near = liked or [each.name for each in every if each.hits and each.lift > 0]
-    far = less or [each.name for each in reversed(every) if each.misses and each.lift < 0]
+    near = [each for each in every if each.hits and each.lift > 0 and (not liked or each.standing == "liked")]
+    far = [each for each in reversed(every) if each.misses and each.lift < 0 and (not less or each.standing == "less")]
     seem = "are" if confidence == "sure" else "seem"
-    if near and far:
-        return f"You {seem} closer to {near[0]} than to {far[0]}.", confidence
+    if near and far and (liked or less or near[0].lift - far[0].lift >= FIRST_IMPRESSION):
+        return f"You {seem} closer to {near[0].name} than to {far[0].name}.", confidence
     if liked:
         return f"You {seem} close to {liked[0]}.", confidence
     if less:

@@ -94,7 +94,7 @@ function notice(text, { kind = "", action = null, ms = 0 } = {}) {
 
 function awayNotice() {
   const n = client.waiting().length;
-  const kept = n ? `${plural(n, "reaction")} ${n === 1 ? "is" : "are"} kept here and will be sent when it is back.` : "Trying again.";
+  const kept = n ? `${plural(n, "reaction")} ${n === 1 ? "is" : "are"} saved here and will be sent when it is back.` : "Trying again.";
   notice(`The server cannot be reached. ${kept}`, { kind: "away", action: ["Try now", () => visit.retry()] });
 }
 
@@ -108,9 +108,9 @@ function showCard() {
     byId("announce").textContent = `${title} ${year}. ${why}`;
     if (visit.failures) drawReason(byId("why"), card);
   } else if (visit.failures) {
-    deck.showEmpty("You are ahead of the server", "It cannot be reached just now. Your reactions are safe here, and the next card comes when it is back.");
+    deck.showEmpty("You are ahead of the server", "It cannot be reached right now. Your reactions are saved here, and the next card will come when it is back.");
   } else if (visit.isEmpty) {
-    deck.showEmpty("You have seen everything", "There is no further item in this catalogue. Undo, or come as a new visitor.");
+    deck.showEmpty("You have seen everything", "There are no more items in this catalogue. Undo a reaction, or start again as a new visitor.");
   } else {
     deck.showEmpty("One moment", "The next card is on its way.", "soon");
   }
@@ -242,7 +242,7 @@ visit.addEventListener("changed", () => { putOffFinale(); showFacts(); });
 visit.addEventListener("view", showView);
 on(visit, "reacted", ({ card, evidence, isHit: hit }) => {
   deck.throw(evidence === "skip" ? "down" : hit ? "right" : "left");
-  if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} is put aside; it may come back later.`, { ms: 3_000 });
+  if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} was skipped. It may come back later.`, { ms: 3_000 });
   if (evidence !== "skip" && GOALS.includes(visit.reactions.length)) finaleDue = visit.reactions.length;
 });
 visit.addEventListener("ready", () => {
@@ -259,7 +259,7 @@ on(visit, "problem", (detail) => notice(`Something went wrong: ${detail.message}
 client.addEventListener("change", () => { if (visit.failures) awayNotice(); showFacts(); });
 client.addEventListener("refused", (event) => {
   event.preventDefault(); // it is said here
-  notice(`The server did not take a reaction: ${/** @type {CustomEvent} */ (event).detail.message}`, { kind: "bad", ms: 12_000 });
+  notice(`The server rejected a reaction: ${/** @type {CustomEvent} */ (event).detail.message}`, { kind: "bad", ms: 12_000 });
 });
 
 // Controls.
@@ -335,7 +335,7 @@ byId("forget-dialog").addEventListener("close", async () => {
   try {
     await visit.forget();
     localStorage.removeItem(WAY);
-    notice(`Everything about ${friendlyName(name)} is deleted. You are a new visitor.`, { ms: 8_000 });
+    notice(`Everything about ${friendlyName(name)} has been deleted. You are a new visitor.`, { ms: 8_000 });
   } catch (error) {
     notice(`Nothing was deleted: ${error instanceof AwayError ? "the server cannot be reached" : error.message}. Try again later.`, { kind: "bad" });
   }

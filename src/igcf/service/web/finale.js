@@ -12,8 +12,8 @@ export async function openFinale(what) {
   const { taste, top, n, hits, popular } = what;
   const dialog = byId("finale"), counted = countedLikes(taste);
   byId("finale-title").textContent = `Your taste, after ${n} reactions`;
-  byId("finale-sentence").textContent = taste.sentence || (counted ? `You liked ${counted}. How you differ from others does not show yet.` : "You are hard to read: nothing stands out yet.");
-  byId("finale-hits").textContent = `${hits} of ${n} were hits. Everybody’s favourites would have had about ${popular.toFixed(0)}.`;
+  byId("finale-sentence").textContent = taste.sentence || (counted ? `You liked ${counted}. It is too early to tell how you differ from others.` : "No clear pattern yet.");
+  byId("finale-hits").textContent = `${hits} of ${n} were hits. The most popular items would have had about ${popular.toFixed(0)}.`;
   byId("finale-picks").replaceChildren(...top.slice(0, 10).map((each) => el("li", null, el("span", { dir: "auto" }, titleAndYear(each)[0]), " ", el("small", { class: "muted" }, chanceText(each)))));
   const canvas = byId("taste-card");
   canvas.setAttribute("aria-label", `Picture: ${taste.sentence || counted} ${friendlyList(top)}`);
@@ -35,9 +35,9 @@ export function setUpFinale(startAgain) {
     try {
       if (!blob) throw new Error("no picture");
       await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
-      byId("card-note").textContent = "Copied: paste it where you like.";
+      byId("card-note").textContent = "Copied. Paste it anywhere.";
     } catch {
-      byId("card-note").textContent = "This browser does not let the page copy pictures; download it instead.";
+      byId("card-note").textContent = "This browser cannot copy pictures from a page; download it instead.";
     }
   }));
 }

@@ -66,7 +66,7 @@ export function factsOf(n, hits, logged) {
   const goal = GOALS.find((each) => n < each);
   return [
     fact(n, n === 1 ? "reaction" : "reactions"), fact(hits, hits === 1 ? "hit" : "hits"),
-    ...(logged ? [fact(logged, "in your log")] : []),
+    ...(logged ? [fact(logged, "from your history")] : []),
     ...(goal ? [fact(goal - n, `to your ${goal === GOALS[0] ? "" : "next "}taste card`)] : []),
   ];
 }

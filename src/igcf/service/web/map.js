@@ -48,6 +48,7 @@ export class CatalogueMap {
   constructor(place, tip, ask) {
     this.canvas = /** @type {HTMLCanvasElement} */ (place.querySelector("canvas"));
     this.labels = /** @type {HTMLElement} */ (place.querySelector(".regions"));
+    this.here = /** @type {HTMLElement} */ (place.querySelector(".here")); // above the names of the regions
     this.tip = tip;
     new ResizeObserver(() => this.#fit()).observe(this.canvas);
     place.addEventListener("pointermove", (event) => this.#tell(this.#at(event)));
@@ -247,8 +248,7 @@ export class CatalogueMap {
 
   /** @param {CanvasRenderingContext2D} pen */
   #drawYou(pen) {
-    const ink = colour("--ink"), paper = colour("--panel");
-    pen.strokeStyle = ink;
+    pen.strokeStyle = colour("--ink");
     pen.globalAlpha = 0.55;
     pen.lineWidth = 1.6;
     pen.beginPath();
@@ -256,21 +256,7 @@ export class CatalogueMap {
     pen.stroke();
     pen.globalAlpha = 1;
     const [x, y] = this.you;
-    this.canvas.dataset.you = `${Math.round(x)} ${Math.round(y)}`;
-    pen.fillStyle = paper;
-    pen.lineWidth = 3;
-    pen.beginPath();
-    pen.arc(x, y, 8, 0, 7);
-    pen.fill();
-    pen.stroke();
-    pen.fillStyle = ink;
-    pen.beginPath();
-    pen.arc(x, y, 3, 0, 7);
-    pen.fill();
-    pen.font = `700 12px ${getComputedStyle(this.canvas).fontFamily}`;
-    pen.strokeStyle = paper;
-    pen.strokeText("you", x + 12, y + 4);
-    pen.fillText("you", x + 12, y + 4);
+    Object.assign(this.here.style, { left: `${x}px`, top: `${y}px` });
   }
 
   /**

@@ -23,7 +23,7 @@ export function setUpOwnItem() {
       form.reset();
       await tellOwnItem();
     } catch (error) {
-      say(error instanceof RefusedError ? `It was not added: ${error.message}` : "The server is away; try again.");
+      say(error instanceof RefusedError ? `Not added: ${error.message}` : "The server cannot be reached; try again.");
     }
   });
 }
@@ -42,11 +42,11 @@ async function tellNow() {
   try {
     const { title, status, new: state } = await client.item(id);
     const name = `“${title ?? id}”`;
-    if (!state) say(status === "waiting" ? `${name} waits for the next training: this model cannot place new items.` : `${name} is ${status}.`);
+    if (!state) say(status === "waiting" ? `${name} will join after the next training: this model cannot place new items.` : `${name} is ${status}.`);
     else {
       const met = state.reactions === 1 ? "1 reaction" : `${state.reactions} reactions`;
       const place = `estimate ${state.expected.toFixed(2)} ± ${state.std.toFixed(2)}`;
-      say(`${name}: tried out ${state.trials} ${state.trials === 1 ? "time" : "times"}, ${met}, ${place}${state.settled ? "; settled" : ""}.`);
+      say(`${name}: shown ${state.trials} ${state.trials === 1 ? "time" : "times"} on trial, ${met}, ${place}${state.settled ? "; settled" : ""}.`);
     }
   } catch (error) {
     if (error instanceof RefusedError) localStorage.removeItem(ITEM); // another store: nobody knows it here

@@ -82,7 +82,7 @@ export function drawWhy(place, why, card, reward) {
  * @param {Api.RewardInfo} reward
  * @returns {[string, string][]}
  */
-export function reasonsOf(why, card, reward) {
+function reasonsOf(why, card, reward) {
   const largest = Math.max(Math.abs(why.prior), ...why.contributions.map((part) => Math.abs(part.amount)), 1e-9);
   /** @type {(is: (part: Api.ContributionPart, hit: boolean) => boolean) => string} */
   const named = (is) => {
@@ -99,8 +99,8 @@ export function reasonsOf(why, card, reward) {
   if (passed) reasons.push(["minus", `although you passed on ${passed}`]);
   if (apart) reasons.push(["minus", `although it is not much like ${apart}, which you liked`]);
   if (card?.popularity_rank && card.popularity_rank <= 50) reasons.push(["base", "many people like it"]);
-  if (why.absence && Math.abs(why.absence) > WORTH_NAMING * largest) reasons.push(["base", "and because of what your log does not contain"]);
-  if (!reasons.length) reasons.push(["base", why.contributions.length ? "your reactions say little about it: this is what people in general think of it" : "this is what people in general think of it"]);
+  if (why.absence && Math.abs(why.absence) > WORTH_NAMING * largest) reasons.push(["base", "what is missing from your history also counts"]);
+  if (!reasons.length) reasons.push(["base", why.contributions.length ? "your reactions say little about it; this is what most people think" : "this is what most people think of it"]);
   return reasons;
 }
 
@@ -113,13 +113,13 @@ function numbersOf(why, reward) {
   const parts = [...why.contributions].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
   const rest = parts.slice(REASONS_SHOWN);
   /** @type {[string, number, string?][]} */
-  const rows = [["What people think of it", why.prior, "base"]];
+  const rows = [["What most people think of it", why.prior, "base"]];
   for (const part of parts.slice(0, REASONS_SHOWN)) {
     const isPraise = part.amount > 0 && isHit(part.value, reward);
     rows.push([deed(part, reward), part.amount, isPraise ? "plus" : part.amount < 0 ? "minus" : "base"]);
   }
   if (rest.length) rows.push([plural(rest.length, "more reaction"), rest.reduce((sum, part) => sum + part.amount, 0), "base"]);
-  if (why.absence) rows.push(["What your log does not contain", why.absence, "base"]);
+  if (why.absence) rows.push(["What is missing from your history", why.absence, "base"]);
   const widest = Math.max(...rows.map(([, amount]) => Math.abs(amount)), 1e-9);
   return [
     el("p", { class: "small muted" }, `${chanceText(why)} likely to be a hit, if you see it; ${rangeText(why)}.`),
@@ -129,7 +129,7 @@ function numbersOf(why, reward) {
           el("th", { scope: "row", title: name }, name),
           el("td", null, push(amount / widest, kind)),
           el("td", { class: "number" }, rewardText(amount, reward, { sign: true })))),
-        el("tr", { class: "sum" }, el("th", { scope: "row", title: "The expectation by which items are ranked; the chance above is its part for you, if you see it" }, "Ranked by"), el("td"),
+        el("tr", { class: "sum" }, el("th", { scope: "row", title: "Items are ranked by this number; the chance above is about items that you see" }, "Total"), el("td"),
           el("td", { class: "number" }, rewardText(why.mean, reward))))),
   ];
 }
@@ -152,7 +152,7 @@ export function drawReason(place, card) {
 function about(why, card) {
   const words = `${chanceWords(why)}, ${sureness(why)}`;
   const which = card ? null : el("b", { dir: "auto" }, titleAndYear(why)[0]);
-  const learn = card?.reason === "learn" ? ` Only number ${card.mean_rank} by expectation; it could turn out better than that.` : "";
+  const learn = card?.reason === "learn" ? ` It ranks only number ${card.mean_rank} by expectation, but it could turn out better.` : "";
   return el("div", { class: "about" }, card ? badge(card.reason) : null, which, which && ": ", el("span", null, `${words}.${learn}`));
 }
 
@@ -162,7 +162,7 @@ function about(why, card) {
  */
 function deed({ value, evidence, title, item }, reward) {
   const said = value === null && !reward.implicit ? "no reaction:" : choiceOf(value, reward).mark;
-  return `${said} ${title ?? item}${evidence === "logged" ? " (in your log)" : ""}`;
+  return `${said} ${title ?? item}${evidence === "logged" ? " (from your history)" : ""}`;
 }
 
 /**
@@ -211,7 +211,7 @@ export function drawCurve(place, { ours, popular }) {
   /** @param {number} end */
   const ticks = (end) => { const step = Math.ceil(end / 4); return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step); };
   const label = ours.length > 1
-    ? `After ${plural(ours.length - 1, "card")} it has ${plural(last(ours), "hit")}; everybody’s favourites would have about ${last(popular).toFixed(1)}.`
+    ? `After ${plural(ours.length - 1, "card")} there were ${plural(last(ours), "hit")}; the most popular items would have had about ${last(popular).toFixed(1)}.`
     : "No reactions yet.";
   place.replaceChildren(svg("svg", { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label },
     ticks(most).map((hits) => [
@@ -257,7 +257,7 @@ export function saidOf(round, reward) {
   const choice = choiceOf(round.value, reward);
   return {
     kind: isAside || isSilent ? "" : isHit(round.value, reward) ? "good" : "bad",
-    done: isAside ? "put aside" : isSilent ? "no reaction" : choice.label.toLowerCase(),
+    done: isAside ? "skipped" : isSilent ? "no reaction" : choice.label.toLowerCase(),
     mark: isAside || isSilent ? "–" : choice.mark,
   };
 }

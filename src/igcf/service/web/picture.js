@@ -33,13 +33,13 @@ export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   pen.fillStyle = "#fff";
   pen.font = `600 58px ${SERIF}`;
   const mine = taste.sentence.replace(/^You are /, "I am ").replace(/^You /, "I ");
-  let y = paragraph(pen, mine || (counted ? `I liked ${counted}.` : "Hard to read: nothing stands out yet."), EDGE, 186, W - 2 * EDGE, 68, 4);
+  let y = paragraph(pen, mine || (counted ? `I liked ${counted}.` : "No clear pattern yet."), EDGE, 186, W - 2 * EDGE, 68, 4);
   y = await posters(pen, top.slice(0, POSTERS), y + 10);
   y = bars(pen, taste.groups, y + 46);
   picks(pen, top.slice(0, 10), y + 40);
   pen.fillStyle = "rgb(255 255 255 / 85%)";
   pen.font = `500 28px ${SANS}`;
-  pen.fillText(`${hits} of ${n} were hits; everybody’s favourites: about ${popular.toFixed(0)}`, EDGE, H - 52);
+  pen.fillText(`${hits} of ${n} were hits; the most popular items: about ${popular.toFixed(0)}`, EDGE, H - 52);
   pen.textAlign = "right";
   pen.font = `600 28px ${SERIF}`;
   pen.fillText("igcf", W - EDGE, H - 52);

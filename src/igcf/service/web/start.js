@@ -18,7 +18,7 @@ export function setUpStart(items, done) {
   const tell = () => {
     const missing = FEWEST - picked.size;
     go.disabled = missing > 0;
-    go.textContent = missing > 0 ? `Pick ${missing} more` : `Go on with ${picked.size}`;
+    go.textContent = missing > 0 ? `Pick ${missing} more` : `Continue with ${picked.size}`;
   };
   byId("start-grid").replaceChildren(...items.map((item) => {
     const [title, year] = titleAndYear(item);

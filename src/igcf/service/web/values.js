@@ -81,7 +81,7 @@ export function chanceText({ chance }) {
  * @param {{ chance: number }} about
  */
 export function chanceWords({ chance }) {
-  const words = /** @type {[number, string][]} */ ([[0.85, "Very likely a hit"], [0.65, "Likely a hit"], [0.55, "More likely than not"], [0.45, "An even bet"], [0.25, "A long shot"], [-1, "Unlikely to be a hit"]]);
+  const words = /** @type {[number, string][]} */ ([[0.85, "Very likely a hit"], [0.65, "Likely a hit"], [0.55, "Better than even"], [0.45, "An even bet"], [0.25, "A long shot"], [-1, "Unlikely to be a hit"]]);
   return words.find(([least]) => chance >= least)?.[1] ?? "";
 }
 
@@ -98,7 +98,7 @@ export const sureness = ({ low, high }) => (high - low < 0.15 ? "quite sure" : h
  * Where a chance lies, for those who want the numbers.
  * @param {Chance} about
  */
-export const rangeText = ({ low, high }) => `80\u00a0% sure that it lies between ${percent(low)} and ${percent(high)}\u00a0%`;
+export const rangeText = ({ low, high }) => `with 80\u00a0% certainty between ${percent(low)} and ${percent(high)}\u00a0%`;
 
 /**
  * "A", "A and B", "A, B and C".
@@ -110,7 +110,7 @@ export const listed = (words) => (words.length < 2 ? words.join("") : `${words.s
 export const isHit = (value, reward) => value !== null && value >= reward.threshold;
 
 /** @param {Api.RewardInfo} reward */
-export const isShare = (reward) => reward.kind === "satisfied" || reward.kind === "exposed";
+const isShare = (reward) => reward.kind === "satisfied" || reward.kind === "exposed";
 
 /**
  * An expected reward in words: a chance where it is one, otherwise the number.
@@ -124,13 +124,13 @@ export function rewardText(amount, reward, { sign = false } = {}) {
 }
 
 /**
- * Title and year: "The Glass Orchard (1987)" -> ["The Glass Orchard", "1987"].
+ * Title and year: "Glass Orchard, The (1987)" -> ["The Glass Orchard", "1987"].
  * @param {{ item: string, title?: string | null }} card
  */
 export function titleAndYear(card) {
   const title = card.title || card.item;
   const found = /^(.*\S)\s*\((\d{4})\)\s*$/s.exec(title);
-  return found ? [found[1], found[2]] : [title, ""];
+  return [(found?.[1] ?? title).replace(/^(.+), (The|An?|L[ea]s?|D(?:er|ie|as)|El|Il)$/, "$2 $1"), found?.[2] ?? ""];
 }
 
 /** @type {(n: number, word: string) => string} */
