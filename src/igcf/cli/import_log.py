@@ -51,10 +51,10 @@ def import_log(
     done, unknown = import_into(url, model, log, data_dir, columns)
     seconds = time.perf_counter() - started
     if as_json:
-        from igcf.service.sources import database_name
+        from igcf.service.store.urls import printed_store
 
         figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
-        emit_json({"store": database_name(url), **figures, "unknown_items": unknown, "seconds": seconds})
+        emit_json({"store": printed_store(url), **figures, "unknown_items": unknown, "seconds": seconds})
 
 
 def _refuse_users(user_ids: Sequence[str]) -> None:

@@ -9,12 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from igcf.errors import ConfigError, refuse_other_than_file
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.urls import PASSWORDS, database_url, printed_url
+from igcf.service.store.urls import PASSWORDS, database_url, printed_store
 
 FILE_VARIABLE = "IGCF_CONFIG"
 OTHER_VARIABLES = (
@@ -41,7 +40,7 @@ class LoadedSettings:
 
     def described(self) -> dict[str, dict[str, Any]]:
         """Values and origins by name, passwords masked."""
-        values = self.settings.model_dump() | {"store": database_name(self.settings.store)}
+        values = self.settings.model_dump() | {"store": printed_store(self.settings.store)}
         return {name: {"value": value, "from": self.origins[name]} for name, value in values.items()}
 
     def toml(self) -> str:
@@ -100,17 +99,6 @@ def refuse_password(option: str, store: str) -> None:
             f"{option} holds a password, which others on this machine can read in the process list; leave it out and "
             "set IGCF_STORE_PASSWORD_FILE, PGPASSWORD or ~/.pgpass, or give the whole URL as IGCF_STORE"
         )
-
-
-def database_name(store: str) -> str:
-    """The store as it may be printed."""
-    if "://" not in store:
-        return store
-    try:
-        url = sa.make_url(store)
-    except (sa.exc.ArgumentError, ValueError):
-        return "(no URL of a store)"
-    return printed_url(url)
 
 
 def nearest(name: str) -> str:

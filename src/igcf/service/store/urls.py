@@ -43,6 +43,16 @@ def printed_url(url: sa.URL) -> str:
     return url.difference_update_query(PASSWORDS).render_as_string(hide_password=True)
 
 
+def printed_store(store: str) -> str:
+    """Write a store as it may be printed, also one that cannot be opened."""
+    if "://" not in store:
+        return store
+    try:
+        return printed_url(sa.make_url(store))
+    except (exc.ArgumentError, ValueError):
+        return "(no URL of a store)"
+
+
 def check_driver(url: sa.URL) -> None:
     """Refuse a database whose driver is not installed; SQLite's is a part of Python."""
     try:
