@@ -115,3 +115,13 @@ def test_the_effect_is_saved_with_the_model(tmp_path: Path) -> None:
     loaded = igcf.Model.load(tmp_path / "model")
     a, b = (igcf.Recommender(each).session().recommend(5, context=PHONE) for each in (MODELS[1], loaded))
     assert a == b
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_scores_follow_when_they_are_computed_anew_during_a_reaction_in_a_context(model: Model) -> None:
+    value = value_of(model)
+    session = igcf.Recommender(model).session([("item-1", value)])
+    for n in range(2, 16):  # the eighth reaction after a history computes the variances of all items
+        session.observe(f"item-{n}", value, context=PHONE)
+    expected = model.expected(session.belief.mean)
+    np.testing.assert_allclose(session.moments()[0], expected, atol=1e-4)

@@ -18,6 +18,8 @@ from igcf.online.learning import channels_of, monotone_learning
 
 MOST_COVARIANCES = 64
 """Sets of known attributes whose covariance is kept."""
+MOST_SHIFTS = 4_096
+"""Contexts whose shift is kept."""
 MOST_NUMBERS = 20_000_000
 """Variances of items that are kept for all sets of known attributes together."""
 
@@ -37,8 +39,17 @@ def context_shift(model: Model, context: Mapping[str, Any] | None) -> FloatArray
         return None
     if model.context_effect is None:
         raise AttributesError("this model knows no context; train it with columns of the log (igcf pretrain --context)")
+    kept: dict[Any, FloatArray | None] = model.computed("context shifts", dict)
+    key = tuple([(name, type(value), value) for name, value in context.items() if type(value) in (str, int, float)])
+    if len(key) == len(context) and key in kept:  # the same contexts come again and again
+        return kept[key]
     encoded = model.context_effect.encoder.encode(context)
-    return model.context_effect.shift(encoded) if encoded.known else None
+    shift = model.context_effect.shift(encoded) if encoded.known else None
+    if len(key) == len(context):
+        if len(kept) >= MOST_SHIFTS:
+            kept.clear()
+        kept[key] = shift
+    return shift
 
 
 def personal_model(model: Model, attributes: Encoded | None) -> Model:

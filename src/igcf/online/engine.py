@@ -23,6 +23,8 @@ RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
 CATCH_UP = 8
 """Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
+MOST_MOVES = 20_000_000
+"""Moves of items by contexts that are kept."""
 NO_MOMENTS = Moments((), ())
 
 
@@ -178,32 +180,39 @@ class ScoringEngine:
     @contextmanager
     def shifted(self, by: FloatArray | None) -> Iterator[None]:
         """Score the only user as if their vector were moved, for as long as this lasts; nothing may be learned."""
-        before = self._state, self.belief_means
+        before = self._state, self.belief_means, self._means, self._variances
         if by is not None:
             self.belief_means = self.belief_means + by
             state = self._state
             if isinstance(state, Stale) or not self.keeps_items:
                 self._state = Stale()
             else:
-                z = tuple(own + more for own, more in zip(state.moments.z, self._z_of(by[None]), strict=True))
+                z = tuple(own + more for own, more in zip(state.moments.z, self._moves(by), strict=True))
                 self._state = Tracked(Moments(z, state.moments.variances))
             self._drop_sums()
         try:
             yield
         finally:
-            if by is not None:
-                self._state, self.belief_means = before
-                self._drop_sums()
+            self._state, self.belief_means, self._means, self._variances = before
 
-    def move(self, by: FloatArray) -> None:
-        """Move the only user's vector; variances stay."""
+    def _moves(self, by: FloatArray) -> Arrays:
+        """How a move of the user's vector moves z; the same moves, those of contexts, come again and again."""
+        kept: dict[bytes, Arrays] = self.model.computed("moves", dict)
+        found = kept.get(key := by.tobytes())
+        if found is None:
+            if len(kept) * len(self._items) * self.model.n_items > MOST_MOVES:
+                kept.clear()
+            found = kept[key] = self._z_of(by[None])
+        return found
+
+    def observe_moved(self, row: int, value: float, by: FloatArray) -> None:
+        """`observe_one` for the only user while their vector is moved; what is learned moves means of items alike."""
         state = self._begin_update()
         self.belief_means = self.belief_means + by
-        if isinstance(state, Stale) or not self.keeps_items:
-            self._state = Stale()
-        else:
-            for own, more in zip(state.moments.z, self._z_of(by[None]), strict=True):
-                own += more
+        self.observe_one(row, value)
+        self.belief_means = self.belief_means - by
+        if self._state is not state:  # computed anew from the moved belief
+            self.resync()
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""

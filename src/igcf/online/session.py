@@ -465,8 +465,10 @@ class Session:
             self._steps.append(Step(row, is_ignored=True))
             return
         replaced = None if place is None else (place, self._values[place])
-        with engine.shifted(shift):
-            before = self._share(row, item_id, number)
+        before = None
+        if self._serving.new_items is not None:
+            with engine.shifted(shift):
+                before = self._share(row, item_id, number)
         self._steps.append(Step(row, replaced=replaced, context=self._contexts.pop(row, None), before=before))
         if shift is not None and context:
             self._contexts[row] = dict(context)
@@ -478,11 +480,10 @@ class Session:
             self._learn_again()
         else:
             engine.forget(self._recommender.forgetting)
-            if shift is not None:
-                engine.move(shift)
-            engine.observe_one(row, number)
-            if shift is not None:
-                engine.move(-shift)
+            if shift is None:
+                engine.observe_one(row, number)
+            else:
+                engine.observe_moved(row, number, shift)
         if self._mask is not None:
             self._mask[0, row] = False
 
