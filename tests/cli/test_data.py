@@ -93,6 +93,7 @@ def test_validate_prints_one_document(tmp_path: Path) -> None:
         "successes": 2,
         "reactions": 4,
         "share": 0.5,
+        "typical": [2.0, 3.0, 4.0, 5.0],
         "unrated": 0,
         "implicit": False,
         "sentence": "satisfied: value >= 4, 2 of 4 reactions (50.0 %)",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
@@ -13,11 +13,7 @@ from igcf.cli.output import emit_measured, parts_display, prepare_folder
 @click.option("--quick", is_flag=True, help="Tiny sizes: see that it runs, in seconds; the numbers mean nothing.")
 @click.option("--large", is_flag=True, help="Also 20 million interactions; needs 8 GB and some minutes.")
 @click.option("--dataset", help="Also train on this log (ml-1m) until 99 % of its final validation precision.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Also write bench.json into this folder.",
-)
+@click.option("--out", type=PATH, help="Also write bench.json into this folder.")
 @AS_JSON
 def bench(quick: bool, large: bool, dataset: str | None, out: Path | None, as_json: bool) -> None:
     """Measure speed beside the bare operations that any implementation must do, and beside peers.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from igcf.cli.experiments import print_all
-from igcf.cli.options import AS_JSON, COUNT, DATA_DIR, SATISFIED, SEED, column_options, report
+from igcf.cli.options import AS_JSON, COUNT, DATA_DIR, SATISFIED, SEED, column_options, names_in, report
 from igcf.cli.output import emit_json, note, parts_display
 from igcf.errors import IgcfError
 
@@ -67,7 +67,7 @@ def calibration(  # noqa: PLR0913  (one parameter per option)
     if intervals:
         _intervals(data, satisfied, thin, seed, as_json=as_json)
         return
-    names = [name.strip() for name in methods.split(",") if name.strip()]
+    names = names_in(methods)
     success = success_in(data, satisfied)
     setup = setup_for(data, "cold-start", rounds=rounds, satisfied=success.threshold)
     report(data, success, dataset)

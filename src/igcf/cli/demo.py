@@ -13,7 +13,7 @@ import click
 from rich.markup import escape
 from rich.table import Column, Table
 
-from igcf.cli.options import AS_JSON, SEED
+from igcf.cli.options import AS_JSON, PATH, SEED
 from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, note, results
 from igcf.errors import ConfigError, ModelError
 
@@ -31,13 +31,7 @@ OTHER_COLUMNS = 56
 
 
 @click.command()
-@click.option(
-    "--out",
-    default="demo",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Folder for the report and the model.",
-)
+@click.option("--out", default="demo", show_default=True, type=PATH, help="Folder for the report and the model.")
 @click.option("--rounds", default=40, show_default=True, type=click.IntRange(1, 120), help="Rounds per user.")
 @SEED
 @AS_JSON

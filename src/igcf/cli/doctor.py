@@ -12,7 +12,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_json, results
 from igcf.online import backend
 from igcf.threads import VARIABLES
@@ -33,7 +33,7 @@ PACKAGES = {
 @click.command()
 @click.option("--data-dir", type=click.Path(), default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
 @click.option("--store", default=None, help="Also try this store, for instance postgresql+psycopg://host/db.")
-@click.option("--model", type=click.Path(path_type=Path), help="Also show how this model folder is used.")
+@click.option("--model", type=PATH, help="Also show how this model folder is used.")
 @AS_JSON
 def doctor(data_dir: str | None, store: str | None, model: Path | None, as_json: bool) -> None:
     """Show what is installed, how many threads there are, which data is found and whether a store answers.

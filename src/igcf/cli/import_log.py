@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.options import AS_JSON, DATA_DIR, column_options
+from igcf.cli.options import AS_JSON, DATA_DIR, PATH, column_options
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import DataError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("log", metavar="LOG")
 @STORE
 @CONFIG
-@click.option("--model", required=True, type=click.Path(path_type=Path), help="Folder of the model that is served.")
+@click.option("--model", required=True, type=PATH, help="Folder of the model that is served.")
 @DATA_DIR
 @column_options
 @AS_JSON

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_json, note
 from igcf.threads import prefer_one_thread
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @AS_JSON
 def index(model: Path, as_json: bool) -> None:
     """Build the index of the items of MODEL and store it in the model's folder, in place of any that is there.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_url
 from igcf.errors import ConfigError, DataError, ModelError, refuse_other_than_file
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MODEL = click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of the model whose items are known [default: the one that the store says to serve].",
 )
 
@@ -38,7 +38,7 @@ def items() -> None:
 
 
 @items.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--event-id", help="Makes a repetition safe: the same id twice counts once.")
 @MODEL
 @STORE

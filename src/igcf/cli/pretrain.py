@@ -13,10 +13,12 @@ from igcf.cli.options import (
     DATASET,
     FROM_STORE,
     ITEMS,
+    PATH,
     SATISFIED,
     USERS,
     check_store_option,
     column_options,
+    names_in,
     read_log,
     refuse_two_logs,
     report,
@@ -50,7 +52,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.command()
 @DATASET
 @FROM_STORE
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write; must not exist.")
+@click.option("--out", required=True, type=PATH, help="Model folder to write; must not exist.")
 @DATA_DIR
 @column_options
 @ITEMS
@@ -81,7 +83,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder to keep the state of training in [default with workers: OUT.state, deleted at the end].",
 )
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint, or from OUT.state.")
@@ -161,8 +163,7 @@ def pretrain(
 
         data = with_users(read_log(dataset, from_store, data_dir, columns, items), users, without)
         if context:
-            names = [name.strip() for name in context.split(",") if name.strip()]
-            data = data.with_context(names, dataset if dataset and Path(dataset).exists() else None)
+            data = data.with_context(names_in(context), dataset if dataset and Path(dataset).exists() else None)
         report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
         if isinstance(config, ExpertsConfig) and not are_workers_asked_for:
             from igcf.training.cost import expected_cost
@@ -172,15 +173,8 @@ def pretrain(
     from igcf.training import pretrain as learn
     from igcf.training.attribute_prior import worth_lines
 
-    model = learn(
-        data,
-        checkpoint=state,
-        resume=resume,
-        shards=shards,
-        engine=engine,
-        address=address,
-        config=config,
-    )
+    workers: dict[str, Any] = {"shards": shards, "engine": engine, "address": address}
+    model = learn(data, checkpoint=state, resume=resume, config=config, **workers)
     model.save(out)
     if own_state is not None:
         shutil.rmtree(own_state, ignore_errors=True)

@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, results
 from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
@@ -33,11 +33,9 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--history", type=click.Path(path_type=Path), help="CSV file with columns item,value to start from.")
-@click.option(
-    "--save", type=click.Path(path_type=Path), help="CSV file to which the reactions of the talk are written."
-)
+@click.argument("folder", type=PATH)
+@click.option("--history", type=PATH, help="CSV file with columns item,value to start from.")
+@click.option("--save", type=PATH, help="CSV file to which the reactions of the talk are written.")
 @click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
 @_policy_parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.options import names_in
 from igcf.cli.output import emit_json, note
 from igcf.errors import ConfigError, DataError
 
@@ -52,7 +53,7 @@ def reproduce(
     from igcf.lab.evaluate.paper import methods_of, side_by_side, side_by_side_tables
     from igcf.lab.evaluate.protocols import protocol_named
 
-    chosen = [each.strip() for each in methods.split(",") if each.strip()] if methods else []
+    chosen = names_in(methods)
     documents = []
     for name, data_name in wanted(table, dataset, common["data_dir"]):
         rows = chosen or methods_of(name)

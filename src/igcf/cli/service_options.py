@@ -19,8 +19,7 @@ CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), help="TOML file of settings [default: the one that IGCF_CONFIG names]."
 )
 STORE = click.option(
-    "--store",
-    help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db].",
+    "--store", help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db]."
 )
 
 GROUPS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.options import AS_JSON
+from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
 from igcf.errors import ModelError
@@ -41,7 +41,7 @@ def store() -> None:
 @store.command()
 @STORE
 @CONFIG
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=PATH)
 def backup(store: str | None, config: Path | None, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
     from igcf.service.store.maintenance import backup_store
@@ -54,7 +54,7 @@ def backup(store: str | None, config: Path | None, out: Path) -> None:
 @store.command()
 @STORE
 @CONFIG
-@click.argument("copy", type=click.Path(path_type=Path))
+@click.argument("copy", type=PATH)
 def restore(store: str | None, config: Path | None, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
     from igcf.service.store.maintenance import restore_store
@@ -106,7 +106,7 @@ def check(store: str | None, config: Path | None, model: str | None, rebuild: bo
 @store.command("export")
 @STORE
 @CONFIG
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=PATH)
 def export_command(store: str | None, config: Path | None, out: Path) -> None:
     """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
     from igcf.service.store.maintenance import open_existing
@@ -120,7 +120,7 @@ def export_command(store: str | None, config: Path | None, out: Path) -> None:
 @store.command("import")
 @STORE
 @CONFIG
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 def import_command(store: str | None, config: Path | None, folder: Path) -> None:
     """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
 
@@ -138,7 +138,7 @@ def import_command(store: str | None, config: Path | None, folder: Path) -> None
 @STORE
 @CONFIG
 @click.option("--model", help="Folder of the model that says what satisfies [default: the one that is announced].")
-@click.option("--out", type=click.Path(path_type=Path), help="Write every item shown to this new Parquet file instead.")
+@click.option("--out", type=PATH, help="Write every item shown to this new Parquet file instead.")
 @AS_JSON
 def audit_command(store: str | None, config: Path | None, model: str | None, out: Path | None, as_json: bool) -> None:
     """Compare what was shown with the reactions to it: by model, policy and reason.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON, SEED
+from igcf.cli.options import AS_JSON, PATH, SEED
 from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
@@ -20,11 +20,7 @@ from igcf.cli.output import emit_measured, parts_display, prepare_folder
 @click.option("--mean-norm", default=1.0, show_default=True, help="Norm m of the population mean.")
 @click.option("--radius", default=1.5, show_default=True, help="Largest norm a of an item vector.")
 @SEED
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Also write theory.json into this folder.",
-)
+@click.option("--out", type=PATH, help="Also write theory.json into this folder.")
 @AS_JSON
 def theory(out: Path | None, as_json: bool, **options: float) -> None:
     """Check the confidence bound, the regret bound and the estimated prior by simulation.

@@ -125,6 +125,8 @@ def check_ids(
     """Note what is suspicious about ids, of which `rows` holds one per row of the log, all of them where `is_exact`."""
     unique = pl.Series(ids, dtype=pl.String)
     is_number = unique.str.contains(WHOLE_NUMBER)
+    if is_number.all():
+        return
     is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
     is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
     for kind, message, is_suspect in (
