@@ -12,7 +12,7 @@ import numpy as np
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.channel import sigmoid
-from igcf.model.usage import Calibration, PolicyChoice, fit_shares
+from igcf.model.usage import Calibration, PolicyChoice, Usage, fit_shares
 from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
 from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
 from igcf.online.backend.numpy_items import CLIPPED
@@ -287,6 +287,14 @@ def for_use(model: Model, truth: Float32Array | None, rounds: int, play: Play = 
         return model.used_as(usage)
     usage = replace(usage, policy=chosen_policy(model, truth, rounds, play))
     return model.used_as(replace(usage, calibration=calibrated(model.used_as(usage), truth)))
+
+
+def with_own_shares(usage: Usage, model: Model) -> Usage:
+    """Return a usage that was decided with a model of fewer users or items, with the shares of this model's items."""
+    if usage.calibration.shares is None or model.reactions is None:
+        return usage
+    shares = fit_shares(model.reactions) or usage.calibration.shares
+    return replace(usage, calibration=replace(usage.calibration, shares=shares))
 
 
 def _policy(model: Model) -> Greedy | Ucb:

@@ -3,7 +3,7 @@
 A new user's own probability cannot be observed, the share of new users whom an item satisfies can. For them the chance
 is the item's expected share, and its uncertainty is the item's part of an interval: the user's part averages out. The
 realised share of m users is compared with the predicted distribution of such shares, whose central 80 % should hold
-four of five items; a share of few users is discrete, so its place is drawn uniformly within its own probability.
+four of five items; a share of few users is discrete, so it counts by the part of its own probability that lies inside.
 A tenth of the items is new on purpose: no reaction to them is learned from. Splits are repeated until
 enough of them are tested.
 """
@@ -50,17 +50,17 @@ def measure_intervals(data: Interactions, train: Train, *, thin: float = 1.0, se
     found: list[FloatArray] = []
     for number in range(MOST_SPLITS):
         rest, held_out = split_off(data, thin=thin, seed=seed + number)
-        found.append(items_tested(train(rest, seed + number), held_out.dense(), seed=seed + number))
+        found.append(items_tested(train(rest, seed + number), held_out.dense()))
         if sum(int((each[:, 0] == 0).sum()) for each in found) >= ENOUGH_NEW:
             break
     return interval_rows(np.concatenate(found))
 
 
-def items_tested(model: Model, truth: Float32Array, *, seed: int = 0) -> FloatArray:
+def items_tested(model: Model, truth: Float32Array) -> FloatArray:
     """Compare the realised shares of held-out users, (users, items) with NaN, with what the model says of new users.
 
     Returns one line per item with a reaction: reactions in training, held-out reactions, successes of these, chance,
-    whether the share is in its interval, width of that interval, width from `low` to `high`.
+    how much of the share is in its interval, width of that interval, width from `low` to `high`.
     """
     from scipy.stats import beta, betabinom
 
@@ -70,10 +70,11 @@ def items_tested(model: Model, truth: Float32Array, *, seed: int = 0) -> FloatAr
     counts, m = model.reactions[:, 0], (~np.isnan(truth)).sum(axis=0)
     s = model.reward.is_satisfied(truth).sum(axis=0)
     a, b = shares.of(model.reactions, counts == 0)
-    chances, rng = Recommender(model).session().chances(), np.random.default_rng(seed)
-    place = betabinom.cdf(s - 1, m, a, b) + rng.random(len(m)) * betabinom.pmf(s, m, a, b)
+    chances = Recommender(model).session().chances()
+    below, own = betabinom.cdf(s - 1, m, a, b), np.maximum(betabinom.pmf(s, m, a, b), 1e-300)
+    ends = [np.clip(below + part, 0.5 - LEVEL / 2, 0.5 + LEVEL / 2) for part in (0.0, own)]
+    is_within = (ends[1] - ends[0]) / own
     low, high = (beta.ppf(level, a, b) for level in (0.1, 0.9))
-    is_within = np.abs(place - 0.5) <= LEVEL / 2
     columns = (counts, m, s, chances.chance, is_within, high - low, chances.high - chances.low)
     return np.asarray(np.stack(columns, axis=1)[m > 0], dtype=np.float64)
 

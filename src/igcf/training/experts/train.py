@@ -10,7 +10,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.success import success_from
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
-from igcf.training.calibrating import for_use
+from igcf.training.calibrating import for_use, with_own_shares
 from igcf.training.experts.choosing import (
     TEMPERATURES,
     Players,
@@ -83,7 +83,8 @@ def fit_experts(
             )
         if config.calibrated:
             say("calibrating the chance", 0, 1)
-            model = model.used_as(for_use(judged, truth, config.validate_rounds, players.successes).usage)
+            usage = for_use(judged, truth, config.validate_rounds, players.successes).usage
+            model = model.used_as(with_own_shares(usage, model))
         if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
         records = truth if validation is None else drawn_records(validation, config.seed)
