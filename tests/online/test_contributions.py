@@ -1,11 +1,13 @@
 """Which reaction did what, at any length of a history."""
 
+import time
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from igcf.model import Model
+from igcf.online import Recommender
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.learning import beliefs_along
 from tests.toys import ensemble_model, random_model, two_channel_model
@@ -39,3 +41,18 @@ def test_the_memory_of_an_explanation_grows_with_the_history_only() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 20 * 8 * n * model.dim  # all beliefs take 8 n d^2
+
+
+def test_the_time_of_an_explanation_grows_with_the_history_and_not_with_its_square() -> None:
+    model = random_model(n_items=6_500, dim=24)
+
+    def seconds(n: int) -> float:
+        session = Recommender(model).session([(f"item-{row}", 1.0) for row in range(n)])
+        times = []
+        for _ in range(5):
+            started = time.process_time()
+            session.explain("item-6400")
+            times.append(time.process_time() - started)
+        return min(times)
+
+    assert seconds(6_000) < 60 * seconds(200)  # 30 times as many reactions

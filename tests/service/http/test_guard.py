@@ -316,7 +316,7 @@ def test_an_unforeseen_error_tells_nothing_and_is_logged(
     opened: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = opened()
-    monkeypatch.setattr("igcf.service.http.item_routes.model_info", lambda *_: 1 / 0)
+    monkeypatch.setattr("igcf.service.http.routes.model_info", lambda *_: 1 / 0)
     answer = client.get("/v1/model")
     assert answer.status_code == 500
     assert answer.json()["error"] == "InternalError"

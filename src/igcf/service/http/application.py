@@ -16,11 +16,10 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import BadRequestError, MethodNotAllowedError, NotFoundError, problem, status_of
 from igcf.service.http.authentication import KeyFile
 from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, headers_of
-from igcf.service.http.item_routes import item_routes
 from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
-from igcf.service.http.routes import admin_routes, many_routes, user_routes
+from igcf.service.http.routes import admin_routes, item_routes, many_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
 from igcf.service.models.mistakes import mistake

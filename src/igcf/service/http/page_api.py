@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from igcf.service.context import ServiceContext
-from igcf.service.http.paths import User, problems
-from igcf.service.http.serialising import as_json
+from igcf.service.http.serialising import User, as_json, problems
 from igcf.service.models import page_responses, requests
 from igcf.service.serving import page, reading
 

@@ -1,11 +1,11 @@
-"""The short way through the framework: a body is checked once, and an answer goes to JSON in one step."""
+"""What routes share: parts of paths, declared errors, and the short way from a body to an answer in JSON."""
 
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Annotated, Any, ParamSpec, TypeVar, overload
 
-from fastapi import Request
+from fastapi import Path, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -13,9 +13,18 @@ from pydantic_core import from_json
 
 from igcf.service.http.guard import headers_of
 from igcf.service.lanes import in_lane
+from igcf.service.models import requests, responses
 
 P = ParamSpec("P")
 Model = TypeVar("Model", bound=BaseModel)
+User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
+EventId = Annotated[requests.PathId, Path()]
+ItemPath = Annotated[requests.PathItem, Path(description="The item; percent-encode a '/' in it.")]
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Declare the errors of a route, for the OpenAPI document."""
+    return {status: {"model": responses.Problem} for status in (400, 401, 403, 408, 413, 415, 422, 503, *statuses)}
 
 
 def json_response(content: BaseModel, status: int = 200, *, nulls: bool = True) -> Response:
