@@ -9,7 +9,7 @@ import click
 
 from igcf.cli.options import AS_JSON, DATA_DIR, PATH, column_options
 from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_url
+from igcf.cli.service_options import of_store
 from igcf.errors import DataError
 from igcf.progress import show_progress
 
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("log", metavar="LOG")
-@STORE
-@CONFIG
+@of_store
 @click.option("--model", required=True, type=PATH, help="Folder of the model that is served.")
 @DATA_DIR
 @column_options
 @AS_JSON
 def import_log(
     log: str,
-    store: str | None,
-    config: Path | None,
+    url: str,
     model: Path,
     data_dir: str | None,
     columns: "Columns",
@@ -47,7 +45,6 @@ def import_log(
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    url = store_url(store, config)
     done, unknown = import_into(url, model, log, data_dir, columns)
     seconds = time.perf_counter() - started
     if as_json:

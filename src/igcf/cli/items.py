@@ -10,7 +10,7 @@ import click
 
 from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_url
+from igcf.cli.service_options import of_store
 from igcf.errors import ConfigError, DataError, ModelError, refuse_other_than_file
 from igcf.item import Item, parse_fields, parse_items
 
@@ -41,18 +41,15 @@ def items() -> None:
 @click.argument("file", type=PATH)
 @click.option("--event-id", help="Makes a repetition safe: the same id twice counts once.")
 @MODEL
-@STORE
-@CONFIG
+@of_store
 @AS_JSON
-def add(
-    file: Path, event_id: str | None, model: Path | None, store: str | None, config: Path | None, as_json: bool
-) -> None:
+def add(file: Path, event_id: str | None, model: Path | None, url: str, as_json: bool) -> None:
     """Add the items of FILE, or describe known ones anew: all of them or none.
 
     FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
     """
     batch = read_batch(file)
-    with opened(store_url(store, config), model) as (stored, is_known):
+    with opened(url, model) as (stored, is_known):
         receipt = stored.put(batch, event_id, is_known=is_known)
     if as_json:
         emit_json(vars(receipt))
@@ -67,12 +64,9 @@ def add(
 @click.argument("item")
 @click.argument("changes", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @MODEL
-@STORE
-@CONFIG
+@of_store
 @AS_JSON
-def update(
-    item: str, changes: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool
-) -> None:
+def update(item: str, changes: tuple[str, ...], model: Path | None, url: str, as_json: bool) -> None:
     """Change fields of ITEM: title=..., categories='["A", "B"]', numbers='{"year": 1999}', hidden=true, text=null."""
     fields: dict[str, Any] = {}
     for change in changes:
@@ -81,7 +75,7 @@ def update(
             raise ConfigError(f"{change!r} is no change; expected FIELD=VALUE, for instance hidden=true")
         fields[name] = _value(value)
     parsed = parse_fields(fields, f"item {item!r}")
-    with opened(store_url(store, config), model) as (stored, is_known):
+    with opened(url, model) as (stored, is_known):
         revision = stored.patch(item, parsed, is_known=is_known)
     if as_json:
         emit_json({"item": item, "revision": revision})
@@ -91,12 +85,11 @@ def update(
 @items.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ITEM...")
 @MODEL
-@STORE
-@CONFIG
+@of_store
 @AS_JSON
-def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: Path | None, as_json: bool) -> None:
+def retire(ids: tuple[str, ...], model: Path | None, url: str, as_json: bool) -> None:
     """Retire items: they are in no answer any more. One that does not exist stops all."""
-    with opened(store_url(store, config), model) as (stored, is_known):
+    with opened(url, model) as (stored, is_known):
         revision, n_retired = stored.retire(ids, is_known=is_known)
     if as_json:
         emit_json({"retired": n_retired, "revision": revision})
@@ -104,12 +97,11 @@ def retire(ids: tuple[str, ...], model: Path | None, store: str | None, config: 
 
 
 @items.command("list")
-@STORE
-@CONFIG
+@of_store
 @AS_JSON
-def list_items(store: str | None, config: Path | None, as_json: bool) -> None:
+def list_items(url: str, as_json: bool) -> None:
     """List what was added, changed and retired since the model was trained."""
-    with opened(store_url(store, config), None) as (stored, _):
+    with opened(url, None) as (stored, _):
         found = stored.changes()
     if as_json:
         emit_json(

@@ -1,6 +1,7 @@
 """Options of the commands that serve a model or look after its store: one per setting of the service."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -74,6 +75,16 @@ def store_settings(store: str | None, config: Path | None, model: str | None = N
 def store_url(store: str | None, config: Path | None) -> str:
     """Find the store that a command is about."""
     return store_settings(store, config).store
+
+
+def of_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a store, as its argument `url`."""
+
+    @wraps(command)
+    def with_url(*args: Any, store: str | None, config: Path | None, **others: Any) -> Any:
+        return command(*args, url=store_url(store, config), **others)
+
+    return STORE(CONFIG(with_url))
 
 
 def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ import click
 
 from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import echo, emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_settings, store_url
+from igcf.cli.service_options import CONFIG, STORE, of_store, store_settings
 from igcf.errors import ModelError
 from igcf.progress import show_progress
 
@@ -39,28 +39,26 @@ def store() -> None:
 
 
 @store.command()
-@STORE
-@CONFIG
+@of_store
 @click.argument("out", type=PATH)
-def backup(store: str | None, config: Path | None, out: Path) -> None:
+def backup(url: str, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
     from igcf.service.store.maintenance import backup_store
 
     with show_progress(every=PROGRESS_S) as report:
-        backup_store(store_url(store, config), out, report)
+        backup_store(url, out, report)
     note(f"Copied the store to {out}")
 
 
 @store.command()
-@STORE
-@CONFIG
+@of_store
 @click.argument("copy", type=PATH)
-def restore(store: str | None, config: Path | None, copy: Path) -> None:
+def restore(url: str, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
     from igcf.service.store.maintenance import restore_store
 
     with show_progress(every=PROGRESS_S) as report:
-        restore_store(copy, store_url(store, config), report)
+        restore_store(copy, url, report)
     note(f"Restored the store from {copy}")
 
 
@@ -104,24 +102,22 @@ def check(store: str | None, config: Path | None, model: str | None, rebuild: bo
 
 
 @store.command("export")
-@STORE
-@CONFIG
+@of_store
 @click.argument("out", type=PATH)
-def export_command(store: str | None, config: Path | None, out: Path) -> None:
+def export_command(url: str, out: Path) -> None:
     """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
     from igcf.service.store.maintenance import open_existing
     from igcf.service.store.transfer import export_store
 
-    with _opened(open_existing(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+    with _opened(open_existing(url)) as opened, show_progress(every=PROGRESS_S) as report:
         n_rows = export_store(opened, out, report)
     note(f"Exported {n_rows:,} rows to {out}")
 
 
 @store.command("import")
-@STORE
-@CONFIG
+@of_store
 @click.argument("folder", type=PATH)
-def import_command(store: str | None, config: Path | None, folder: Path) -> None:
+def import_command(url: str, folder: Path) -> None:
     """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
 
     (`igcf import` is for logs.)
@@ -129,7 +125,7 @@ def import_command(store: str | None, config: Path | None, folder: Path) -> None
     from igcf.service.store.store import Store
     from igcf.service.store.transfer import import_store
 
-    with _opened(Store(store_url(store, config))) as opened, show_progress(every=PROGRESS_S) as report:
+    with _opened(Store(url)) as opened, show_progress(every=PROGRESS_S) as report:
         n_rows = import_store(opened, folder, report)
     note(f"Imported {n_rows:,} rows from {folder}")
 
