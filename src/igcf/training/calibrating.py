@@ -197,18 +197,20 @@ def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calib
 
 
 def _slope_and_shift(played: Played, start: Calibration) -> Calibration:
+    """Fit slope and shift; with shares there is no shift: for a new user the chance is then the item's share."""
     from scipy.optimize import minimize
 
-    y = played.is_success
+    y, neutral = played.is_success, np.array([1.0, 0.0] if start.shares is None else [1.0])
 
     def at(numbers: FloatArray) -> Calibration:
-        return replace(start, slope=max(float(numbers[0]), 0.05), shift=float(numbers[1]))
+        shift = float(numbers[1]) if start.shares is None else 0.0
+        return replace(start, slope=max(float(numbers[0]), 0.05), shift=shift)
 
     def loss(numbers: FloatArray) -> float:
         p = np.clip(chance_of(played, at(numbers)), 1e-9, 1 - 1e-9)
-        return float(-np.log(np.where(y, p, 1.0 - p)).mean() + 1e-4 * ((numbers[0] - 1.0) ** 2 + numbers[1] ** 2))
+        return float(-np.log(np.where(y, p, 1.0 - p)).mean() + 1e-4 * np.square(numbers - neutral).sum())
 
-    return at(minimize(loss, [1.0, 0.0], method="Nelder-Mead").x)
+    return at(minimize(loss, neutral, method="Nelder-Mead").x)
 
 
 def chance_of(played: Played, calibration: Calibration) -> FloatArray:
