@@ -13,9 +13,9 @@ from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import BadRequestError, MethodNotAllowedError, NotFoundError, problem, status_of
+from igcf.service.errors import BadRequestError, InternalError, MethodNotAllowedError, NotFoundError, problem
 from igcf.service.http.authentication import KeyFile
-from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, headers_of
+from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, refusal
 from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
@@ -111,8 +111,7 @@ def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
 def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
     @app.exception_handler(IgcfError)
     async def refuse(_: Request, error: Exception) -> JSONResponse:
-        status = status_of(error) if isinstance(error, IgcfError) else 500
-        return JSONResponse(problem(error), status, headers_of(status))
+        return refusal(error if isinstance(error, IgcfError) else InternalError(str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: Exception) -> JSONResponse:

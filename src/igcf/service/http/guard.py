@@ -1,7 +1,6 @@
 """The door of the service: request ids, limits, keys, security headers, logs and counters around every request."""
 
 import asyncio
-import json
 import logging
 import re
 import time
@@ -11,6 +10,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -134,12 +134,13 @@ class Guard:
         except IgcfError as error:
             if isinstance(error, RequestCancelledError | TimeBudgetError):
                 self.metrics.cancelled.inc()
-            await _refuse(error, tell)
+            await refusal(error)(scope, receive, tell)
         except Exception:
             log.exception("request failed")
             if status:  # the answer had begun; the connection cannot be saved
                 raise
-            await _refuse(InternalError(f"internal error; see the server log for request ID {this_id}"), tell)
+            failed = InternalError(f"internal error; see the server log for request ID {this_id}")
+            await refusal(failed)(scope, receive, tell)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             request_id.reset(token)
@@ -264,22 +265,11 @@ def _with_slashes_kept(scope: Scope) -> Scope:
     return {**scope, "path": unquote_to_bytes(re.sub(rb"%2[fF]", SLASH.encode(), raw)).decode("utf-8", "replace")}
 
 
-async def _refuse(error: IgcfError, send: Send) -> None:
-    headers = {"Allow": error.allowed} if isinstance(error, MethodNotAllowedError) else {}
-    await _answer(status_of(error), problem(error), send, headers)
-
-
-async def _answer(status: int, content: dict[str, str], send: Send, extra: dict[str, str] | None = None) -> None:
-    body = json.dumps(content).encode()
-    headers: list[tuple[bytes, bytes]] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *((name.encode(), value.encode()) for name, value in (headers_of(status) | (extra or {})).items()),
-    ]
-    if status in CLOSING:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def refusal(error: IgcfError) -> JSONResponse:
+    """Return the answer that an error makes."""
+    status = status_of(error)
+    headers = headers_of(status) | ({"Allow": error.allowed} if isinstance(error, MethodNotAllowedError) else {})
+    return JSONResponse(problem(error), status, headers | ({"connection": "close"} if status in CLOSING else {}))
 
 
 def headers_of(status: int) -> dict[str, str]:
