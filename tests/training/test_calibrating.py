@@ -107,8 +107,8 @@ def test_observed_compares_all_methods_on_the_same_users() -> None:
     log = synthetic_catalogue(n_users=300, n_items=120, seed=3)
     results = evaluate(log, setup_for(log, "observed", rounds=12), ("random", "share", "liked-factors", "igcf"))
     precision = {row.method: row.figures["precision"]["12"] for row in results.rows}
-    assert precision["igcf"] > precision["random"]
-    assert precision["share"] > precision["random"]
-    assert 0 <= results.rows[-1].outcome.details["chance"]["ece"] <= 1
+    assert precision["igcf"] > precision["random"] + 1.0
+    assert precision["share"] > precision["random"] + 0.5
+    assert results.rows[-1].outcome.details["chance"]["ece"] < 0.12
     assert {"share", "liked-factors"} & {each.reference for each in results.comparisons}
     assert [line[0] for line in results_tables(results)[-1].rows] == ["igcf-hit", "igcf"]

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from igcf.errors import ConfigError
 from igcf.lab.baselines import history, method_named
-from igcf.lab.baselines.als import als_users, fit_ials, ials_rows
+from igcf.lab.baselines.als import als_users, ials_rows
 from igcf.lab.baselines.history import Logged, ease_weights, item_neighbours, slim_weights, training_successes
 from igcf.threads import at_most_threads
 from tests.lab.baselines.test_contract import QUICK
@@ -154,7 +154,6 @@ def test_penalties_of_ials_grow_with_the_number_of_likes() -> None:
     items, liked = np.random.default_rng(0).standard_normal((9, 3)), sp.csr_array(np.ones((1, 9)))
     same, scaled = (ials_rows(items, liked, {**SETTINGS, "exponent": each}) for each in (0.0, 1.0))
     assert np.linalg.norm(scaled) < np.linalg.norm(same)
-    assert fit_ials(task(), SETTINGS, np.random.default_rng(0)) is not None
 
 
 @pytest.mark.parametrize("name", ["item-knn", "ease", "slim", "graph-filter", "als", "ials", "mult-vae"])

@@ -86,7 +86,7 @@ def test_every_protocol_runs_with_several_seeds_and_reports(name: str, tmp_path:
     results = evaluate(data, small, methods, seeds=(0, 1), settings=settings)
     assert {row.outcome.seed for row in results.rows} == {0, 1}
     assert results.comparisons
-    assert verdict(results).n_users > 0
+    assert results.n_users <= verdict(results).n_users <= 2 * results.n_users  # each seed may draw its own
     write_results(results, data, tmp_path)
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["protocol"] == name

@@ -42,6 +42,8 @@ CODE = (
 SOURCES = (".py", ".c", ".h")
 PACKAGES = ("numpy", "scipy", "torch", "implicit")
 """Packages whose versions can change what is shown; they are part of a job's name, too."""
+ARRAYS = ("n_satisfied", "n_reactions", "item_shares")
+"""What is saved of an outcome beside the items shown."""
 BACKEND = loops.name
 """Name of the implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
 
@@ -102,12 +104,10 @@ def jobs_sharing_fits(
 def save_outcomes(outcomes: list[Outcome], path: Path) -> None:
     """Write the outcomes of a job to one file, under a temporary name first."""
     arrays: dict[str, Any] = {}
-    meta = []
     for number, each in enumerate(outcomes):
-        arrays[f"rows_{number}"], arrays[f"values_{number}"] = each.shown.rows, each.shown.values
-        arrays[f"n_satisfied_{number}"], arrays[f"n_reactions_{number}"] = each.n_satisfied, each.n_reactions
-        arrays[f"item_shares_{number}"] = each.item_shares.astype(np.float64)
-        meta.append({"user_ids": each.user_ids, "seconds": each.seconds, "details": each.details})
+        arrays |= {f"rows_{number}": each.shown.rows, f"values_{number}": each.shown.values}
+        arrays |= {f"{name}_{number}": getattr(each, name) for name in ARRAYS}
+    meta = [{"user_ids": each.user_ids, "seconds": each.seconds, "details": each.details} for each in outcomes]
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -131,11 +131,8 @@ def load_outcomes(job: Job, path: Path) -> list[Outcome] | None:
                     session,
                     user_ids=tuple(meta[number]["user_ids"]),
                     shown=Shown(arrays[f"rows_{number}"], arrays[f"values_{number}"]),
-                    n_satisfied=arrays[f"n_satisfied_{number}"],
-                    n_reactions=arrays[f"n_reactions_{number}"],
-                    item_shares=arrays[f"item_shares_{number}"],
-                    details=meta[number]["details"],
-                    seconds=meta[number]["seconds"],
+                    **{name: meta[number][name] for name in ("details", "seconds")},
+                    **{name: arrays[f"{name}_{number}"] for name in ARRAYS},
                 )
                 for number, (play, session) in enumerate(_plays_and_sessions(job))
             ]
