@@ -3,7 +3,7 @@
 // Every reaction gets an event id before it is first sent and keeps it when it is sent again, so it counts once. While
 // the service cannot be reached, reactions wait in a queue; in a browser the queue survives reloads.
 
-/** The service cannot be reached or has no time: try again later. */
+/** The service cannot be reached or is overloaded; try again later. */
 export class AwayError extends Error {
   constructor(message) {
     super(message);
@@ -11,7 +11,7 @@ export class AwayError extends Error {
   }
 }
 
-/** The service understood and said no; `status` and `kind` tell why. */
+/** The service refused the request; `status` and `kind` say why. */
 export class RefusedError extends Error {
   constructor(status, kind, message) {
     super(message);
@@ -102,8 +102,8 @@ export class Client extends EventTarget {
     globalThis.addEventListener?.("storage", ({ key, oldValue, newValue }) => {
       const entry = key?.startsWith(this.#prefix) && parsed(key, newValue ?? oldValue);
       if (!entry) return;
-      this.#tell("elsewhere", { entry, isNew: oldValue === null, isGone: newValue === null });
-      this.#tell("change");
+      this.#emit("elsewhere", { entry, isNew: oldValue === null, isGone: newValue === null });
+      this.#emit("change");
     });
     if (this.waiting().length) this.#flushSoon();
   }
@@ -131,7 +131,7 @@ export class Client extends EventTarget {
     return this.feedback(user, item, undefined, { ...options, kind: "skip" });
   }
 
-  /** Report many reactions at once, each with its user; those that are refused are told one by one. */
+  /** Report many reactions at once, each with its user; those that are refused are listed in the answer. */
   feedbackBatch(reactions) {
     const feedback = reactions.map((each) => ({ ...each, event_id: each.event_id ?? newEventId() }));
     return this.call("POST", "/v1/feedback", { feedback });
@@ -277,7 +277,7 @@ export class Client extends EventTarget {
           await this.#sendEntry(entry);
         } catch (error) {
           if (!isFinal(error)) throw error; // the rest waits
-          if (this.#tell("refused", error)) console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
+          if (this.#emit("refused", error)) console.warn(`igcf: a reaction was refused and dropped: ${error.message}`);
         }
         this.#drop((each) => each.key === entry.key);
       }
@@ -305,7 +305,7 @@ export class Client extends EventTarget {
     const key = `${this.#prefix}${String(this.#lastQueued).padStart(15, "0")}.${entry.undo ? 1 : 0}.${entry.event_id}`;
     this.#storage.setItem(key, JSON.stringify(entry));
     for (const old of this.waiting().slice(0, -MOST_WAITING)) this.#storage.removeItem(old.key);
-    this.#tell("change");
+    this.#emit("change");
     this.#flushSoon();
   }
 
@@ -313,12 +313,12 @@ export class Client extends EventTarget {
   #drop(is) {
     const found = this.waiting().filter(is);
     for (const { key } of found) this.#storage.removeItem(key);
-    if (found.length) this.#tell("change");
+    if (found.length) this.#emit("change");
     return found.length > 0;
   }
 
   /** Returns false where a listener called `preventDefault`. */
-  #tell(name, detail) {
+  #emit(name, detail) {
     return this.dispatchEvent(Object.assign(new Event(name, { cancelable: true }), { detail }));
   }
 

@@ -17,7 +17,7 @@ from igcf.service.serving.page import Picture, Pictures
 
 WEB = Path(__file__).parents[1] / "web"
 HAS_PICTURES = (b"<html ", b"<html data-pictures ")
-"""How the page is told that items may have pictures: before anything else, since the first card waits for nothing."""
+"""Marks the page of a server with pictures in its first tag: the first card waits for no request."""
 PICTURE_AGE_S = 3600
 """A browser that has seen a picture asks for it again after so long."""
 

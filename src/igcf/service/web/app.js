@@ -7,7 +7,7 @@ import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
 import { compare, offerPolicies, setUpLab, uncoverPage } from "./lab.js";
-import { setUpOwnItem, tellOwnItem } from "./own_item.js";
+import { setUpOwnItem, showOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
 import { friendlyName } from "./names.js";
@@ -198,7 +198,7 @@ function compareNow() {
   const { model, settings } = visit;
   if (!model) return;
   const name = settings.policy ?? model.policy.name;
-  tellOwnItem();
+  showOwnItem();
   compare(visit.user, { name, nu: nuOf(model, name, settings.nu) });
 }
 
@@ -224,7 +224,7 @@ async function loadCatalogue() {
   showView();
 }
 
-// What the visit tells.
+// Events of the visit.
 visit.addEventListener("begin", () => {
   byId("visitor").textContent = friendlyName(visit.user);
   for (const id of ["own-id", "own-id-again"]) byId(id).textContent = visit.user;

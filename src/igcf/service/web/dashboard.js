@@ -158,7 +158,7 @@ async function refresh() {
       notice(sessionStorage.getItem("igcf.key") ? "This key does not open the dashboard." : "");
       return;
     }
-    notice(error instanceof AwayError ? "The server cannot be reached; the figures are those of before. Trying again." : `No figures: ${error.message}`);
+    notice(error instanceof AwayError ? "The server cannot be reached. These are the last figures; trying again." : `No figures: ${error.message}`);
   }
   if (!isPaused) timer = setTimeout(refresh, PERIOD_MS);
 }

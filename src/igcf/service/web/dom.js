@@ -41,12 +41,12 @@ export function colour(name) {
 }
 
 /**
- * Hear what an object tells in the details of its events.
+ * Call `listener` with the details of each event.
  * @param {EventTarget} target
  * @param {string} name
- * @param {(detail: any) => void} heard
+ * @param {(detail: any) => void} listener
  */
-export const on = (target, name, heard) => target.addEventListener(name, (event) => heard(/** @type {CustomEvent} */ (event).detail));
+export const on = (target, name, listener) => target.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail));
 
 export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 /** @param {number} ms */

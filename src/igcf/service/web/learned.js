@@ -26,7 +26,7 @@ export function showLearned(taste, n) {
 }
 
 /**
- * What pleased most of what was shown, in numbers: a fact also where it does not tell this visitor from others.
+ * Where most cards were hits, in numbers: a fact even where this visitor does not differ from others.
  * @param {Api.Taste} taste
  */
 export function countedLikes(taste) {
@@ -72,7 +72,7 @@ export function factsOf(n, hits, logged) {
 }
 
 /**
- * A live region is told only what is new.
+ * Change a live region only where its text differs, so that nothing is announced twice.
  * @param {HTMLElement} element
  * @param {string} text
  */

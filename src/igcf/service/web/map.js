@@ -29,7 +29,7 @@ export class CatalogueMap {
   /** @type {Map<string, string>} */
   regionOf = new Map();
   /** @type {Map<string, Api.GroupTaste>} */
-  told = new Map();
+  tastes = new Map();
   unknown = 1; // of regions that nothing is known about
   /** @type {Map<string, number>[]} */
   way = [];
@@ -51,11 +51,11 @@ export class CatalogueMap {
     this.here = /** @type {HTMLElement} */ (place.querySelector(".here")); // above the names of the regions
     this.tip = tip;
     new ResizeObserver(() => this.#fit()).observe(this.canvas);
-    place.addEventListener("pointermove", (event) => this.#tell(this.#at(event)));
-    place.addEventListener("pointerleave", () => this.#tell(null));
+    place.addEventListener("pointermove", (event) => this.#describe(this.#at(event)));
+    place.addEventListener("pointerleave", () => this.#describe(null));
     this.canvas.addEventListener("click", (event) => {
       const found = this.#at(event);
-      this.#tell(found);
+      this.#describe(found);
       if (found) ask(found.item);
     });
     this.labels.addEventListener("keydown", (event) => this.#rove(event));
@@ -64,7 +64,7 @@ export class CatalogueMap {
   reset() {
     this.way = [];
     this.marks = new Map();
-    this.told = new Map();
+    this.tastes = new Map();
     this.unknown = 1;
     this.now = undefined;
     this.#settle();
@@ -86,7 +86,7 @@ export class CatalogueMap {
    * @param {{ taste: Api.Taste, marks: Map<string, Mark>, now?: string, way: Map<string, number>[] }} view
    */
   setView({ taste, marks, now, way }) {
-    this.told = new Map(taste.groups.map((each) => [each.name, each]));
+    this.tastes = new Map(taste.groups.map((each) => [each.name, each]));
     this.unknown = taste.unknown;
     this.marks = marks;
     this.now = now;
@@ -120,7 +120,7 @@ export class CatalogueMap {
   }
 
   #standing() {
-    return standing(this.regions, new Map([...this.told].map(([name, each]) => [name, affinity(each)])));
+    return standing(this.regions, new Map([...this.tastes].map(([name, each]) => [name, affinity(each)])));
   }
 
   #settle() {
@@ -144,10 +144,10 @@ export class CatalogueMap {
     const focused = document.activeElement;
     const old = new Map(/** @type {HTMLElement[]} */ ([...this.labels.children]).map((label) => [label.dataset.name, label]));
     this.labels.replaceChildren(...this.regions.map((region, i) => {
-      const { name, x, y, r } = region, told = this.told.get(name);
+      const { name, x, y, r } = region, taste = this.tastes.get(name);
       const label = old.get(name) ?? el("button", { type: "button", class: "region", "data-name": name, dir: "auto" });
-      label.className = `region ${told?.standing ?? "unsure"}`;
-      label.textContent = `${SIGNS[told?.standing ?? "unsure"]}${name}`;
+      label.className = `region ${taste?.standing ?? "unsure"}`;
+      label.textContent = `${SIGNS[taste?.standing ?? "unsure"]}${name}`;
       label.setAttribute("aria-label", this.#wordsOf(region));
       label.tabIndex = i ? -1 : 0;
       label.onfocus = label.onpointerenter = label.onclick = () => { this.tip.textContent = this.#wordsOf(region); };
@@ -159,10 +159,10 @@ export class CatalogueMap {
 
   /** @param {Region} region */
   #wordsOf({ name, items }) {
-    const told = this.told.get(name);
-    const said = told && told.hits + told.misses ? ` You liked ${told.hits} of ${plural(told.hits + told.misses, "card")}.` : "";
-    const stands = { liked: "liked more than others", less: "liked less than others", unsure: "not sure yet" }[told?.standing ?? "unsure"];
-    return `${name}: ${stands}. ${plural(items.length, "item")}, ${explored(told?.unknown ?? this.unknown)}.${said}`;
+    const taste = this.tastes.get(name);
+    const said = taste && taste.hits + taste.misses ? ` You liked ${taste.hits} of ${plural(taste.hits + taste.misses, "card")}.` : "";
+    const stands = { liked: "liked more than others", less: "liked less than others", unsure: "not sure yet" }[taste?.standing ?? "unsure"];
+    return `${name}: ${stands}. ${plural(items.length, "item")}, ${explored(taste?.unknown ?? this.unknown)}.${said}`;
   }
 
   /** @param {KeyboardEvent} event */
@@ -197,11 +197,11 @@ export class CatalogueMap {
   #drawRegions(pen) {
     const fills = { liked: colour("--more"), less: colour("--fewer"), unsure: colour("--edge") }, fog = colour("--accent");
     for (const { name, x, y, r } of this.regions) {
-      const stands = this.told.get(name)?.standing ?? "unsure";
+      const stands = this.tastes.get(name)?.standing ?? "unsure";
       pen.beginPath();
       pen.arc(x, y, r, 0, 7);
       pen.fillStyle = fog;
-      pen.globalAlpha = DENSEST * Math.max(0, (this.told.get(name)?.unknown ?? this.unknown) - CLEAR) / (1 - CLEAR);
+      pen.globalAlpha = DENSEST * Math.max(0, (this.tastes.get(name)?.unknown ?? this.unknown) - CLEAR) / (1 - CLEAR);
       pen.fill();
       pen.fillStyle = pen.strokeStyle = fills[stands];
       pen.globalAlpha = stands === "unsure" ? 0.1 : 0.2;
@@ -279,7 +279,7 @@ export class CatalogueMap {
   }
 
   /** @param {Api.CatalogueItem | null} item */
-  #tell(item) {
+  #describe(item) {
     if (!item) return;
     const mark = this.marks.get(item.item);
     const words = mark === "liked" ? ", which you liked" : mark === "disliked" ? ", which you passed on" : "";

@@ -21,7 +21,7 @@ export function setUpOwnItem() {
       await client.addItems([{ id, title, categories: [...new Set(categories)] }]);
       localStorage.setItem(ITEM, id);
       form.reset();
-      await tellOwnItem();
+      await showOwnItem();
     } catch (error) {
       say(error instanceof RefusedError ? `Not added: ${error.message}` : "The server cannot be reached; try again.");
     }
@@ -29,13 +29,13 @@ export function setUpOwnItem() {
 }
 
 /** Say where the item stands now, and once more when the last reactions are learned; called after every reaction. */
-export async function tellOwnItem() {
+export async function showOwnItem() {
   window.clearTimeout(again);
-  again = window.setTimeout(tellNow, LEARNED_MS);
-  await tellNow();
+  again = window.setTimeout(showNow, LEARNED_MS);
+  await showNow();
 }
 
-async function tellNow() {
+async function showNow() {
   byId("own-item").hidden = hasKey();
   const id = localStorage.getItem(ITEM);
   if (id === null || byId("lab").hidden || hasKey()) return;
@@ -44,9 +44,9 @@ async function tellNow() {
     const name = `“${title ?? id}”`;
     if (!state) say(status === "waiting" ? `${name} will join after the next training: this model cannot place new items.` : `${name} is ${status}.`);
     else {
-      const met = state.reactions === 1 ? "1 reaction" : `${state.reactions} reactions`;
+      const reactions = state.reactions === 1 ? "1 reaction" : `${state.reactions} reactions`;
       const place = `estimate ${state.expected.toFixed(2)} ± ${state.std.toFixed(2)}`;
-      say(`${name}: shown ${state.trials} ${state.trials === 1 ? "time" : "times"} on trial, ${met}, ${place}${state.settled ? "; settled" : ""}.`);
+      say(`${name}: shown ${state.trials} ${state.trials === 1 ? "time" : "times"} on trial, ${reactions}, ${place}${state.settled ? "; settled" : ""}.`);
     }
   } catch (error) {
     if (error instanceof RefusedError) localStorage.removeItem(ITEM); // another store: nobody knows it here

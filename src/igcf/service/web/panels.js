@@ -141,8 +141,8 @@ function numbersOf(why, reward) {
  */
 export function drawReason(place, card) {
   const { chance, low, high } = card;
-  const isTold = chance !== undefined && low !== undefined && high !== undefined;
-  place.replaceChildren(isTold ? about({ ...card, chance, low, high }, card) : el("p", { class: "about" }, badge(card.reason)));
+  const isKnown = chance !== undefined && low !== undefined && high !== undefined;
+  place.replaceChildren(isKnown ? about({ ...card, chance, low, high }, card) : el("p", { class: "about" }, badge(card.reason)));
 }
 
 /**

@@ -1,4 +1,4 @@
-// The taste card: painted on the device, with nothing in it that tells who it belongs to.
+// The taste card: painted on the device, with nothing in it that identifies its owner.
 
 import { cover, hueOf, loadedPicture } from "./cover.js";
 import { countedLikes } from "./learned.js";

@@ -114,7 +114,7 @@ export function seeds(region) {
 
 /**
  * How near the visitor stands to a region: by what is believed, and by what was liked of it.
- * @param {Api.GroupTaste} told
+ * @param {Api.GroupTaste} group
  */
 export const affinity = ({ lift, hits, misses }) => lift + Math.log((1 + hits) / (1 + misses));
 

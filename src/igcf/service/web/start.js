@@ -15,7 +15,7 @@ export function setUpStart(items, done) {
   /** @type {Set<string>} */
   const picked = new Set();
   const go = byId("start-go");
-  const tell = () => {
+  const update = () => {
     const missing = FEWEST - picked.size;
     go.disabled = missing > 0;
     go.textContent = missing > 0 ? `Pick ${missing} more` : `Continue with ${picked.size}`;
@@ -29,11 +29,11 @@ export function setUpStart(items, done) {
     tile.addEventListener("click", () => {
       if (!picked.delete(item.item)) picked.add(item.item);
       tile.setAttribute("aria-pressed", String(picked.has(item.item)));
-      tell();
+      update();
     });
     return el("li", null, tile);
   }));
-  tell();
+  update();
   go.onclick = () => done(items.filter((item) => picked.has(item.item)));
 }
 

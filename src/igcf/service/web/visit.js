@@ -29,7 +29,7 @@ export class Visit extends EventTarget {
   timer = 0;
   /** @type {Round[]} */
   rounds = [];
-  logged = 0; // reactions out of a log, from before this service met the user
+  logged = 0; // reactions imported from a log
   /** @type {Card[]} */
   slate = [];
   /** @type {Card[]} */
@@ -56,7 +56,7 @@ export class Visit extends EventTarget {
     else if (!this.user) this.#become(randomName(VISITOR));
     this.#reset();
     addEventListener("online", () => this.retry());
-    on(client, "elsewhere", ({ entry, isNew, isGone }) => this.#hear(entry, isNew, isGone));
+    on(client, "elsewhere", ({ entry, isNew, isGone }) => this.#onOtherTab(entry, isNew, isGone));
   }
 
   /** Whether this is somebody new who has not been offered a choice of favourites yet. */
@@ -71,8 +71,8 @@ export class Visit extends EventTarget {
 
   /** Begin, or begin again with another user: the first card waits for nothing but itself. */
   async start() {
-    this.card = this.#keptCard();
-    this.#tell("begin");
+    this.card = this.#savedCard();
+    this.#emit("begin");
     const { user } = this;
     if (!(await this.sync(true)) || user !== this.user) return;
     this.next();
@@ -88,7 +88,7 @@ export class Visit extends EventTarget {
       this.logged = stored.filter((round) => round.evidence === "logged").length;
       this.rounds = [...stored.filter((round) => round.evidence !== "logged"), ...this.rounds];
       this.isKnown = state.known;
-      this.#tell("ready");
+      this.#emit("ready");
       if (this.favourites.length) return await this.begin(this.favourites);
       if (!this.card) this.next();
       await this.refresh();
@@ -109,7 +109,7 @@ export class Visit extends EventTarget {
     for (const { item, title, categories } of favourites) this.#keep({ item, title, categories }, best?.value ?? null, "shown");
     this.card = null;
     this.#putAway();
-    this.#tell("card");
+    this.#emit("card");
     if (await this.sync(true)) this.next();
     await this.refresh();
   }
@@ -126,7 +126,7 @@ export class Visit extends EventTarget {
     const hit = isHit(value, model.reward);
     this.#keep(card, value, evidence);
     this.card = null;
-    this.#tell("reacted", { card, evidence, isHit: hit });
+    this.#emit("reacted", { card, evidence, isHit: hit });
     const isLast = slate.length === 0;
     const hasTrial = slate.some((each) => this.#isTrial(each)); // which a foreseen card came before
     const foreseen = evidence !== "skip" && !hasTrial && this.settings.slate === 1 && this.ahead?.item === card.item ? this.ahead[hit ? "hit" : "miss"] : null;
@@ -173,7 +173,7 @@ export class Visit extends EventTarget {
    * @param {boolean} isNew
    * @param {boolean} isGone
    */
-  #hear(entry, isNew, isGone) {
+  #onOtherTab(entry, isNew, isGone) {
     if (entry.user !== this.user) return;
     const isBack = entry.undo || (isGone && !entry.tried); // what goes untried was taken back before it was sent
     if (isBack) this.rounds = this.rounds.filter((round) => round.event_id !== entry.event_id);
@@ -182,7 +182,7 @@ export class Visit extends EventTarget {
       this.card = null;
       this.next();
     }
-    this.#tell("changed");
+    this.#emit("changed");
     if (isGone) void (this.card ? this.refresh() : this.retry());
   }
 
@@ -193,8 +193,8 @@ export class Visit extends EventTarget {
     client.queueUndo(this.user, last.event_id);
     if (this.card) this.slate.unshift(this.card);
     this.card = last.card ?? { item: last.item, title: last.title, categories: last.categories, model: this.model?.model };
-    this.#keepCard();
-    this.#tell("undone", { card: this.card });
+    this.#saveCard();
+    this.#emit("undone", { card: this.card });
     if (await this.sync(false)) await this.refresh();
   }
 
@@ -224,7 +224,7 @@ export class Visit extends EventTarget {
   /** The past is another one: the card stays, what comes after it is chosen anew. */
   async #recount() {
     this.#putAway();
-    this.#tell("changed");
+    this.#emit("changed");
     await this.#follow(true);
   }
 
@@ -270,8 +270,8 @@ export class Visit extends EventTarget {
   next() {
     this.card ??= this.#drawn(this.slate) ?? this.#drawn(this.reserve);
     this.asked = null;
-    this.#keepCard();
-    this.#tell("card");
+    this.#saveCard();
+    this.#emit("card");
   }
 
   /**
@@ -330,7 +330,7 @@ export class Visit extends EventTarget {
     }
     const wasAway = this.failures > 0;
     this.failures = 0;
-    if (wasAway) this.#tell("back");
+    if (wasAway) this.#emit("back");
     return true;
   }
 
@@ -353,10 +353,10 @@ export class Visit extends EventTarget {
       const rounds = Math.min(n, LONGEST_BASELINE);
       const [beliefs, why] = await Promise.all([api.beliefs(user, TOP, rounds), item ? this.#explained(item) : null]);
       if (look !== this.look || user !== this.user) return;
-      if (this.model && beliefs.model !== this.model.model) return await this.#meetModel();
+      if (this.model && beliefs.model !== this.model.model) return await this.#switchModel();
       beliefs.top.sort((a, b) => b.chance - a.chance); // the list says how likely each is, and reads in that order
       Object.assign(this, { beliefs, why, isUpToDate: isAllSent && n === this.reactions.length });
-      this.#tell("view");
+      this.#emit("view");
       await this.#lookAhead();
     } catch (error) {
       if (look === this.look) this.#fail(error);
@@ -384,22 +384,22 @@ export class Visit extends EventTarget {
     if (!found || this.card !== card || found.model !== model.model) return;
     const [miss, hit] = found.outcomes.map(({ items }) => items.map((each) => ({ ...each, model: found.model })).find((each) => !this.#isUsed(each)) ?? null);
     this.ahead = { item: card.item, hit, miss };
-    this.#tell("ahead", { cards: [hit, miss].filter((each) => each !== null) });
+    this.#emit("ahead", { cards: [hit, miss].filter((each) => each !== null) });
   }
 
   /** Another model serves now: what was chosen by the old one is put away. */
-  async #meetModel() {
+  async #switchModel() {
     this.model = await client.model();
     this.#putAway();
     this.card = null;
-    this.#tell("ready");
+    this.#emit("ready");
     await this.retry();
   }
 
   async #refill() {
     const turn = ++this.turn;
     const { user, settings: { slate: k, policy, nu } } = this;
-    const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and not yet told to the server
+    const foreseen = this.card && !this.card.recommendation_id ? this.card : null; // on the stage, and unknown to the server
     const busy = [...(this.card && !foreseen ? [this.card] : []), ...this.slate].map((card) => card.item);
     const unsent = client.waiting(this.user).flatMap((entry) => entry.item ?? []);
     /** @type {Api.RecommendationRequest & { k: number }} */
@@ -449,21 +449,21 @@ export class Visit extends EventTarget {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.retry(), RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)]);
       this.failures += 1;
-      this.#tell("away");
+      this.#emit("away");
     } else if (error.status === 401) {
-      this.#tell("locked");
+      this.#emit("locked");
     } else {
-      this.#tell("problem", error);
+      this.#emit("problem", error);
     }
   }
 
   /** The card on the stage outlives a reload. */
-  #keepCard() {
+  #saveCard() {
     localStorage.setItem(CARD, JSON.stringify({ user: this.user, card: this.card }));
   }
 
   /** @returns {Card | null} */
-  #keptCard() {
+  #savedCard() {
     const { user, card } = JSON.parse(localStorage.getItem(CARD) ?? "{}");
     return user === this.user && !this.rounds.some((round) => round.item === card?.item) ? card ?? null : null;
   }
@@ -499,7 +499,7 @@ export class Visit extends EventTarget {
    * @param {string} name
    * @param {unknown} [detail]
    */
-  #tell(name, detail) {
+  #emit(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
