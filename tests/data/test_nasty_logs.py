@@ -241,6 +241,12 @@ def test_a_row_with_too_many_columns_is_refused_with_its_number_and_the_remedy(t
         load_dataset(written(tmp_path / "log.csv", lines))
 
 
+@pytest.mark.parametrize("separator", ["||", "§", "^", "]", "::", "\\"])
+def test_any_separator_may_be_named(tmp_path: Path, separator: str) -> None:
+    path = written(tmp_path / "log.txt", [line.replace(",", separator) for line in rows()])
+    assert len(load_dataset(path, columns=Columns(separator=separator))) == N
+
+
 def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
     lines = rows(quote='"')
     lines[50:50] = ["", ""]

@@ -141,7 +141,7 @@ def _bare(field: str, *, escapes: bool = True) -> str:
 
 def cells(line: str, separator: str) -> list[str]:
     """Return the fields of a line whose number of columns is not known."""
-    if separator == "::" or '"' not in line:
+    if len(separator.encode()) > 1 or '"' not in line:
         return line.split(separator)
     found = Grammar(separator, QUOTED.sub("", line).count(separator) + 1).cells(line)
     return line.split(separator) if found is None else found[0]

@@ -40,7 +40,7 @@ MARKS = {
 }
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
 LINE_SIGN, UNIT_SIGN = "\x1e", "\x1f"
-"""Signs that stand in no line, and between columns in the place of `::`."""
+"""Signs that stand in no line, and between columns in the place of a separator of several bytes, such as `::`."""
 ODD_ROWS = {
     "escaped": ("escaped-quotes", "quotes inside a field, with or without a backslash, were read as part of it"),
     "stray": ("stray-quotes", "a quote that no other one closes was read as part of its field"),
@@ -70,6 +70,7 @@ class TextTable:
         if not lines:
             raise DataError(f"{path} is empty; expected a header and one row per reaction")
         self.separator = given.separator or separator_of(lines) or ENDINGS.get(_ending(path)) or ","
+        self._is_wide = len(self.separator.encode()) > 1
         rows = [cells(line, self.separator) for line in lines]
         first, n_columns = rows[0], len(rows[0])
         has_names = any(map(is_known_name, first))
@@ -107,7 +108,7 @@ class TextTable:
         What is odd about rows goes to the findings, and at the end the encoding, and a header that was guessed.
         """
         wanted, findings = list(self.names if wanted is None else wanted), findings or Findings()
-        grammar = Grammar(UNIT_SIGN if self.separator == "::" else self.separator, len(self.names))
+        grammar = Grammar(UNIT_SIGN if self._is_wide else self.separator, len(self.names))
         id_places = {place: name for place, name in enumerate(self.names) if name in ids}
         self._n_rows, is_first, rest = 0, self.has_header, b""
         yield pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
@@ -115,8 +116,8 @@ class TextTable:
             while is_first:
                 first, _, block = block.partition(b"\n")
                 is_first = not first.strip()  # blank lines may come before the header
-            if self.separator == "::":
-                block = block.replace(b"::", UNIT_SIGN.encode())
+            if self._is_wide:
+                block = block.replace(self.separator.encode(), UNIT_SIGN.encode())
             frame, rest = self._frame(rest + block, grammar, wanted, id_places, findings)
             yield frame
         if rest:
@@ -139,7 +140,7 @@ class TextTable:
         may_go_on: bool = True,
     ) -> tuple[pl.DataFrame, bytes]:
         """Return the rows of a block, and the lines of a row that goes on in the next one."""
-        has_quotes = b'"' in block and self.separator != "::"
+        has_quotes = b'"' in block and not self._is_wide
         frame, rest, n_rows = None, b"", block.count(b"\n")
         if _is_regular(block, n_rows, grammar, has_quotes=has_quotes):
             frame = self._parsed(block, n_rows, grammar, wanted)
@@ -170,7 +171,7 @@ class TextTable:
                 schema=dict.fromkeys(names, pl.String),
                 columns=[place for place, name in enumerate(self.names) if name in wanted],
                 separator=grammar.separator,
-                quote_char='"' if b'"' in text and self.separator != "::" else None,
+                quote_char='"' if b'"' in text and not self._is_wide else None,
             )
         except pl.exceptions.PolarsError:
             return None
