@@ -36,6 +36,8 @@ export interface ReactionOptions {
   time?: number;
   /** The answer in which the item was shown. */
   recommendationId?: string;
+  /** The context in which the item was recommended. */
+  context?: Api.Feedback["context"];
   /** For `queue`: anything that is kept with the waiting reaction and not sent. */
   note?: unknown;
 }
@@ -85,6 +87,7 @@ export class Client extends EventTarget {
   undo(user: string, eventId: string): Promise<Api.UndoResponse>;
   /** Take a reaction back without waiting. */
   queueUndo(user: string, eventId: string): void;
+  setAttributes(user: string, attributes: Api.AttributesRequest["attributes"]): Promise<Api.AttributesReceipt>;
   explain(user: string, item: string, options?: { limit?: number }): Promise<Api.ExplanationResponse>;
   user(user: string, options?: { limit?: number; cov?: boolean }): Promise<Api.UserState>;
   forget(user: string): Promise<Api.DeletionResponse>;

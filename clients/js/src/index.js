@@ -172,6 +172,11 @@ export class Client extends EventTarget {
     }
   }
 
+  /** Store what is known of a user beside reactions, by the names that `model` lists, instead of any before (server key). */
+  setAttributes(user, attributes) {
+    return this.call("PUT", `/v1/users/${part(user)}/attributes`, { attributes });
+  }
+
   /** Where an expectation comes from; `limit` is how many reactions are named, those that matter most. */
   explain(user, item, options = {}) {
     return this.call("GET", `/v1/users/${part(user)}/explanations/${part(item)}${search(options)}`);
@@ -366,11 +371,12 @@ function isFinal(error) {
 }
 
 /** The body of a reaction, with an event id of its own unless one is given. */
-function reaction(item, value, { eventId, kind, time, recommendationId } = {}) {
+function reaction(item, value, { eventId, kind, time, recommendationId, context } = {}) {
   const body = { item, event_id: eventId ?? newEventId() };
   if (kind !== undefined) body.kind = kind;
   if (value !== undefined && value !== null) body.value = value;
   if (time !== undefined) body.time = time;
   if (recommendationId !== undefined) body.recommendation_id = recommendationId;
+  if (context !== undefined) body.context = context;
   return body;
 }

@@ -161,6 +161,12 @@ test("the catalogue: trending, one item, its neighbours", real, async () => {
   assert.equal(similar.items.length, 2);
 });
 
+test("attributes that the model does not list are refused", real, async () => {
+  const client = new Client(URL_OF_SERVER);
+  await assert.rejects(client.setAttributes(person("mia"), { shoe: 44 }), { name: "RefusedError", status: 422 });
+  assert.deepEqual((await client.setAttributes(person("mia"), {})).attributes, {});
+});
+
 test("an item comes, changes and goes", real, async () => {
   const client = new Client(URL_OF_SERVER);
   const id = `new/${newEventId()}`; // ids of items may hold a slash
