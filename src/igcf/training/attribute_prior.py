@@ -32,8 +32,8 @@ MOST_USERS = 20_000
 """Users whose vectors are regressed; of more, a random part is taken."""
 FEWEST_USERS = 50
 TEMPERED_SHARE = 0.5
-"""Share of W that is used where reactions are tempered: a prior then counts for more than it would beside the whole
-likelihood, and the whole W overshoots (docs/maths.md, Who and when)."""
+"""Share of W that is used where records are tempered: W is learned from records, and the whole of it overshoots there
+(docs/maths.md, Who and when)."""
 
 
 class UserVectors(NamedTuple):
@@ -57,7 +57,8 @@ def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model
         return model
     vectors = user_vectors(model, data, seed=seed)
     prior = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
-    if float(model.metadata.get("chosen", {}).get("likelihood_temperature") or 1.0) > 1.0:
+    temperature = model.usage.record_temperature
+    if max(temperature.linear, temperature.logistic) > 1.0:
         prior = replace(prior, weights=TEMPERED_SHARE * prior.weights, errors=TEMPERED_SHARE * prior.errors)
     return model.with_attribute_prior(prior)
 
