@@ -9,7 +9,9 @@ import pytest
 import igcf
 from igcf.errors import AttributesError
 from igcf.model import Model
+from igcf.online import Recommender
 from igcf.online.belief import Belief
+from igcf.online.engine import ScoringEngine
 from tests.toys import attributed, contextual, ensemble_model, random_model, two_channel_model
 
 MODELS = [contextual(attributed(make())) for make in (two_channel_model, ensemble_model, random_model)]
@@ -125,3 +127,19 @@ def test_scores_follow_when_they_are_computed_anew_during_a_reaction_in_a_contex
         session.observe(f"item-{n}", value, context=PHONE)
     expected = model.expected(session.belief.mean)
     np.testing.assert_allclose(session.moments()[0], expected, atol=1e-4)
+
+
+def test_without_a_context_the_scores_of_an_answer_are_kept_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, n_resyncs = random_model(), 0
+    resync = ScoringEngine.resync
+
+    def counted(engine: ScoringEngine) -> None:
+        nonlocal n_resyncs
+        n_resyncs += 1
+        resync(engine)
+
+    monkeypatch.setattr(ScoringEngine, "resync", counted)
+    session = Recommender(model).session([("item-1", 1.0)], belief=Recommender(model).session().belief)
+    for _ in range(3):
+        session.recommend(2)
+    assert n_resyncs == 1

@@ -180,16 +180,17 @@ class ScoringEngine:
     @contextmanager
     def shifted(self, by: FloatArray | None) -> Iterator[None]:
         """Score the only user as if their vector were moved, for as long as this lasts; nothing may be learned."""
+        if by is None:  # what is computed meanwhile is kept
+            yield
+            return
         before = self._state, self.belief_means, self._means, self._variances
-        if by is not None:
-            self.belief_means = self.belief_means + by
-            state = self._state
-            if isinstance(state, Stale) or not self.keeps_items:
-                self._state = Stale()
-            else:
-                z = tuple(own + more for own, more in zip(state.moments.z, self._moves(by), strict=True))
-                self._state = Tracked(Moments(z, state.moments.variances))
-            self._drop_sums()
+        self.belief_means, state = self.belief_means + by, self._state
+        if isinstance(state, Stale) or not self.keeps_items:
+            self._state = Stale()
+        else:
+            z = tuple(own + more for own, more in zip(state.moments.z, self._moves(by), strict=True))
+            self._state = Tracked(Moments(z, state.moments.variances))
+        self._drop_sums()
         try:
             yield
         finally:
