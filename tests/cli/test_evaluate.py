@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from igcf.cli.evaluate import parse_users
 from igcf.cli.main import cli
 from igcf.data import synthetic_catalogue
+from igcf.errors import ConfigError
 
 
 @pytest.fixture
@@ -284,3 +286,15 @@ def figures(folder: Path) -> list[str]:
 def test_reproduce_all_needs_a_folder_and_refuses_other_settings(tmp_path: Path) -> None:
     assert "--all needs --out" in run("reproduce", "--all").output
     assert "leave out --seeds" in run("reproduce", "--all", "--out", tmp_path, "--seeds", 3).output
+
+
+def test_users_takes_a_number_a_table_or_both(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("user,country\n")
+    assert parse_users(()) == (None, None)
+    assert parse_users(("200",)) == (200, None)
+    assert parse_users((str(table), "30")) == (30, table)
+    assert parse_users(("own",)) == (None, Path("own"))
+    for wrong in (("0",), ("1", "2"), ("own", str(table)), ("nowhere.csv",)):
+        with pytest.raises(ConfigError, match="--users"):
+            parse_users(wrong)

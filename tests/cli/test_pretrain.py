@@ -145,3 +145,22 @@ def test_a_command_to_copy_is_never_broken_into_two_lines(tmp_path: Path) -> Non
     log.write_text("user,item,value\n" + "".join(f"u{n % 40},i{n * 7 % 23},{n % 5 + 1}\n" for n in range(600)))
     result = run("pretrain", "--dataset", str(log), "--out", str(out))
     assert f"meet a user with: igcf recommend {out}\n" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_table_of_users_becomes_a_part_of_the_model_and_its_worth_is_said(tmp_path: Path) -> None:
+    data = synthetic_catalogue(n_users=120, n_items=40)
+    rows = zip(data.user_idx, data.item_idx, data.values, strict=True)
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,value", *(f"u{u},i{i},{v:g}" for u, i, v in rows)]))
+    people = ["user,country,age", *(f"u{n},{('NZ', 'DE')[n % 2]},{20 + n % 40}" for n in range(120))]
+    (tmp_path / "people.csv").write_text("\n".join(people))
+    where = ("pretrain", "--dataset", str(tmp_path / "log.csv"), "--users", str(tmp_path / "people.csv"))
+    result = run(*where, "--without", "age", "--out", str(tmp_path / "m"), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert list(json.loads(result.stdout)["attributes"]) == ["country"]
+    assert "users: id = user; categories: country; not used: age" in result.stderr
+    prior = Model.load(tmp_path / "m").attribute_prior
+    assert prior is not None
+    assert set(prior.encoder.names) | set(prior.encoder.unused) == {"country"}
+    assert_one_line_error(run(*where, "--without", "height", "--out", str(tmp_path / "n")), "no column 'height'")
+    assert_one_line_error(run(*where, "--context", "season", "--out", str(tmp_path / "n")), "no column 'season'")
