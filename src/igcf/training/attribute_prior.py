@@ -31,9 +31,9 @@ LEAST_T = 2.5
 MOST_USERS = 20_000
 """Users whose vectors are regressed; of more, a random part is taken."""
 FEWEST_USERS = 50
-TEMPERED_SHARE = 0.5
-"""Share of W that is used where records are tempered: W is learned from records, and the whole of it overshoots there
-(docs/maths.md, Who and when)."""
+TRAINED_SHARE = 0.5
+"""Share of W that is used by a model whose settings training chose: people's records are not draws from its likelihood,
+and on validation users the whole W goes too far (docs/maths.md, Who and when)."""
 
 
 class UserVectors(NamedTuple):
@@ -57,9 +57,8 @@ def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model
         return model
     vectors = user_vectors(model, data, seed=seed)
     prior = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
-    temperature = model.usage.record_temperature
-    if max(temperature.linear, temperature.logistic) > 1.0:
-        prior = replace(prior, weights=TEMPERED_SHARE * prior.weights, errors=TEMPERED_SHARE * prior.errors)
+    if model.metadata.get("chosen"):
+        prior = replace(prior, weights=TRAINED_SHARE * prior.weights, errors=TRAINED_SHARE * prior.errors)
     return model.with_attribute_prior(prior)
 
 
