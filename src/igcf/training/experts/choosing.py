@@ -5,13 +5,15 @@ import numpy as np
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
-from igcf.training.calibrating import MARGIN, successes, users_to_play
+from igcf.training.calibrating import successes, users_to_play
 from igcf.training.experts.executor import Executor, in_threads
 from igcf.training.experts.fitting import Fits
 from igcf.training.experts.part import Worker
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 """Candidates, tried in this order until one is worse than the one before; the first is the default."""
+LEVEL = 1.645
+"""Standard errors by which another prior must be ahead: the 5 % level of a one-sided test."""
 PIECES = 4
 """Parts of the validation users that are played at the same time; a fixed number, so that cores do not matter."""
 
@@ -106,7 +108,7 @@ def is_prior_from_users_better(model: Model, truth: Float32Array, rounds: int) -
     for half, others in (halves, halves[::-1]):
         with_prior[half] = _Played(played.prior_of(others), truth[half], rounds).shares
     gain = with_prior - played.shares
-    return bool(gain.mean() > MARGIN * gain.std(ddof=1) / np.sqrt(len(gain)))
+    return bool(gain.mean() > LEVEL * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 class _Played:
