@@ -52,7 +52,7 @@ class Score:
     def __str__(self) -> str:
         """One line with the figures."""
         return (
-            f"{self.spoken} of {self.visitors} visitors are told something; all of it is right for "
+            f"{self.spoken} of {self.visitors} visitors see a statement; every statement is right for "
             f"{self.right} ({self.right / max(self.spoken, 1):.1%}); "
             f"of {self.named} named groups {self.named_right / max(self.named, 1):.1%} are right"
         )

@@ -82,4 +82,4 @@ def quoted(found: object) -> str:
 def refuse_other_than_file(path: Path) -> None:
     """Refuse to read from a pipe or a device; whether there is anything at all shows when it is read."""
     if path.exists() and not path.is_file():
-        raise OSError("it is no regular file")
+        raise OSError("not a regular file")

@@ -113,7 +113,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def finite(value: Any, what: str) -> float:
-    """Return a finite number, or refuse what is none."""
+    """Return a finite number; refuse anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise DataError(f"{what} is {_short(value)}; expected a finite number")
     return float(value)

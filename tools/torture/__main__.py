@@ -37,8 +37,8 @@ def furthest_behind(out: Path, names: list[str]) -> tuple[str, int] | None:
 def run_round(tools: Tools, name: str, seed: int, out: Path, run: str) -> int:
     """Run one round and keep its trials; returns how many failed. What a scenario cannot cope with is a failure too.
 
-    A trial that fails while this process was stopped is no trial: limits of time passed that nobody could keep to. It
-    is told and not counted, and the round ends there.
+    A trial that fails while this process was suspended does not count, because its time limits passed meanwhile. The
+    round reports it and ends.
     """
     failed, still = 0, Standstill()
     try:

@@ -1,4 +1,4 @@
-"""The one checker: what clients were told against the store, the beliefs and the next answers."""
+"""The checker: compares acknowledged requests with the store, the beliefs and the next answers."""
 
 import random
 from collections import Counter
@@ -28,10 +28,10 @@ FEW, BATCH = 10, 50
 def check(
     ledger: Ledger, store: Store, ports: Sequence[int], models: Sequence[Path], *, is_whole: bool = False
 ) -> list[str]:
-    """Compare, repeat what nobody was told about, compare again; returns what is wrong.
+    """Compare, resend unacknowledged requests, compare again; return what is wrong.
 
     Args:
-        ledger: what the clients sent and were told.
+        ledger: what the clients sent and the responses they got.
         store: the store of the servers.
         ports: servers that are up.
         models: folders of the models that may be in service.
@@ -72,7 +72,7 @@ def repeat(ledger: Ledger, ports: Sequence[int]) -> list[str]:
         problems += _refused(f"{reaction.event_id} sent again", calls.react(ledger, rng.choice(ports), reaction))
     for reaction in [each for user in ledger.users() for each in ledger.of(user) if each.is_taken_back is None]:
         reply = calls.take_back(ledger, rng.choice(ports), reaction)
-        also = 404 if reaction.user in ledger.deleted else 200  # a deletion that nobody was told of may have come first
+        also = 404 if reaction.user in ledger.deleted else 200  # an unacknowledged deletion may have come first
         problems += _refused(f"{reaction.event_id} taken back again", reply, also)
     for user in [user for user, is_done in ledger.deleted.items() if not is_done]:
         problems += _refused(f"{user} deleted again", calls.delete_user(ledger, rng.choice(ports), user))

@@ -110,7 +110,7 @@ def _large_request(place: Place, port: int, number: int) -> None:
 
 
 def stop_in_swap(place: Place, launcher: Launcher, n: int = 5) -> Iterator[Trial]:
-    """Two servers, forked: one is told to serve another model, and one or both are told to stop meanwhile."""
+    """Two forked servers: one swaps its model while one or both receive SIGTERM."""
     servers = [launcher.start(place.models[0], place.url) for _ in range(2)]
     try:
         for number in range(n):
@@ -143,7 +143,7 @@ def _stop_once(place: Place, launcher: Launcher, servers: list[Forked], number: 
 
 
 def stop_served_in_swap(place: Place, n: int = 2) -> Iterator[Trial]:
-    """`igcf serve --workers 2` is told to stop while it takes over another model."""
+    """`igcf serve --workers 2` receives SIGTERM during a model swap."""
     log = place.folder / "served.log"
     server = Served(place.models[0], place.url, log)
     try:

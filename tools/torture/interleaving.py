@@ -67,7 +67,7 @@ def _play(
         places[party] += 1
         wanted = serial.ask(ask)
         if found != wanted:
-            problems.append(f"{ask} was told {found}, one after the other {wanted}; {schedule}")
+            problems.append(f"{ask} got {found}, sequentially {wanted}; {schedule}")
     if places != [len(each) for each in asked]:
         problems.append(f"{places} transactions for {asked}, told {told}")
     rows = [(row.event_id, row.item_id, row.value, row.retracts) for row in contexts[0].store.events(user)]

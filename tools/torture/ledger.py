@@ -1,4 +1,4 @@
-"""What clients sent and what they were told: the checker compares it with the store."""
+"""Requests of the clients and their responses, which the checker compares with the store."""
 
 import threading
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Ledger:
             self.touched.add(reaction.user)
 
     def acknowledge(self, reaction: Reaction, receipt: Body) -> None:
-        """Note what a client was told about a reaction."""
+        """Record the response to a reaction."""
         with self.lock:
             reaction.is_acknowledged = True
             if not receipt.get("duplicate", True):
@@ -90,6 +90,6 @@ class Ledger:
             return sorted(touched - self.deleted.keys())
 
     def unsure(self) -> Iterator[Reaction]:
-        """Yield the reactions that nobody was told anything about."""
+        """Yield the reactions without a response."""
         for user in self.users():
             yield from (reaction for reaction in self.of(user) if not reaction.is_acknowledged)

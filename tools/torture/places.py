@@ -1,4 +1,4 @@
-"""Where a scenario runs: a folder, a store, models, and what was told to the clients; removed at the end."""
+"""Where a scenario runs: a folder, a store, models, and the clients' ledger; removed at the end."""
 
 import random
 import shutil

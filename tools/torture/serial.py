@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 Outcome = tuple[str, int]
-"""What a request is told (`stored`, `duplicate`, `conflict`, `unknown`), and the revision it names; 0: none."""
+"""Outcome of a request (`stored`, `duplicate`, `conflict`, `unknown`), and the revision it names; 0: none."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,6 @@ class Turns:
             waiting[number] = self._parties[number].switch()
 
     def _stop(self, point: str) -> None:
-        """Hand over to the scheduler, which goes on with either party; whoever is none of them goes on at once."""
+        """Hand over to the scheduler, which goes on with either party; other threads continue at once."""
         if greenlet.getcurrent() in self._parties:
             self._scheduler.switch(point)

@@ -21,7 +21,7 @@ export interface ClientOptions {
   /** A request that takes longer counts as no answer. */
   timeoutMs?: number;
   fetch?: typeof fetch;
-  /** Where waiting reactions are kept; by default `localStorage`, or memory where there is none. */
+  /** Where waiting reactions are kept; by default `localStorage`, or memory if the browser has no storage. */
   storage?: Storage;
   /** Name of the queue in the storage. */
   queueKey?: string;

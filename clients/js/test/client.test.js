@@ -92,7 +92,7 @@ test("a refused reaction does not hold up those behind it", real, async () => {
   assert.equal((await client.user(user)).revision, 1);
 });
 
-test("a mistake is told with its status and kind", real, async () => {
+test("an error carries its status and kind", real, async () => {
   const client = new Client(URL_OF_SERVER);
   await assert.rejects(client.feedback(person("fay"), "no such item", 5), (error) => {
     assert.ok(error instanceof RefusedError);
@@ -178,7 +178,7 @@ test("an item comes, changes and goes", real, async () => {
   assert.equal((await client.item(id)).status, "retired");
 });
 
-test("a service that is away is told as such after the tries", async () => {
+test("an unreachable service raises after all retries", async () => {
   let tries = 0;
   const refuse = () => (tries++, Promise.reject(new TypeError("refused")));
   const client = new Client(NOWHERE, { fetch: refuse, pausesMs: [1, 1] });

@@ -191,7 +191,7 @@ def pretrain(
 
 
 def _resumed(state: Path | None, config: Config, *, is_named: bool) -> bool:
-    """Whether there is a training to go on with; says so where there is none. A folder that is named must exist."""
+    """Return whether there is a checkpoint to resume; print a note if not. A named folder must exist."""
     from igcf.training.pretraining import can_resume
 
     if (is_named or (state is not None and state.exists())) and can_resume(state, config):

@@ -139,7 +139,7 @@ def import_command(url: str, folder: Path) -> None:
 def audit_command(store: str | None, config: Path | None, model: str | None, out: Path | None, as_json: bool) -> None:
     """Compare what was shown with the reactions to it: by model, policy and reason.
 
-    "expected" is the mean chance that was told for the items with a reaction; beside "satisfied" it says whether
+    "expected" is the mean predicted chance of the items with a reaction; beside "satisfied" it says whether
     chances come true. Reactions count where they name the answer (recommendation_id).
     """
     from igcf.service.store.export import export_audit, shown_items, summary

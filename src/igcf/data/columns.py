@@ -122,7 +122,7 @@ class Times:
         self._are_days: bool | None = None
 
     def __call__(self, column: pl.Series) -> tuple[pl.Series, bool]:
-        """Return times as integers, null where there is none, and whether they are microseconds for their fractions."""
+        """Return times as integers, null where missing, and whether fractions made them microseconds."""
         column = _categories_as_text(column)
         if column.dtype == pl.String:
             whole = column.cast(pl.Int64, strict=False)
@@ -220,7 +220,7 @@ def _with_dates(dates: pl.Series, text: pl.Series, form: str) -> pl.Series:
 
 
 def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
-    """Return the column that holds the times, NaN as null; None where there is none."""
+    """Return the column of times with NaN as null; None if the log has no times."""
     if name is None or name not in frame.columns:
         return None
     return frame[name].fill_nan(None) if frame[name].dtype.is_float() else frame[name]
@@ -235,7 +235,7 @@ def _without_fraction(column: pl.Series) -> pl.Series:
 
 
 def cast_or_null(column: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Return a column as another type, null where an entry is none of it: lists and times of day are no numbers."""
+    """Return a column as another type, null where an entry (a list, a time of day) cannot be converted."""
     if column.dtype.is_nested():
         return _nulls(column, dtype)
     try:

@@ -233,7 +233,7 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
 
 
 def named(names: Iterable[str], known: Iterable[str]) -> str | None:
-    """Return the column whose name comes first among the known ones; None where there is none."""
+    """Return the column whose name comes first among the known ones; None if no name is known."""
     by_name: dict[str, str] = {}
     for name in names:
         by_name.setdefault(plain(name), name)

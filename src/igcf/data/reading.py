@@ -70,7 +70,7 @@ class Rows(NamedTuple):
     values: Float32Array
     """NaN: no opinion, or a value that is refused."""
     times: IntArray | None
-    """Times, `MISSING_TIME` where there is none."""
+    """Times; `MISSING_TIME` for rows without one."""
     has_fractions: bool
     """Whether the times are microseconds."""
 

@@ -95,7 +95,7 @@ def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[
         column: Name of their column.
 
     Returns:
-        What to say about it, and how often it occurs; None where there is none.
+        What to say about it, and how often it occurs; None if the scale has no such spike.
     """
     for place, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         value, rest, n = float(levels[place]), levels[others], counts[others]

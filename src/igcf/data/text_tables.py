@@ -343,7 +343,7 @@ def _ending(path: Path) -> str:
 
 
 def _checked_encoding(name: str | None) -> str | None:
-    """Return the usual name of an encoding; raise where there is none of this name."""
+    """Return the canonical name of an encoding; raise if the name is unknown."""
     if name is None:
         return None
     try:
@@ -376,7 +376,7 @@ def check_readable(path: Path, *, text: bool = True) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its class where there is none."""
+    """Return the first line of an error's message; its class if the message is empty."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from igcf.model.model import Model
 
 RESERVED_KIND = "skip"
-"""Kind of feedback that is no evidence: the item is put aside."""
+"""Kind of feedback that teaches nothing: the item is put aside for a while."""
 
 
 LARGEST_NUMBER = 1e9
@@ -121,7 +121,7 @@ def check_numbers(model: "Model") -> None:
 
 
 def checked_kinds(kinds: Mapping[str, float]) -> dict[str, float]:
-    """Return the values of the kinds of feedback as numbers; refuse what is none, and the name `skip`."""
+    """Return the values of the kinds of feedback as numbers; refuse other values, and the name `skip`."""
     found = {}
     for kind, value in kinds.items():
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not isfinite(value):

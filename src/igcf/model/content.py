@@ -173,7 +173,7 @@ class ContentPrior:
         numbers: list[AnyFloatArray] = [self.shares, self.least_share, *self.coefficients, *self.covs, *self.noise]
         is_usable = all(np.isfinite(part).all() for part in numbers) and all((each > 0).all() for each in self.noise)
         if not (is_usable and k and (self.least_share > 0).all() and 0 < self.temperature < np.inf):
-            raise ModelError("the content prior holds NaN, infinite numbers, or variances that are none; retrain")
+            raise ModelError("the content prior holds NaN, infinite numbers or invalid variances; retrain the model")
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by the names that they have in a model folder."""
@@ -184,7 +184,7 @@ class ContentPrior:
         return named
 
     def description(self) -> dict[str, Any]:
-        """Return what is no array, as plain values."""
+        """Return everything except the arrays, as plain values."""
         return {"features": asdict(self.features), "temperature": self.temperature}
 
     @classmethod

@@ -275,7 +275,7 @@ class Model:
             return [self.item_row(item_id) for item_id in ids]
 
     def title(self, item_id: str) -> str:
-        """Return the title of an item, or its id where there is none."""
+        """Return the title of an item; its id if it has no title."""
         return self.titles[self.item_row(item_id)] if self.titles else item_id
 
     def reaction_value(self, value: "float | EllipsisType | None" = ..., kind: str | None = None) -> float:

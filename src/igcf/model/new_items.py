@@ -82,7 +82,7 @@ def evidence_arrays(evidence: Sequence[ItemEvidence]) -> dict[str, npt.NDArray[A
 
 
 def evidence_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_channels: int) -> tuple[ItemEvidence, ...]:
-    """Build the evidence from the arrays of a model folder; an empty tuple where there are none."""
+    """Build the evidence from the arrays of a model folder; empty if the folder has no such arrays."""
     own = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
     if "counts" not in own:
         return ()

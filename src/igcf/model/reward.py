@@ -37,7 +37,7 @@ class Reward:
     """Largest value in the log."""
 
     def __post_init__(self) -> None:
-        """Refuse a kind that does not exist and a range that is none."""
+        """Refuse an unknown kind and an empty range."""
         if self.kind not in KINDS:
             raise ConfigError(f"reward must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if not (np.isfinite([self.threshold, self.low, self.high]).all() and self.low <= self.high):
@@ -88,7 +88,7 @@ class Reward:
         return reward / self.scale if self.kind == "scaled" else reward
 
     def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
-        """Return whether each value is a success; NaN is none."""
+        """Return whether each value is a success; NaN never is."""
         return np.asarray(np.asarray(values, dtype=np.float64) >= (self.low if self.is_implicit else self.threshold))
 
     def checked(self, value: object) -> float:

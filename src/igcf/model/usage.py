@@ -82,7 +82,7 @@ class RecordTemperature:
     """In logistic channels."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no temperature."""
+        """Refuse temperatures that are not positive and finite."""
         if not all(isfinite(each) and each > 0.0 for each in (self.linear, self.logistic)):
             raise ModelError(f"the temperatures of a record must be finite numbers above 0, got {self}")
 

@@ -75,7 +75,7 @@ class ScoringEngine:
     def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
         self.model = model
         self.new_items = new_items
-        """The items of the model that were added to it, which are still learned; None: there are none."""
+        """Added items that are still being learned; None: no added items."""
         self._items: Arrays = tuple(
             np.ascontiguousarray(model.channels[number].vectors, dtype=self._dtype) for number in model.scored
         )

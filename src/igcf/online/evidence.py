@@ -61,7 +61,7 @@ def expected_rewards(model: Model, user: FloatArray) -> AnyFloatArray:
 
 
 def logged_record(model: Model, reactions: list[tuple[str, float | None]], until: int | None) -> Record | None:
-    """Check logged reactions from outside and return them as a record; None: there are none."""
+    """Check logged reactions from outside and return them as a record; None if the list is empty."""
     if not reactions:
         return None
     later: IntArray = NO_ROWS

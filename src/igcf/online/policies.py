@@ -229,7 +229,7 @@ def named_policy(name: str, **parameters: float | None) -> Policy:
 
 
 def checked_policy(policy: Policy) -> Policy:
-    """Refuse what is no policy."""
+    """Refuse anything but a policy."""
     if not isinstance(policy, Policy):
         raise ConfigError(f"policy is {policy!r}; expected an igcf.online.Policy, for instance igcf.Ucb(nu=0.5)")
     return policy

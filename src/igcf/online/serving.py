@@ -24,7 +24,7 @@ class Serving:
 
     model: Model
     new_items: NewItems | None
-    """The items that were added to the model, as its rows show them; None: there are none."""
+    """Added items, at the state that the model's rows show; None: no added items."""
     engine: ScoringEngine
     """A user at the prior, from whom all others start."""
     chances: ChanceScale
@@ -33,7 +33,7 @@ class Serving:
 
     @property
     def version(self) -> int:
-        """Number of the update that the rows of new items show; 0: there are none."""
+        """Number of the update that the rows of new items show; 0: no new items."""
         return 0 if self.new_items is None else 1 + self.new_items.version
 
 

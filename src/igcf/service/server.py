@@ -86,7 +86,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or say in one sentence why there is none."""
+    """Return a listening socket; raise with one sentence if the address cannot be bound."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         bound = socket.create_server((host, port), family=family, backlog=2048)

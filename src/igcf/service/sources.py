@@ -102,7 +102,7 @@ def refuse_password(option: str, store: str) -> None:
 
 
 def nearest(name: str) -> str:
-    """A question about the setting that was perhaps meant; empty where there is none."""
+    """Ask about the setting that was probably meant; empty if none is similar."""
     found = get_close_matches(name, ServiceSettings.model_fields, 1)
     return f"; did you mean {found[0]}?" if found else ""
 

@@ -159,7 +159,7 @@ def recorded(recorder: LogitRecorder, shown: Shown) -> Played:
 
 
 def calibrated(model: Model, truth: Float32Array) -> Calibration:
-    """Return the calibration of a model's chances on validation users; the neutral one where nothing can be told."""
+    """Fit the calibration of a model's chances on validation users; neutral if there are too few."""
     form = ChanceScale(model).form
     own, rounds = users_to_play(truth)
     if form == "value" or rounds == 0:

@@ -40,7 +40,7 @@ def drawn_of(counts: IntArray, seed: int) -> IntArray:
 
 
 def validation_table(validation: Interactions, data: Interactions, *, drawn: int | None = None) -> Float32Array:
-    """Return the reactions of some validation users, shape (users, items), NaN where there is none.
+    """Return the reactions of some validation users, shape (users, items), NaN for unrated items.
 
     They are the 200 most active ones or, with `drawn`, the seed of a draw, 300 of all.
     """

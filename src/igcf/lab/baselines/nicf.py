@@ -57,7 +57,7 @@ class QNetwork(nn.Module):
 
 
 def last_items(items: Tensor, levels: Tensor) -> Tensor:
-    """Return the most recent item of each level, 0 where there is none: (batch, rounds) -> (batch, levels)."""
+    """Return the most recent item of each level, 0 if there is no such item: (batch, rounds) -> (batch, levels)."""
     place = torch.arange(1, items.shape[1] + 1)
     latest = ((levels[:, None] == torch.arange(LEVELS)[:, None]) * place).amax(-1)
     padded = torch.cat([torch.zeros(len(items), 1, dtype=torch.long), items], dim=1)

@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "scipy", "torch", "numba", "threadpoolctl")
 
 
 def run_bench(sizes: Sizes = FULL, *, step: Callable[[str], None] = lambda name: None) -> dict[str, Any]:
-    """Measure all parts in this process; `step` is told which part begins."""
+    """Measure all parts in this process; `step` is called with the name of each part as it begins."""
     document: dict[str, Any] = {"machine": machine()}
     begun = time.perf_counter()
     for name, measure in PARTS.items():

@@ -32,7 +32,7 @@ LOOK_EVERY = 20
 CANDIDATES = 200
 """Number of candidates per user and look: reliability is about what could be shown soon, not about all items."""
 SHOWN = 10
-"""Number of best candidates whose calibration is told by itself: those that would be shown."""
+"""Number of best candidates, those that would be shown, whose calibration is reported separately."""
 COUNTED = 50
 """Number of best candidates whose successes are predicted as one distribution."""
 DRAWS = 200

@@ -87,7 +87,7 @@ PUBLISHED: tuple[Experiment, ...] = (
 
 
 def commit_of_the_code() -> str:
-    """Return the commit that the code was checked out from, `unknown` outside a repository; changes are told."""
+    """Return the commit of the checkout, marked if there are uncommitted changes; `unknown` outside a repository."""
     here = Path(__file__).parent
 
     def git(*words: str) -> str:

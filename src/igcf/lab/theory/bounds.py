@@ -108,7 +108,7 @@ class RegretBound(NamedTuple):
 
     `correct_prior` is the proven bound gamma sqrt(T information) + failure for UCB that starts from the correct prior,
     `printed` the paper's, without a^2, which holds only if a <= 1, and `trivial` what any policy satisfies; a bound
-    that is no better is `vacuous`.
+    that does not improve on it is `vacuous`.
     """
 
     rounds: int
@@ -225,5 +225,5 @@ def meta_constants(assumed: Assumptions, rounds: int, n_meta: float, tau: float)
 
 
 def user_norm(assumed: Assumptions) -> float:
-    """Return m + sqrt(d lambda-bar), which is no less than E|user| (eq:tau2)."""
+    """Return m + sqrt(d lambda-bar), an upper bound of E|user| (eq:tau2)."""
     return float(assumed.mean_norm + np.sqrt(assumed.dim * assumed.cov_high))

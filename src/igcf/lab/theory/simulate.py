@@ -252,7 +252,7 @@ def fit_exponent(run: Run, rng: np.random.Generator, n_bootstrap: int = 200) -> 
 
 
 def fitted_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Fit the exponent p of y ~ x^p, by least squares in logarithms over the positive y; 0 where there are none."""
+    """Fit the exponent p of y ~ x^p, by least squares in logarithms over the positive y; 0 if no y is positive."""
     x, y = np.asarray(x), np.asarray(y)
     is_positive = y > 0  # a policy that was never wrong has no regret, and that does not grow
     if is_positive.sum() < 2:

@@ -84,7 +84,7 @@ def save_lists(lists: ItemLists, model_folder: Path) -> Path:
 
 
 def load_lists(model_folder: str | Path) -> ItemLists | None:
-    """Map the index of a model, or return None where there is none; refuse what is damaged or of another model."""
+    """Map the index of a model, or return None if it has none; refuse a damaged index or that of another model."""
     from igcf.model.files import full_checksum
 
     model_folder = Path(model_folder)

@@ -53,7 +53,7 @@ class Exposure:
     """Reactions after which an item is settled: it is then learned no further."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no share or no number."""
+        """Refuse shares outside 0 to 1 and counts below their least value."""
         for name in ("share", "price", "doubt"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")

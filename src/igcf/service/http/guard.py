@@ -60,7 +60,7 @@ SECURITY_HEADERS = (
 NO_ROUTE = "no route of this server; /docs lists them all"
 """What is said of an address where there is nothing."""
 NOT_KEPT = (b"cache-control", b"no-store")
-"""What is told of users and items is asked for anew each time."""
+"""Responses about users and items are never cached."""
 
 
 CLOSING = (400, 408, 413)
@@ -85,7 +85,7 @@ class RouteTable:
         return {method for methods in found for method in methods}
 
     def query_names(self, method: str, path: str) -> list[str] | None:
-        """Return the query parameters of the first route that answers a request; None where there is none."""
+        """Return the query parameters of the first route that answers a request; None if no route matches."""
         for route in self._routes:
             if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.match(path):
                 return [field.alias for field in route.dependant.query_params]

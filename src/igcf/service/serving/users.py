@@ -85,7 +85,7 @@ class HotUser:
         return self.is_complete and self.revision - self.saved >= SAVE_EVERY
 
     def to_save(self, served: ServedModel) -> tuple[str, SavedBelief] | None:
-        """Return the incarnation of the user and the belief; None where there is none to be saved."""
+        """Return the incarnation of the user and the belief; None if there is nothing to save."""
         with self.lock:
             belief = None if self.session is None else saved_form(served, self.session, self.revision)
             return None if belief is None else (self.incarnation, belief)

@@ -99,7 +99,7 @@ class AuditLog:
         self._first_seen: dict[tuple[str, float], float] = {}
         """When this process first read each mark of a deletion, by the monotonic clock: other clocks may be set."""
         self._is_unsure = False
-        """Whether the last attempt to write may have been committed, though nobody was told."""
+        """Whether the last write may have been committed without an acknowledgement."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stop = threading.Event()

@@ -128,7 +128,7 @@ const DRAWINGS = [hills, rings, city, stars, petals, planes];
 const pictureOf = (item) => ("pictures" in document.documentElement.dataset ? `/images/${encodeURIComponent(item)}` : null);
 
 /**
- * The picture of an item, loaded; null where there is none.
+ * The loaded picture of an item; null if it has no picture.
  * @param {string} item
  */
 export async function loadedPicture(item) {

@@ -65,7 +65,7 @@ def best_temperature(fits: Fits, truth: Float32Array, players: Players) -> tuple
 
     Args:
         fits: Experts of users other than the validation users.
-        truth: Reactions of the validation users, shape (users, items), NaN where there is none.
+        truth: Reactions of the validation users, shape (users, items), NaN for unrated items.
         players: Workers that play them.
     """
     fixed = fits.config.likelihood_temperature

@@ -22,7 +22,7 @@ from igcf.training.experts.shared_log import SharedLog
 MOST_USERS_OF_MAP = 200_000
 """Number of users whose successes the map between items is learned from; more are drawn from."""
 Say: TypeAlias = Callable[[str, int, int], None]
-"""A function that is told the name of the stage, the steps done and all steps."""
+"""Called with the name of the stage, the number of finished steps and their total."""
 
 
 class Fits:
@@ -38,7 +38,7 @@ class Fits:
         everything: SharedLog | None = None,
     ) -> None:
         self.everything = everything
-        """The log with the rare items that `log` is without, which the model has too; None: there are none."""
+        """The log including the rare items, which `log` leaves out and the model has; None: no rare items."""
         self.earlier: LogisticExpert | None = None
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say

@@ -144,7 +144,7 @@ def fit_logistic(
         gradings: Ones where the reaction is good enough, one table per grading, the successes first.
         start: The linear expert, whose loadings are the first directions, or the result of an earlier fit.
         config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
-        progress: Function that is told the iterations done and all of them.
+        progress: Called with the number of finished iterations and their total.
         executor: Workers that share users and items; None: this process.
         kept: Where the state is kept after every iteration, and found again.
     """

@@ -38,7 +38,7 @@ def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
 
     Args:
         model: Model of users other than these.
-        truth: Reactions of held-out users, shape (users, items), NaN where there is none.
+        truth: Reactions of held-out users, shape (users, items), NaN for unrated items.
         seed: Seed of what is hidden.
     """
     rng = np.random.default_rng(seed)
@@ -83,7 +83,7 @@ def best_neighbours(
     Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
 
     Args:
-        model: Model of users other than those on whom is chosen.
+        model: Model fitted without the validation users.
         successes: Zeros and ones of its users, shape (users, items).
         drawn: Records of held-out users.
         executor: Workers that share the items; None: this process.
@@ -99,7 +99,7 @@ def best_neighbours(
 
 
 def drawn_records(log: Interactions, seed: int) -> Float32Array:
-    """Return the reactions of some users of a log, shape (users, items), NaN where there is none."""
+    """Return the reactions of some users of a log, shape (users, items), NaN for unrated items."""
     users = np.unique(log.user_idx)
     if len(users) > MOST_USERS:
         users = np.sort(np.random.default_rng(seed).choice(users, MOST_USERS, replace=False))

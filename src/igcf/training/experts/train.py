@@ -137,7 +137,7 @@ def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
 def _chosen(
     fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Kept, players: Players
 ) -> tuple[Fits | None, float, float | None]:
-    """Return the experts of users other than those on whom is chosen, the temperature and its precision on these."""
+    """Return the experts fitted without the validation users, the temperature, and its precision on those users."""
     if rest is None or truth is None:
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
     strangers = fits if rest is fits.log else fits.of(rest, kept)
@@ -150,7 +150,7 @@ def _chosen(
 def _logs(
     data: Interactions | SharedLog, log: SharedLog, config: ExpertsConfig, validation: Interactions | None
 ) -> tuple[SharedLog, SharedLog | None, Float32Array | None]:
-    """Return the log of the model, the log of users other than those on whom is chosen, and the reactions of these.
+    """Return the model's log, the log without the validation users, and the reactions of the validation users.
 
     The first two are one log where the model is not learned once more from everybody; there are no others where nobody
     is set aside.

@@ -3,7 +3,7 @@
 #define IGCF_BELIEF_H
 #include "common.h"
 
-/* The compiler is told that there are no NaNs, so comparisons do not find them. */
+/* Compiled with -ffinite-math-only: comparisons do not detect NaN. */
 INLINE int is_nan(double number) {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
