@@ -32,7 +32,7 @@ def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], kind: s
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(IgcfError, match="it is no regular file"):
+    with pytest.raises(IgcfError, match="not a regular file"):
         read(path)
 
 

@@ -115,11 +115,11 @@ def test_a_pipe_or_a_folder_in_the_place_of_the_keys_is_not_waited_for(key_file:
     for make in (os.mkfifo, os.mkdir):
         key_file.rename(key_file.with_name(make.__name__))
         make(key_file)
-        with pytest.raises(ConfigError, match="it is no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             keys.refresh()
         assert keys.is_stale
         keys.keys.check({"x-api-key": ADMIN_KEY}, "GET", "/metrics")
-    with pytest.raises(ConfigError, match="it is no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         KeyFile(key_file)
 
 
