@@ -21,6 +21,7 @@ COMMANDS = {
     "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),
     "items": ("igcf.cli.items:items", "Add, change, retire and list the items of a service."),
     "store": ("igcf.cli.store:store", "Copy, put back and check what a service remembers."),
+    "experiment": ("igcf.cli.experiment:experiment", "Plan and run A/B experiments on the users of a service."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
     "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),
