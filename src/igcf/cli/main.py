@@ -18,6 +18,7 @@ COMMANDS = {
     "index": ("igcf.cli.index:index", "Build the index of a large catalogue, and store it with its model."),
     "recommend": ("igcf.cli.recommend:recommend", "Meet one user on the terminal, or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
+    "recommend-all": ("igcf.cli.recommend_all:recommend_all", "Write recommendations for every user of a store."),
     "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),
     "items": ("igcf.cli.items:items", "Add, change, retire and list the items of a service."),
     "store": ("igcf.cli.store:store", "Copy, put back and check what a service remembers."),

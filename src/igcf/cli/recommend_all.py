@@ -1,0 +1,50 @@
+"""`igcf recommend-all`: recommendations for every user of a store, in one file."""
+
+import time
+from pathlib import Path
+
+import click
+
+from igcf.cli.options import AS_JSON, PATH
+from igcf.cli.output import emit_json, note
+from igcf.cli.service_options import CONFIG, STORE, store_settings
+from igcf.progress import show_progress
+from igcf.threads import prefer_one_thread
+
+
+@click.command("recommend-all")
+@click.argument("model", type=PATH)
+@STORE
+@CONFIG
+@click.option("--out", required=True, type=PATH, help="Parquet file to write; it must not exist.")
+@click.option("-k", "k", default=10, show_default=True, type=click.IntRange(min=1), help="Items per user.")
+@AS_JSON
+def recommend_all(model: Path, store: str | None, config: Path | None, out: Path, k: int, as_json: bool) -> None:
+    """Write the best items of every user of a store to a Parquet file, for e-mail and other batch jobs.
+
+    Columns: user, rank, item, score, chance. Run the same command again to resume an interrupted run. Nothing is
+    logged as shown; report what users did with POST /v1/feedback.
+
+    \b
+    Examples:
+      igcf recommend-all model/ --store igcf.db --out recs.parquet
+      igcf recommend-all model/ --store postgresql://igcf@db/igcf -k 5 --out recs.parquet
+    """
+    prefer_one_thread()  # before NumPy
+
+    from igcf.service.batch import recommend_all as write_batch
+    from igcf.service.context import ServiceContext
+
+    started = time.perf_counter()
+    context = ServiceContext.open(model, store_settings(store, config))
+    try:
+        with show_progress() as report:
+            batch = write_batch(context, out, k, report=report)
+    finally:
+        context.close()
+    seconds = time.perf_counter() - started
+    if as_json:
+        emit_json({"out": str(out), **batch._asdict(), "seconds": seconds})
+        return
+    resumed = f", {batch.resumed:,} of them by an earlier run" if batch.resumed else ""
+    note(f"{out}: {batch.rows:,} recommendations for {batch.users:,} users{resumed}; {seconds:.1f} s")
