@@ -15,7 +15,7 @@ setup: .venv/.ready
 	@echo "Installing into .venv; this takes a minute or two and says nothing meanwhile"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
-	$(INSTALL) -e '.[train,service,postgresql,scale]' --group dev
+	$(INSTALL) -e '.[train,service,postgresql,scale,mcp]' --group dev
 	touch .venv/.demo .venv/.serve $@
 
 # The demo and the page need a small part of that: no torch, no cluster, no tools.
