@@ -1,4 +1,4 @@
-"""The tools for assistants, called by the SDK's own client: in memory, and through `igcf mcp` as an assistant starts it."""
+"""The tools for assistants, called by the client of the SDK: in memory, and through `igcf mcp`."""
 
 import asyncio
 import os

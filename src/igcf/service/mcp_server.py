@@ -51,7 +51,7 @@ def create_server(url: str, *, api_key: str | None = None, user: str | None = No
     async def recommend(
         user: str | None = None, k: int = 5, context: dict[str, Any] | None = None, rules: dict[str, Any] | None = None
     ) -> responses.RecommendationResponse:
-        """Recommend up to k items to a user, each with the chance that it satisfies and the 80 % interval of that chance.
+        """Recommend up to k items to a user, each with its chance to satisfy and the 80 % interval.
 
         context and rules are those of POST /v1/users/{user}/recommendations.
         """
