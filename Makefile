@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test coverage torture check check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
+.PHONY: setup demo test quick coverage torture check format check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -63,6 +63,10 @@ check: setup check-web
 	$(BIN)/mypy --python-version $(NEWEST)
 	$(BIN)/lint-imports
 
+format: setup
+	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --fix-only src tests tools
+
 # The page needs no build; its scripts are checked by eslint and by TypeScript, which read the types in JSDoc comments.
 check-web: node_modules/.ready
 	node_modules/.bin/eslint src/igcf/service/web clients/js/src examples/shop/site
@@ -83,11 +87,19 @@ system:
 	@command -v promtool >/dev/null || { folder=$$(mktemp -d) && cd $$folder && apt-get update -qq && apt-get download -qq prometheus \
 	&& dpkg-deb -x prometheus_*.deb . && install usr/bin/promtool /usr/local/bin/ && rm -r $$folder; }
 
-PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 test: setup system
 	$(PYTEST)
 
-# The same, counting which lines of the package are run, in processes that tests start too; there is a floor
+# What needs no browser, cluster, PostgreSQL or torch and no minutes: for every few edits.
+OUTSIDE := web clients tools lab/baselines lab/bench lab/evaluate/test_engines.py training/test_objective.py \
+	training/test_operators.py training/test_population.py training/test_sampling.py training/test_train.py \
+	test_notebooks.py test_readme.py $(patsubst tests/%,%,$(wildcard tests/service/test_*.py))
+quick: setup
+	$(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow and not realdata' -k 'not postgresql' --durations=10 \
+		$(addprefix --ignore=tests/,$(OUTSIDE)) tests
+
+# All tests, counting which lines of the package are run, in processes that tests start too; there is a floor
 # (pyproject.toml). It takes about half as long again.
 coverage: setup system
 	$(PYTEST) --cov --cov-report=term

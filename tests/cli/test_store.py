@@ -86,6 +86,7 @@ def test_a_small_request_for_large_answers_adds_little_to_the_audit(served: Path
     assert counted == 40 + 50 * 100
 
 
+@pytest.mark.slow
 def test_a_store_is_learned_from_and_evaluated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IGCF_CACHE_DIR", str(tmp_path / "cache"))

@@ -7,14 +7,18 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
+from igcf.service import client_calls as calls
 from igcf.service.client import AsyncClient, Client
 from igcf.service.errors import OverloadedError, RequestError, ServiceUnavailableError
+from igcf.service.models import requests
 
 CODE = """
 import sys
 for name in "fastapi starlette uvicorn sqlalchemy psycopg prometheus_client polars scipy torch".split():
     sys.modules[name] = None
+from igcf.service import client_calls as calls
 from igcf.service.client import AsyncClient, Client
 Client("http://127.0.0.1:9").close()
 """
@@ -75,3 +79,16 @@ def test_an_id_that_would_lead_to_another_path_is_refused_before_anything_is_sen
             client.undo("ann", odd)
         with pytest.raises(RequestError, match="cannot be an id"):
             client.forget(odd)
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "body"),
+    [
+        (calls.RecommendationOptions, {"k"}, requests.RecommendationRequest),
+        (calls.FeedbackOptions, {"item", "value"}, requests.Feedback),
+    ],
+)
+def test_the_options_of_a_call_are_the_fields_of_its_request(
+    options: type, own: set[str], body: type[BaseModel]
+) -> None:
+    assert options.__annotations__.keys() | own == body.model_fields.keys()

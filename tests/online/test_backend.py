@@ -354,7 +354,10 @@ def test_numbers_may_lie_anywhere_in_memory(warm: str) -> None:
     assert anywhere == played(model, model.prior_mean, model.prior_cov)
 
 
-needs_native = pytest.mark.skipif(backend.loops.name != "native", reason="nothing was compiled")
+needs_native = pytest.mark.skipif(
+    backend.loops.name != "native",
+    reason="the native loops are not built: run `make setup`, or `python setup.py build_ext --inplace`",
+)
 
 
 @needs_native
@@ -457,6 +460,7 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
         calls.combine(mixture, (floats,), None, fixed)
 
 
+@pytest.mark.slow
 @needs_native
 @needs_compiler
 @pytest.mark.parametrize("define", ["IGCF_ONE_VERSION", "IGCF_PLAIN_LOOPS"])

@@ -104,6 +104,7 @@ def test_shuffled_attributes_get_no_weight() -> None:
     np.testing.assert_array_equal(session.belief.mean, own.model.prior_mean)
 
 
+@pytest.mark.slow
 def test_intervals_of_the_weights_cover_as_often_as_they_say() -> None:
     hits: list[bool] = []
     for seed in range(40):

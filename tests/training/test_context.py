@@ -60,6 +60,7 @@ def test_the_effect_of_a_known_world_is_recovered_and_a_useless_context_has_none
     assert nothing.encoder.names == ()
 
 
+@pytest.mark.slow
 def test_intervals_of_the_effect_cover_as_often_as_they_say() -> None:
     hits: list[bool] = []
     for seed in range(60):

@@ -133,6 +133,7 @@ cli.main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_an_import_that_is_killed_and_repeated_stores_every_reaction_once(
     store_url: str, model_folder: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -192,4 +193,4 @@ class StoreAndModel(RuleBasedStateMachine):
 
 
 StoreAndModel.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
-test_the_store_does_what_a_simple_model_in_memory_does = StoreAndModel.TestCase
+test_the_store_does_what_a_simple_model_in_memory_does: Any = pytest.mark.slow(StoreAndModel.TestCase)
