@@ -18,6 +18,7 @@ COMMANDS = {
     "index": ("igcf.cli.index:index", "Build the index of a large catalogue, and store it with its model."),
     "recommend": ("igcf.cli.recommend:recommend", "Recommend to one user, on the terminal or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
+    "models": ("igcf.cli.models:models", "List the models of a service, promote another one, go back."),
     "recommend-all": ("igcf.cli.recommend_all:recommend_all", "Write recommendations for every user of a store."),
     "mcp": ("igcf.cli.mcp:mcp", "Offer a running service to assistants as MCP tools."),
     "import": ("igcf.cli.import_log:import_log", "Load a whole log into the store of a service."),

@@ -147,6 +147,11 @@ def load_model(folder: str, *, force: bool = False) -> Call[responses.ModelLoade
     return Call("POST", "/v1/model", responses.ModelLoaded, {"folder": folder, "force": force})
 
 
+def roll_back() -> Call[responses.ModelLoaded]:
+    """Serve the previous model again (admin)."""
+    return Call("POST", "/v1/model/rollback", responses.ModelLoaded)
+
+
 def recommend_many(
     users: Sequence[str], k: int = 5, *, rules: dict[str, Any] | None = None
 ) -> Call[responses.BatchResponse]:

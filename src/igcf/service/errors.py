@@ -89,6 +89,10 @@ class CatalogueMismatchError(IgcfError):
     """A model of another catalogue than the one in service."""
 
 
+class ModelConflictError(IgcfError):
+    """No model to go back to, or another one was announced meanwhile."""
+
+
 class ServiceUnavailableError(StoreError):
     """The client could not reach the service."""
 
@@ -116,6 +120,7 @@ STATUS: dict[type[IgcfError], int] = {
     UnsupportedMediaTypeError: 415,
     InternalError: 500,
     CatalogueMismatchError: 409,
+    ModelConflictError: 409,
     TimeBudgetError: 422,
     RequestCancelledError: 400,
     OverloadedError: 503,

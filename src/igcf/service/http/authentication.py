@@ -17,7 +17,7 @@ log = logging.getLogger("igcf.service")
 Role = Literal["page", "server", "admin"]
 SHORTEST_KEY = 16
 LINES = "'server KEY', 'admin KEY' or 'page SECRET'"
-ADMIN_ONLY = (("POST", "/v1/model"), ("GET", "/page/stats"), ("GET", "/metrics"))
+ADMIN_ONLY = (("POST", "/v1/model"), ("POST", "/v1/model/rollback"), ("GET", "/page/stats"), ("GET", "/metrics"))
 
 
 def needs_key(path: str) -> bool:

@@ -11,7 +11,7 @@ from igcf.service.lanes import in_lane
 from igcf.service.models import item_responses, requests, responses
 from igcf.service.serving import catalogue, reacting, reading
 from igcf.service.serving.catalogue import model_info
-from igcf.service.serving.model_swap import load_and_announce
+from igcf.service.serving.model_swap import load_and_announce, roll_back
 from igcf.service.serving.recommending import recommend_quickly, recommend_to_many
 
 Label = Annotated[str | None, Query(max_length=200)]
@@ -129,6 +129,12 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     def post_model(ask: requests.ModelRequest) -> responses.ModelLoaded:
         """Serve another model from now on, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
+
+    @router.post("/model/rollback", responses=problems(409))
+    @as_json
+    def post_rollback() -> responses.ModelLoaded:
+        """Serve the previous model again, here and on all servers of this store; users keep their reactions."""
+        return roll_back(context)
 
     return router
 

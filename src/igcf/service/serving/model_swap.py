@@ -2,15 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError, StoreError
+from igcf.model import Model
+from igcf.model.files import model_id
 from igcf.service.context import ServiceContext
-from igcf.service.errors import CatalogueMismatchError
+from igcf.service.errors import CatalogueMismatchError, ModelConflictError
 from igcf.service.models.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
+from igcf.service.store.announcements import Announcement, announcements, way_back
 from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")
@@ -114,30 +117,49 @@ def load_and_announce(context: ServiceContext, folder: str, *, force: bool = Fal
     with context.current_model.lock:  # one at a time; answers go on meanwhile
         served = ServedModel.from_folder(_allowed(context.settings, folder), context.settings)
         if not force:
-            refuse_other_catalogue(context.current_model.served, served)
+            refuse_other_catalogue(context.current_model.served.trained.model, served.model)
         generation = context.store.announce(served.folder, served.model_id)
         _replace(context, served, generation)
     return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
 
 
-def refuse_other_catalogue(now: ServedModel, then: ServedModel) -> None:
+def roll_back(context: ServiceContext) -> ModelLoaded:
+    """Serve the previous model again, here and on all servers; users keep their reactions."""
+    with context.current_model.lock:
+        known = announcements(context.store.database)
+        served = ServedModel.from_folder(previous_folder(known), context.settings)
+        generation = context.store.announce(served.folder, served.model_id, after=known[0].generation)
+        _replace(context, served, generation)
+    return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
+
+
+def previous_folder(newest_first: Sequence[Announcement]) -> Path:
+    """Find the folder of the model before the one in service, or refuse where there is none or it has changed."""
+    way = way_back(newest_first)
+    if not way:
+        raise ModelConflictError("there is no model before the one in service; `igcf models promote` takes another")
+    folder = Path(way[0].folder)
+    if (found := model_id(folder)) != way[0].model:
+        raise ModelError(f"{folder} holds the model {found}, not {way[0].model} that was served; put that one back")
+    return folder
+
+
+def refuse_other_catalogue(now: Model, then: Model) -> None:
     """Refuse a model that knows less than half of the items in service, or whose values have another scale."""
-    known = set(then.model.item_ids)
-    items = now.trained.model.item_ids
+    known, items = set(then.item_ids), now.item_ids
     n_shared = sum(item_id in known for item_id in items)
     if n_shared < LEAST_OVERLAP * len(items):
         raise CatalogueMismatchError(
             f"the model knows {n_shared} of the {len(items)} items in service "
-            f"({n_shared / len(items):.0%}); set 'force' to serve it all the same"
+            f"({n_shared / len(items):.0%}); force the swap to serve it all the same"
         )
     before, after = (
-        (each.model.reward.kind, each.model.reward.low, each.model.reward.high, each.model.reward.is_implicit)
-        for each in (now, then)
+        (each.reward.kind, each.reward.low, each.reward.high, each.reward.is_implicit) for each in (now, then)
     )
     if before != after:
         raise CatalogueMismatchError(
             f"the scale of the values changes from {_scale(*before)} to {_scale(*after)} "
-            f"(it knows {n_shared / len(items):.0%} of the items in service); set 'force' to serve it all the same"
+            f"(it knows {n_shared / len(items):.0%} of the items in service); force the swap to serve it all the same"
         )
 
 

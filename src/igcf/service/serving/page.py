@@ -37,6 +37,7 @@ from igcf.service.serving.recommending import PICKED, resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import groups_of
 from igcf.service.store import figures
+from igcf.service.store.announcements import announcements
 from igcf.service.store.records import in_force
 from igcf.service.store.store import Store
 
@@ -295,8 +296,8 @@ def statistics(context: ServiceContext) -> Stats:
         ],
         drifting_users=drifting_users(store, served, TOP),
         generations=[
-            Generation(generation=number, model=model, time=moment)
-            for number, model, moment in figures.generations(database, LISTED)
+            Generation(generation=each.generation, model=each.model, time=each.time)
+            for each in announcements(database, LISTED)
         ],
         catalogue_changes=[
             CatalogueChange(

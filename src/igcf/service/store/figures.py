@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from igcf.service.store.database import Database
 from igcf.service.store.records import rows_in_force
-from igcf.service.store.tables import feedback, items, recommendations, serving, shown, users
+from igcf.service.store.tables import feedback, items, recommendations, shown, users
 
 RECENT = 100_000
 """Reactions that `most_liked` looks back on."""
@@ -60,13 +60,6 @@ def latest_users(database: Database, fewest: int, limit: int) -> Sequence[Any]:
     """Read id and revision of the users with at least so many events who were seen last."""
     query = sa.select(users.c.user_id, users.c.revision).where(users.c.revision >= fewest)
     return _rows(database, query.order_by(users.c.updated.desc()).limit(limit))
-
-
-def generations(database: Database, limit: int) -> Sequence[Any]:
-    """Read number, model and time of the models that were announced, the newest first."""
-    rows = serving.c
-    query = sa.select(rows.generation, rows.model, rows.time).order_by(rows.generation.desc())
-    return _rows(database, query.limit(limit))
 
 
 def latest_changes(database: Database, threshold: float, limit: int) -> Sequence[Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,10 +11,10 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.service.models.responses import ItemReaction, ListedUser, MergeReceipt
-from igcf.service.store import log
+from igcf.service.store import announcements, log
 from igcf.service.store.database import Database, RefusedError
 from igcf.service.store.records import Appended, Event, NewEvent, SavedBelief, UserRow, Version, rows_in_force
-from igcf.service.store.tables import deletions, feedback, serving, users
+from igcf.service.store.tables import deletions, feedback, users
 
 _VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
 
@@ -150,21 +149,13 @@ class Store:
         return {str(hashed): float(when) for hashed, when in rows}
 
     def generation(self) -> tuple[int, str]:
-        """Read number and folder of the model loaded last by `POST /v1/model`; (0, "") when there was none."""
-        query = sa.select(serving.c.generation, serving.c.folder).order_by(serving.c.generation.desc()).limit(1)
-        row = self.database.read(lambda connection: connection.execute(query).first())
-        return (0, "") if row is None else (int(row[0]), str(row[1]))
+        """Read number and folder of the model to serve; (0, "") before the first server was started."""
+        newest = announcements.announcements(self.database, 1)
+        return (newest[0].generation, newest[0].folder) if newest else (0, "")
 
-    def announce(self, folder: str, model: str) -> int:
+    def announce(self, folder: str, model: str, *, after: int | None = None) -> int:
         """Record that all servers of this store shall serve the model in `folder`; return its generation."""
-
-        def work(connection: sa.Connection) -> int:
-            newest = connection.execute(sa.select(sa.func.coalesce(sa.func.max(serving.c.generation), 0))).scalar_one()
-            row = {"generation": int(newest) + 1, "folder": folder, "model": model, "time": time.time()}
-            connection.execute(sa.insert(serving).values(row))
-            return int(newest) + 1
-
-        return self.database.write(work)
+        return announcements.announce(self.database, folder, model, after=after)
 
 
 class VersionReader:

@@ -1,0 +1,105 @@
+"""`igcf models`: which models a store's servers have served, another one, and the way back."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from igcf.cli.options import AS_JSON, PATH
+from igcf.cli.output import echo, emit_json, note
+from igcf.cli.service_options import of_store
+from igcf.errors import ModelError
+
+if TYPE_CHECKING:
+    from igcf.service.store.store import Store
+
+
+@click.group()
+def models() -> None:
+    """List the models of a service, promote another one, go back.
+
+    \b
+    Examples:
+      igcf models list --store igcf.db
+      igcf models promote models/2026-11-18 --store postgresql://igcf@db/igcf
+      igcf models rollback --store igcf.db
+    """
+
+
+@models.command("list")
+@of_store
+@AS_JSON
+def list_command(url: str, as_json: bool) -> None:
+    """List what was served, the newest first, with the verdict of the gate and where a rollback leads."""
+    from igcf.model.files import saved_metadata
+    from igcf.service.store.announcements import announcements, way_back
+    from igcf.service.store.maintenance import open_existing
+
+    with closing(open_existing(url)) as store:
+        known = announcements(store.database)
+    back = way_back(known)[:1]
+    rows = []
+    for each in known:
+        try:
+            verdict = saved_metadata(Path(each.folder)).get("gate", {}).get("verdict")
+        except ModelError:
+            verdict = "folder is gone"
+        role = "in service" if each is known[0] else "rollback leads here" if each in back else ""
+        rows.append(each._asdict() | {"verdict": verdict, "role": role})
+    if as_json:
+        emit_json({"models": rows})
+        return
+    for row in rows:
+        when = datetime.fromtimestamp(row["time"], UTC).strftime("%Y-%m-%d %H:%M")
+        told = ", ".join(filter(None, (row["role"], row["verdict"] and f"gate: {row['verdict']}")))
+        echo(f"{row['generation']:>4}  {when}  {row['model']}  {row['folder']}{f'  ({told})' if told else ''}")
+    if not rows:
+        note("No server has used this store yet")
+
+
+@models.command()
+@click.argument("folder", type=PATH)
+@of_store
+@click.option("--force", is_flag=True, help="Also a model of another catalogue or scale.")
+@AS_JSON
+def promote(folder: Path, url: str, force: bool, as_json: bool) -> None:
+    """Serve the model in FOLDER from now on, on all servers of the store; they follow within a second."""
+    from igcf.service.store.maintenance import open_existing
+
+    with closing(open_existing(url)) as store:
+        _print(*announced(store, folder, force=force), as_json=as_json)
+
+
+@models.command()
+@of_store
+@AS_JSON
+def rollback(url: str, as_json: bool) -> None:
+    """Serve the previous model again, on all servers of the store; users keep their reactions."""
+    from igcf.service.serving.model_swap import previous_folder
+    from igcf.service.store.announcements import announcements
+    from igcf.service.store.maintenance import open_existing
+
+    with closing(open_existing(url)) as store:
+        known = announcements(store.database)
+        _print(*announced(store, previous_folder(known), force=True, after=known[0].generation), as_json=as_json)
+
+
+def announced(store: "Store", folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:
+    """Check a model against the one in service and announce it; returns its folder, its id and the generation."""
+    from igcf.model.files import load_model, model_id
+    from igcf.service.serving.model_swap import refuse_other_catalogue
+
+    model, own = load_model(folder), str(folder.resolve())
+    in_service = store.generation()[1]
+    if in_service and not force:
+        refuse_other_catalogue(load_model(Path(in_service)), model)
+    return own, model_id(folder), store.announce(own, model_id(folder), after=after)
+
+
+def _print(folder: str, model: str, generation: int, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({"folder": folder, "model": model, "generation": generation})
+    else:
+        note(f"All servers of this store serve {folder} (model {model}) within a second, as generation {generation}")
