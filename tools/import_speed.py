@@ -12,7 +12,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback
 from igcf.service.serving.reacting import react
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.importing import import_interactions
+from igcf.service.store.transfer import import_interactions
 
 SINGLE = 500
 """Single reactions before the import, and as many after it."""

@@ -19,7 +19,7 @@ from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend, recommend_to_many
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent, Store
-from igcf.service.store.importing import import_interactions
+from igcf.service.store.transfer import import_interactions
 from tests.service.conftest import small_model
 
 

@@ -15,7 +15,7 @@ from igcf.progress import show_progress
 
 if TYPE_CHECKING:
     from igcf.data.columns import Columns
-    from igcf.service.store.importing import Imported
+    from igcf.service.store.transfer import Imported
 
 
 @click.command("import")
@@ -80,8 +80,8 @@ def import_into(
 
     from igcf.data import load_dataset
     from igcf.model.files import load_model, model_id
-    from igcf.service.store.importing import import_interactions
     from igcf.service.store.store import Store
+    from igcf.service.store.transfer import import_interactions
 
     items = set(load_model(model).item_ids)
     data = load_dataset(log, data_dir, columns=columns)

@@ -19,7 +19,6 @@ from igcf.online.learning import belief_from_history
 from igcf.progress import Report, silent
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.database import Connection
-from igcf.service.store.importing import time_unit
 from igcf.service.store.log import read_events
 from igcf.service.store.maintenance import Problem, saved_beliefs
 from igcf.service.store.records import (
@@ -31,6 +30,7 @@ from igcf.service.store.records import (
     encode_belief,
     in_force,
 )
+from igcf.service.store.transfer import time_unit
 
 Aside = dict[str, tuple[int, float]]
 """Items that a user skipped, and the revision and time at which they did."""

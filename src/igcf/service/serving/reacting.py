@@ -23,8 +23,8 @@ from igcf.service.models.responses import (
 )
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.store.importing import logged_event_id
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt, attributes_in, in_force
+from igcf.service.store.transfer import logged_event_id
 
 SKIP, SHOWN = "skip", "shown"
 """Kinds of feedback without a value: not now, which is no evidence; shown without a reaction."""

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
-from igcf.service.store.importing import import_interactions, logged_event_id
 from igcf.service.store.records import SavedBelief
 from igcf.service.store.tables import feedback, users
+from igcf.service.store.transfer import import_interactions, logged_event_id
 from tests.service.processes import Server
 
 
@@ -47,7 +47,7 @@ def expected(data: Interactions) -> list[tuple[str, str, float, float]]:
 def test_a_log_is_stored_as_it_is_and_a_repetition_stores_nothing(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("igcf.service.store.importing.BATCH", 100)
+    monkeypatch.setattr("igcf.service.store.transfer.BATCH", 100)
     store, data = Store(store_url), log()
     seen: list[int] = []
     first = import_interactions(store, data, "m", seen.append)
@@ -117,9 +117,9 @@ def test_the_store_tells_logged_from_shown_and_from_ignored_when_it_is_learned_f
 KILLED_IN_THE_FIFTH_BATCH = """
 import os, signal, sys
 from igcf.cli.main import cli
-from igcf.service.store import importing
+from igcf.service.store import transfer
 
-append, batches = importing.append, []
+append, batches = transfer.append, []
 
 def append_and_die(*given):
     found = append(*given)
@@ -128,7 +128,7 @@ def append_and_die(*given):
         os.kill(os.getpid(), signal.SIGKILL)
     return found
 
-importing.append, importing.BATCH = append_and_die, 2_000
+transfer.append, transfer.BATCH = append_and_die, 2_000
 cli.main(sys.argv[1:])
 """
 
