@@ -23,7 +23,7 @@ NEXT_STEP = "build it again with `igcf index`"
 IndexChoice = Literal["auto", "exact", "faiss"]
 INDEXES: tuple[str, ...] = get_args(IndexChoice)
 INDEX_FROM = 50_000
-"""Items from which `auto` asks an index (docs/scale.md, section Retrieval)."""
+"""Items from which `auto` asks an index (docs/design/scale.md, section Retrieval)."""
 logger = logging.getLogger("igcf.index")
 
 
