@@ -21,6 +21,7 @@ from igcf.arrays import FloatArray
 from igcf.model import Model
 from igcf.model.channel import linearised, sigmoid
 from igcf.online import Belief, ScoringEngine, Session
+from igcf.online.exploration import AMONG
 from igcf.online.learning import learned, prior_belief
 from igcf.training.content import fit_content
 from tests.toys import attributed, contextual, ensemble_model, two_channel_model
@@ -36,6 +37,7 @@ ATTRIBUTES: list[tuple[dict[str, Any], list[float | None]]] = [
     ({"country": ["fr", "nz"], "income": 200.0}, [None, None, 0.3, -0.5, 0.2, 2.0]),
 ]
 """Attributes of a user, and the numbers that they are; None where they are unknown."""
+EXPLORED_UNDER: list[dict[str, Any]] = [{}, {"filter": {"none": ["horror"]}}, {"boost": {"comedy": 0.2}}]
 CONTEXTS: list[dict[str, Any] | None] = [None, None, {"device": "phone"}, {"device": "watch"}]
 
 
@@ -266,6 +268,30 @@ class Library(RuleBasedStateMachine):
             assert pick.item_id not in self.hidden
             assert model.item_row(pick.item_id) not in seen
         assert category not in catalogue.item(model.item_row(picks[-1].item_id)).categories
+
+    @rule(
+        user=st.sampled_from(USERS),
+        k=st.integers(1, 3),
+        spare=st.integers(0, 2),
+        share=st.sampled_from([0.0, 0.5, 1.0]),
+        rules=st.sampled_from(EXPLORED_UNDER),
+    )
+    def explore(self, user: str, k: int, spare: int, share: float, rules: dict[str, Any]) -> None:
+        """Each item shown is one of the best left after those above it, with the probability that its place gives."""
+        session, parsed = self.sessions[user], igcf.Rules.parse(rules)
+        try:
+            order = session.recommend(int(session.available(1, rules=parsed).sum()), rules=parsed, explore=0.0)
+            picks = session.recommend(k + spare, spare=spare, rules=parsed, explore=share)
+        except (igcf.errors.NoItemsLeftError, igcf.errors.RuleError):  # or no item has the category any more
+            return
+        left = {pick.item_id: pick.score for pick in order}
+        for number, pick in enumerate(picks):
+            own, n = left.pop(pick.item_id), min(AMONG, 1 + len(left))
+            better = sum(score > own for score in left.values())
+            assert better < n if number < k else better == 0
+            is_best = {better == 0} if own not in left.values() else {better == 0, False}  # ties fall either way
+            possible = [share / n + (1 - share) * each if number < k else np.nan for each in is_best]
+            assert any(np.allclose(pick.propensity, each, equal_nan=True) for each in possible)
 
     @invariant()
     def trained_rows_never_change(self) -> None:

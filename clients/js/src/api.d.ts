@@ -249,6 +249,7 @@ export interface PolicyInfo {
 export interface PolicyUsed {
   name: "ucb" | "info-ucb" | "thompson" | "greedy";
   nu?: number | null;
+  explore?: number | null;
 }
 export interface Problem {
   error: string;
@@ -298,6 +299,8 @@ export interface RecommendedItem {
   mean_rank: number;
   reason: "please" | "learn" | "rule";
   propensity: number | null;
+  slot_propensity: number | null;
+  propensity_error?: number;
   new?: boolean;
 }
 export interface RewardInfo {

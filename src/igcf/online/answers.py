@@ -42,6 +42,12 @@ class Recommendation(NamedTuple):
     """Lower end of the chance's 80 % interval."""
     high: float = math.nan
     """Upper end of the chance's 80 % interval."""
+    propensity: float = math.nan
+    """Probability that this slot showed this item, given the items above it; NaN: not known, or kept in reserve."""
+    propensity_error: float = math.nan
+    """Standard error of the propensity where it is estimated; 0: it is exact."""
+    slot_propensity: float = math.nan
+    """Probability that this slot showed this item, whatever stood above it; NaN: not known."""
 
 
 class Recommendations(list[Recommendation]):

@@ -431,13 +431,13 @@ class ScoringEngine:
         above = backend.loops.count_above(means, available, own)
         return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
 
-    def best_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
-        """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
+    def ranks_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> IntArray:
+        """Return the ranks of some items among those available, under draws of the only user (n, d), (n, rows)."""
         scores = self.model.expected(draws)
         if self._offsets is not None:
             scores = scores + self._offsets[0]
-        last_in = np.partition(scores[:, available], -len(rows), axis=1)[:, -len(rows)]
-        return np.asarray(scores[:, rows] >= last_in[:, None])
+        others = scores[:, available]
+        return np.stack([1 + (others > scores[:, [row]]).sum(axis=1) for row in rows], axis=1)
 
     def tracked_z(self, number: int) -> tuple[AnyFloatArray, AnyFloatArray] | None:
         """Means and variances of a channel's z of all items, for the first user, where they are kept up to date."""

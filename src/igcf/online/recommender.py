@@ -17,6 +17,7 @@ from igcf.model.catalogue import Catalogue
 from igcf.online.answers import Past, Reaction, Recommendation
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief, check_pairs
+from igcf.online.exploration import checked_share
 from igcf.online.index.files import IndexChoice, find_index, logger
 from igcf.online.index.lists import ItemLists
 from igcf.online.new_items.trials import Exposure
@@ -52,6 +53,8 @@ class Recommender:
         index: `exact` scores all items for every answer; `faiss` builds an index now and asks it for candidates, and
             `auto` does so for large catalogues. Or an index: `igcf.online.index.load_lists` reads a stored one.
         exposure: how much new items are tried; by default as `igcf.Exposure` says.
+        explore: share of the slots that are drawn among the 10 best items left, with known probabilities, so that
+            other policies can be evaluated on what was logged.
 
     Example:
         With the model of the example of `igcf.Model`:
@@ -74,6 +77,7 @@ class Recommender:
         clock: Callable[[], float] = time.time,
         index: IndexChoice | ItemLists = "exact",
         exposure: Exposure | None = None,
+        explore: float = 0.0,
     ) -> None:
         if not 0 < forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
@@ -82,6 +86,7 @@ class Recommender:
         self.clock = clock
         self.policy: Policy = own_policy(model.policy) if policy is None else checked_policy(policy)
         self.forgetting = forgetting
+        self.explore = checked_share(explore)
         self.skip_rounds = skip_rounds
         lists = find_index(model, index)
         if lists is not None and not is_searchable(self.policy):

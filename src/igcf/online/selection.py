@@ -7,6 +7,7 @@ from igcf.errors import ConfigError
 from igcf.online import backend
 from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
+from igcf.online.exploration import AMONG, Explorer
 from igcf.online.index.engine import IndexedEngine
 from igcf.online.policies import Policy
 
@@ -37,16 +38,20 @@ def selection_details(
     *,
     make_rng: MakeRng,
     boosts: Float32Array | None = None,
+    explorer: Explorer | None = None,
 ) -> Selection:
     """Select as `select_items` does for the only user of `engine`, and return what is believed of the selected items.
 
-    `boosts`, (items,), are added to the scores.
+    `boosts`, (items,), are added to the scores; an `explorer` draws some of the items among the best.
     """
-    among, scores = scored_items(policy, engine, available, k, make_rng=make_rng, boosts=boosts)
+    size = k if explorer is None else min(k + AMONG - 1, int(np.count_nonzero(available)))
+    among, scores = scored_items(policy, engine, available, size, make_rng=make_rng, boosts=boosts)
     is_open = available if among is None else np.ones((1, len(among)), dtype=np.bool_)
-    places, best = backend.loops.select_users(scores[None], is_open, k, make_rng)
-    rows = places[0] if among is None else among[places[0]]
-    return engine.describe(rows, best[0], available[0], among)
+    places, best = (each[0] for each in backend.loops.select_users(scores[None], is_open, size, make_rng))
+    if explorer is not None:
+        chosen = explorer.places(size, k)
+        places, best = places[chosen], best[chosen]
+    return engine.describe(places if among is None else among[places], best, available[0], among)
 
 
 def scored_items(

@@ -26,6 +26,7 @@ from igcf.online.attributes import (
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
+from igcf.online.choosing import Choosing, described_trial
 from igcf.online.evidence import (
     LoggedBelief,
     learn_record,
@@ -34,11 +35,11 @@ from igcf.online.evidence import (
     without_items,
 )
 from igcf.online.explaining import Shown, parts_of_mean
+from igcf.online.exploration import checked_share
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.new_items.trials import Answers
 from igcf.online.policies import Policy
 from igcf.online.rules import Rules, RulesWithin
-from igcf.online.selection import selection_details
 from igcf.online.serving import Serving
 from igcf.online.slates import CompiledRules
 from igcf.tables import MOST_ROWS, html_card
@@ -318,7 +319,7 @@ class Session:
         return self._serving.chances.of_engine(self._engine, np.arange(len(means)), means, stds)
 
     @_with_items
-    def recommend(
+    def recommend(  # noqa: PLR0913  (each has a default)
         self,
         k: int = 1,
         exclude: Iterable[str] = (),
@@ -327,6 +328,8 @@ class Session:
         rules: Rules | RulesWithin | None = None,
         spare: int = 0,
         context: Mapping[str, Any] | None = None,
+        explore: float | None = None,
+        draws: int = 0,
     ) -> list[Recommendation]:
         """Return the `k` best items that may be shown and that this user has not reacted to, best first.
 
@@ -338,51 +341,52 @@ class Session:
             rules: an `igcf.Rules` about what is shown; filters, boosts, caps, pinned items, diversity.
             spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
             context: features of this request, such as a device or a time, by the names in `model.context_effect`.
+            explore: used instead of the recommender's own share, for this call.
+            draws: number of draws by which the propensities of a policy that samples are estimated.
         """
         if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
+        share = self._recommender.explore if explore is None else checked_share(explore)
         serving = self._serving
-        compiled = _compiled(rules, serving.model)
+        compiled, n_shown = _compiled(rules, serving.model), k - spare if spare < k else 1
         available = self._may_show(compiled, k, exclude, candidates)
-        select = selection_details if compiled is None else compiled.select
+        own, items = policy or self.policy, serving.new_items
+        asked = Choosing(own, self._engine, available, k, n_shown, compiled, self._make_rng, share, draws)
         with self._engine.shifted(context_shift(serving.model, context)):
-            found = select(policy or self.policy, self._engine, available, k, make_rng=self._make_rng)
-            if serving.new_items is not None:
-                found = self._with_trial(found, available, compiled, min(spare, k - 1))
+            found, odds = asked.choose(None if items is None else partial(self._with_trial, asked))
             rows, scores, means, stds, ranks = found
+            if items is not None:
+                more = items.uncertainty_at(self._engine.belief_means[0], np.array(rows))
+                stds = [float(np.hypot(std, added)) for std, added in zip(stds, more, strict=True)]
             stds = self._stds_at(rows, means, stds)
             chances = serving.chances.of_shown(self._engine, rows, means, stds)
         shown = map(serving.model.item_ids.__getitem__, rows)
-        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances)
+        columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances, *odds.with_reserve(k))
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
-    def _with_trial(
-        self, found: Selection, available: BoolArray, compiled: CompiledRules | None, spare: int
-    ) -> Selection:
-        """Return what is shown: the selection, whose last item but `spare` may give way to a trial of a new item."""
-        engine, items, trials = self._engine, self._serving.new_items, self._recommender._live.trials
+    def _with_trial(self, asked: Choosing, found: Selection) -> tuple[Selection, int | None]:
+        """Return what is shown: the selection, whose last item shown may give way to a trial of a new item."""
+        items, trials = self._serving.new_items, self._recommender._live.trials
         assert items is not None  # noqa: S101
-        columns: list[list[Any]] = [list(column) for column in found]
-        rows: list[int] = columns[0]
-        last = len(rows) - spare - 1
+        rows, last, available = found.rows, asked.n_shown - 1, asked.available
         self._n_shown += last + 1
+        if not self.contributes:
+            return found, None
         n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
-        if self.contributes:
-            others = [*rows[:last], *rows[last + 1 :], rows[last]]
-            tryable = available if compiled is None else compiled.allowed_last(others, available)
-            may_try = np.array([trials.may_try(self._n_tried, self._n_shown, n_known)])
-            answers = Answers(engine, available, np.array([rows[: last + 1]]), may_try, tryable)
-            tried = trials.choose(answers, items)[0, -1:]
-            if tried[0] != rows[last]:
-                self._n_tried += 1
-                own = engine.describe(tried, engine.means_at(tried)[0], available[0])
-                place = rows.index(int(tried[0])) if int(tried[0]) in rows else last
-                described: list[list[Any]] = [list(column) for column in own]
-                for column, new in zip(columns, described, strict=True):
-                    column[place], column[last] = column[last], new[0]
-        added = items.uncertainty_at(engine.belief_means[0], np.array(rows))
-        columns[3] = [float(np.hypot(std, more)) for std, more in zip(columns[3], added, strict=True)]
-        return Selection(*columns)
+        others = [*rows[:last], *rows[last + 1 :], rows[last]]
+        tryable = available if asked.rules is None else asked.rules.allowed_last(others, available)
+        may_try = np.array([trials.may_try(self._n_tried, self._n_shown, n_known)])
+        answers = Answers(self._engine, available, np.array([rows[: last + 1]]), may_try, tryable)
+        tried = int(trials.choose(answers, items)[0, -1])
+        if tried == rows[last]:
+            return found, None
+        self._n_tried += 1
+        place = rows.index(tried) if tried in rows else last
+        columns: list[list[Any]] = list(found)
+        own = described_trial(self._engine, tried, available)
+        for number, column in enumerate(columns):
+            column[place], column[last] = column[last], own[number][0]
+        return Selection(*columns), tried
 
     @_with_items
     def available(
@@ -484,7 +488,7 @@ class Session:
                 engine.observe_one(row, number)
             else:
                 engine.observe_moved(row, number, shift)
-        if self._mask is not None:
+        if self._mask is not None and row < self._mask.shape[1]:  # else it is made anew: items were added
             self._mask[0, row] = False
 
     def _share(self, row: int, item_id: str, value: float) -> UserEvidence | None:
@@ -529,14 +533,6 @@ class Session:
                 live.learn(self._user, model.item_ids[step.row], step.before)
             self._learn_again()
         return model.item_ids[step.row]
-
-    @_with_items
-    def best_in_draws(self, draws: FloatArray, item_ids: Sequence[str], available: BoolArray) -> BoolArray:
-        """Return under which draws of the user's vector (n, d) each item is among as many best ones, (n, items).
-
-        `available` (1, items) is what they compete with, as `available` returns it.
-        """
-        return self._engine.best_in_draws(draws, np.array(self._serving.model.item_rows(item_ids)), available[0])
 
     @_with_items
     def explain(self, item_id: str) -> Explanation:

@@ -15,6 +15,7 @@ from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
+from igcf.online.exploration import AMONG, Explorer
 from igcf.online.policies import Policy
 from igcf.online.selection import scored_items, selection_details
 
@@ -59,12 +60,23 @@ class CompiledRules:
         return bool(self.caps) or self.category_cap is not None
 
     def select(
-        self, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+        self,
+        policy: Policy,
+        engine: ScoringEngine,
+        available: BoolArray,
+        k: int,
+        *,
+        make_rng: MakeRng,
+        explorer: Explorer | None = None,
+        beside: int | None = None,
     ) -> Selection:
-        """Select `k` items of the only user of `engine` among those available, (1, items), under these rules."""
+        """Select `k` items of the only user of `engine` among those available, (1, items), under these rules.
+
+        An `explorer` draws some of them; the caps also count the item in row `beside`, which is shown with them.
+        """
         if self.has_caps or self.pinned or self.diversity:
-            return select_slate(self, policy, engine, available, k, make_rng=make_rng)
-        return selection_details(policy, engine, available, k, make_rng=make_rng, boosts=self.boosts)
+            return _select_slate(self, policy, engine, available, k, make_rng, explorer, beside)
+        return selection_details(policy, engine, available, k, make_rng=make_rng, boosts=self.boosts, explorer=explorer)
 
     def allowed_last(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items, (1, items), may replace the last item of an answer.
@@ -165,8 +177,15 @@ def _refuse_unknown(rules: "Rules", labels: Iterable[str], catalogue: Catalogue)
             raise UnknownItemError(f"the pinned item {item_id[:80]!r} is not in the catalogue")
 
 
-def select_slate(
-    rules: CompiledRules, policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
+def _select_slate(  # noqa: PLR0913  (those of CompiledRules.select)
+    rules: CompiledRules,
+    policy: Policy,
+    engine: ScoringEngine,
+    available: BoolArray,
+    k: int,
+    make_rng: MakeRng,
+    explorer: Explorer | None,
+    beside: int | None,
 ) -> Selection:
     """Select `k` items of the only user of `engine` under rules, best first, pinned items before all others.
 
@@ -175,12 +194,16 @@ def select_slate(
     """
     left = int(np.count_nonzero(available))
     pinned = np.array([row for row in dict.fromkeys(rules.pinned) if available[0, row]], dtype=np.int64)
-    size = k
+    size = k if explorer is None else k + AMONG - 1
     while True:
+        if explorer is not None:
+            explorer.propensities.clear()
         among, scores = scored_items(
             policy, engine, available, min(size, left), make_rng=make_rng, boosts=rules.boosts, also=pinned
         )
-        choice = _Choice(rules, engine.model, _open_scores(among, scores, available[0]), make_rng)
+        choice = _Choice(rules, engine.model, _open_scores(among, scores, available[0]), make_rng, explorer)
+        if beside is not None:
+            choice.count(beside)
         choice.take_pinned(pinned, k)
         choice.fill(k)
         if len(choice.rows) == k:
@@ -207,14 +230,26 @@ def _open_scores(among: IntArray | None, scores: AnyFloatArray, available: BoolA
 class _Choice:
     """Items chosen so far, and the scores of those that may still be: an item that a cap forbids has none."""
 
-    def __init__(self, rules: CompiledRules, model: Model, scores: AnyFloatArray, make_rng: MakeRng) -> None:
+    def __init__(
+        self,
+        rules: CompiledRules,
+        model: Model,
+        scores: AnyFloatArray,
+        make_rng: MakeRng,
+        explorer: Explorer | None,
+    ) -> None:
         self._rules, self._model, self._scores, self._make_rng = rules, model, scores, make_rng
+        self._explorer = explorer
         self.rows: list[int] = []
         self._counts: Counter[str] = Counter()
 
     def _take(self, row: int) -> None:
-        """Take an item, and close it and all that its caps now forbid."""
+        """Take an item."""
         self.rows.append(row)
+        self.count(row)
+
+    def count(self, row: int) -> None:
+        """Close an item and all that its caps now forbid."""
         self._scores[row] = -np.inf
         for name, most in self._rules.limits(row) if self._rules.has_caps else ():
             self._counts[name] += 1
@@ -226,6 +261,8 @@ class _Choice:
         for row in rows.tolist():
             if len(self.rows) < k and np.isfinite(self._scores[row]):
                 self._take(row)
+                if self._explorer is not None:
+                    self._explorer.fixed()
 
     def fill(self, k: int) -> None:
         """Take items by score, or for diversity, until there are `k` or none is left."""
@@ -237,8 +274,19 @@ class _Choice:
             best = self._scores[row]
             if best == -np.inf:
                 return
+            if self._explorer is not None:
+                self._take(self._explored(self._scores))
+                continue
             ties = np.flatnonzero(self._scores == best)
             self._take(row if len(ties) == 1 else int(self._make_rng().choice(ties)))
+
+    def _explored(self, scores: AnyFloatArray) -> int:
+        """Draw the place of one of the items with the best scores, of which one at least is finite."""
+        assert self._explorer is not None  # noqa: S101
+        n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
+        best = np.argpartition(-scores, n - 1)[:n]
+        best = best[np.argsort(-scores[best], kind="stable")]
+        return int(best[self._explorer.place(n)])
 
     def _fill_diverse(self, k: int) -> None:
         """Take one item after the other, each by its score less what it repeats of those before it.
@@ -263,9 +311,12 @@ class _Choice:
             left, whole = explained.look_at(pool)
             while len(self.rows) < k:
                 own = self._scores[pool]
-                place = int((own + weight * left / whole).argmax())
+                worth = own + weight * left / whole
+                place = int(worth.argmax())
                 if own[place] == -np.inf:
                     break
+                if self._explorer is not None:
+                    place = self._explored(worth)
                 self._take(int(pool[place]))
                 left = explained.add(place)
 

@@ -52,6 +52,8 @@ class ServiceSettings(BaseSettings):
     """Policy that chooses items when a request names none; unset: as the model says."""
     nu: float | None = None
     """Exploration of `policy` when a request does not say; unset: as the model says."""
+    explore: float = 0.0
+    """Share of the slots drawn among the 10 best items left, with known propensities; 0: none."""
     index: IndexChoice = "auto"
     """What is scored for an answer: exact, all items; faiss, candidates of an index; auto, the latter if it pays."""
     forgetting: float = 1.0
@@ -130,10 +132,12 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _check(self) -> "ServiceSettings":
         """Refuse what cannot work, naming the setting, what was found and what was expected."""
-        from igcf.online.policies import named_policy  # imports NumPy, whose threads are chosen before that
+        from igcf.online.exploration import checked_share  # imports NumPy, whose threads are chosen before that
+        from igcf.online.policies import named_policy
 
         if not self.store:  # as a variable of a script that is not set leaves it: it would name the folder here
             raise ConfigError("store: expected a name, got an empty text")
+        checked_share(self.explore)
         named_policy("ucb" if self.policy is None else self.policy, nu=self.nu)
         for name, ceiling in (CEILINGS | {"port": 65535, "workers": 64}).items():
             if not 0 <= getattr(self, name) <= ceiling:

@@ -9,12 +9,16 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from igcf.arrays import AnyFloatArray, BoolArray
+from igcf.errors import ConfigError
 from igcf.online import Policy, Recommender, ScoringEngine
 from igcf.service.context import ServiceContext
+from igcf.service.http.application import create_app
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.serving.reading import LISTED
+from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent
-from tests.service.conftest import small_model
+from igcf.service.store.export import shown_items
+from tests.service.conftest import OpenService, small_model
 
 
 def recommend(client: TestClient, user: str = "ann", **ask: Any) -> Any:
@@ -219,10 +223,38 @@ def test_a_policy_of_ones_own_works_over_http_and_claims_no_propensity(client: T
     )
 
 
+def test_explored_answers_carry_exact_propensities_and_the_audit_keeps_them(open_service: OpenService) -> None:
+    context = open_service(explore=0.5)
+    client = TestClient(create_app(context))
+    found = [recommend(client, k=3, reserve=2, fewer=True) for _ in range(40)]
+    assert {answer["propensity"] for answer in found} == {"exact"}
+    assert all(answer["policy"]["explore"] == 0.5 for answer in found)
+    assert {round(item["propensity"], 9) for answer in found for item in answer["items"]} == {0.05, 0.55}
+    assert all(0 < item["slot_propensity"] <= item["propensity"] for answer in found for item in answer["items"][:1])
+    assert {item["propensity"] for answer in found for item in answer["reserve"]} == {None}
+    capped = recommend(client, k=3, rules={"diversity": 0.5})
+    assert [item["slot_propensity"] for item in capped["items"]] == [None] * 3
+    assert all(item["propensity"] in (0.05, 0.55) for item in capped["items"])
+    context.audit.flush()
+    told = {answer["recommendation_id"]: answer for answer in found}
+    for frame in shown_items(context.store):
+        for row in frame.iter_rows(named=True):
+            if row["recommendation_id"] in told:
+                own = {item["item"]: item for item in told[row["recommendation_id"]]["items"]}[row["item"]]
+                assert row["propensity"] == pytest.approx(own["propensity"], abs=1e-6)
+                assert row["slot_propensity"] == pytest.approx(own["slot_propensity"], abs=1e-6)
+
+
+def test_a_share_of_exploration_out_of_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"explore is 1\.5; expected a number from 0 to 1"):
+        ServiceSettings(explore=1.5)
+
+
 def test_thompson_answers_carry_estimated_propensities(client: TestClient, context: ServiceContext) -> None:
     answer = recommend(client, k=3, policy="thompson")
     assert answer["propensity"] == "estimated"
     assert all(0 < item["propensity"] <= 1 for item in answer["items"])
+    assert all(0 < item.get("propensity_error", 0.1) < 1 for item in answer["items"])
     assert recommend(client, k=3)["propensity"] == "exact"
     context.audit.flush()
     rows = context.store.database.read(

@@ -11,6 +11,7 @@ from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Moments, Selection
 from igcf.online.belief import Belief
 from igcf.online.engine import NO_MOMENTS, ScoringEngine
+from igcf.online.exploration import AMONG
 from igcf.online.index.lists import CandidateSearch, ItemLists
 
 if TYPE_CHECKING:
@@ -96,13 +97,14 @@ class IndexedEngine(ScoringEngine):
             scores = scores + nu * np.sqrt(self.variances_at(rows))
         return rows, scores if boosts is None else scores + boosts[rows]
 
-    def best_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> BoolArray:
-        """Return under which draws of the only user (n, d) each of some items is among as many best ones, (n, rows)."""
-        found = np.empty((len(draws), len(rows)), dtype=np.bool_)
+    def ranks_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> IntArray:
+        """Return the ranks of some items under draws of the only user (n, d), among the candidates, (n, rows)."""
+        found = np.empty((len(draws), len(rows)), dtype=np.int64)
+        size = min(len(rows) + AMONG - 1, int(np.count_nonzero(available)))
         for number, draw in enumerate(draws):
-            others = self._candidates(draw, 0.0, len(rows), available)
+            others = self._candidates(draw, 0.0, size, available)
             everything = self._means_for(draw, np.concatenate([rows, np.setdiff1d(others, rows)]))
-            found[number] = everything[: len(rows)] >= np.partition(everything, -len(rows))[-len(rows)]
+            found[number] = 1 + (everything > everything[: len(rows), None]).sum(axis=1)
         return found
 
     def tracked_z(self, number: int) -> None:

@@ -24,6 +24,7 @@ class PolicyUsed(BaseModel):
 
     name: PolicyName
     nu: float | None = None
+    explore: float | None = Field(default=None, description="Share of the slots that were drawn; left out where 0.")
 
 
 class Scores(BaseModel):
@@ -59,8 +60,13 @@ class RecommendedItem(ScoredItem):
         description="`learn`: the mean alone would not have put it in this answer; `rule`: rules rank, too."
     )
     propensity: float | None = Field(
-        description="Probability of being in this answer; null in the reserve, and where it is not known."
+        description="Probability that this slot showed this item, given the items above it; null in the reserve, and "
+        "where it is not known."
     )
+    slot_propensity: float | None = Field(
+        description="The same whatever stood above it; null also where rules choose one item after the other."
+    )
+    propensity_error: float = Field(default=0.0, description="Standard error of the propensity, where it is estimated.")
     new: bool = Field(
         default=False, description="The model was not trained with it: it is tried out, and learned from reactions."
     )
@@ -75,7 +81,7 @@ class RecommendationResponse(BaseModel):
     recommendation_id: str
     policy: PolicyUsed
     propensity: PropensityKind = Field(
-        description="`exact`: nothing is random; `estimated`: by repeating the draw; `unknown`: no item has one."
+        description="`exact`: known; `estimated`: by repeating the draw from the belief; `unknown`: no item has one."
     )
     items: list[RecommendedItem]
     reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")

@@ -5,15 +5,14 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from math import isfinite
 
 import anyio.to_thread
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray
 from igcf.errors import ConfigError, IgcfError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
-from igcf.online import Belief, Policy, Recommendation, Rules, Session
-from igcf.online.attributes import context_shift
+from igcf.online import Policy, Recommendation, Rules
 from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
@@ -74,7 +73,18 @@ LONGEST_KEPT = 10_000
 """Characters of rules that are kept parsed; longer ones would fill the memory."""
 PICKED = ("mean", "std", "chance", "low", "high", "rank", "mean_rank")
 """Fields of a recommendation of the library that answers repeat."""
-LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", "propensity")
+LOGGED = (
+    "item",
+    "score",
+    "mean",
+    "std",
+    "chance",
+    "mean_rank",
+    "reason",
+    "propensity",
+    "slot_propensity",
+    "propensity_error",
+)
 """Fields of an item that the audit log keeps."""
 
 
@@ -123,23 +133,17 @@ def recommend(
             session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
         wanted = partial(session.recommend, exclude=exclude, candidates=ask.candidates, policy=policy, rules=rules)
+        wanted = partial(wanted, explore=context.settings.explore)
         wanted = partial(wanted, context=ask.context) if ask.context else wanted
         k = most_left(wanted, k) if ask.fewer else k
         left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
-        picks = pick_items(wanted, min(k + ask.reserve, left), k) if k else []
+        picks = pick_items(partial(wanted, draws=DRAWS), min(k + ask.reserve, left), k) if k else []
         picks, next_picks = picks[:k], picks[k:]
         revision = user.revision
-        is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
-        otherwise: Reason = "rule" if is_shaped else "learn"
-        kind: PropensityKind = "unknown"
-        propensities: Sequence[float | None] = [None] * k
-        if policy.propensity == "exact":
-            kind, propensities = "exact", [1.0] * k
-        elif policy.propensity == "sampled" and not is_shaped and picks:
-            available = session.available(k, exclude, ask.candidates, rules)
-            kind = "estimated"
-            shift = context_shift(served.model, ask.context)
-            propensities = sampled_propensities(session, picks, available, shift, rng=np.random.default_rng())
+    is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
+    otherwise: Reason = "rule" if is_shaped else "learn"
+    is_known = any(isfinite(pick.propensity) for pick in picks)
+    kind: PropensityKind = "unknown" if not is_known else "exact" if policy.propensity == "exact" else "estimated"
     answer = RecommendationResponse(
         user=user_id,
         model=served.model_id,
@@ -147,8 +151,8 @@ def recommend(
         recommendation_id=uuid.uuid4().hex,
         policy=used,
         propensity=kind,
-        items=[_item(served, pick, k, share, otherwise) for pick, share in zip(picks, propensities, strict=True)],
-        reserve=[_item(served, pick, k, None, otherwise) for pick in next_picks],
+        items=[_item(served, pick, k, otherwise) for pick in picks],
+        reserve=[_item(served, pick, k, otherwise) for pick in next_picks],
     )
     if session.ignored:
         answer.ignored = list(session.ignored)
@@ -229,33 +233,37 @@ def resolve_policy(
     name = policy or own.name
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    return _policy(name, own.nu if nu is None and has_nu(name) else nu)
+    return _policy(name, own.nu if nu is None and has_nu(name) else nu, settings.explore or None)
 
 
 @lru_cache(maxsize=100)
-def _policy(name: str, nu: float | None) -> tuple[PolicyUsed, Policy]:
-    used = {"name": name} if nu is None else {"name": name, "nu": nu}
-    return PolicyUsed.model_validate(used), named_policy(name, nu=nu)
+def _policy(name: str, nu: float | None, explore: float | None) -> tuple[PolicyUsed, Policy]:
+    return _used(name, nu, explore), named_policy(name, nu=nu)
 
 
 @lru_cache(maxsize=100)
-def _policy_text(name: str, nu: float | None) -> str:
+def _policy_text(name: str, nu: float | None, explore: float | None) -> str:
     """Write the policy as the audit log keeps it."""
-    used = {"name": name} if nu is None else {"name": name, "nu": nu}
-    return PolicyUsed.model_validate(used).model_dump_json(exclude_unset=True)
+    return _used(name, nu, explore).model_dump_json(exclude_unset=True)
 
 
-def _item(
-    served: ServedModel, pick: Recommendation, k: int, propensity: float | None, otherwise: Reason = "learn"
-) -> RecommendedItem:
+def _used(name: str, nu: float | None, explore: float | None) -> PolicyUsed:
+    given = {"name": name, "nu": nu, "explore": explore}
+    return PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
+
+
+def _item(served: ServedModel, pick: Recommendation, k: int, otherwise: Reason = "learn") -> RecommendedItem:
     row = served.model.item_row(pick.item_id)
     told = RecommendedItem(
         **served.named(row),
         **{name: getattr(pick, name) for name in PICKED},
         score=pick.score,
         reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve comes after the first k
-        propensity=propensity,
+        propensity=_known(pick.propensity),
+        slot_propensity=_known(pick.slot_propensity),
     )
+    if pick.propensity_error > 0:
+        told.propensity_error = pick.propensity_error
     new_items = served.recommender.new_items
     if new_items is not None and row in new_items and not new_items.is_settled(row):
         told.new = True
@@ -268,26 +276,12 @@ def _logged(answer: RecommendationResponse) -> Answer:
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=_policy_text(answer.policy.name, answer.policy.nu),
+        policy=_policy_text(answer.policy.name, answer.policy.nu, answer.policy.explore),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),
     )
 
 
-def sampled_propensities(
-    session: Session,
-    picks: Sequence[Recommendation],
-    available: BoolArray,
-    shift: FloatArray | None = None,
-    *,
-    rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> list[float]:
-    """Estimate how often each pick is in the slate when the draw is repeated; the draw that was made counts as one."""
-    belief: Belief = session.belief
-    mean = belief.mean if shift is None else belief.mean + shift
-    size, axes = np.linalg.eigh(belief.cov)
-    noise = rng.standard_normal((draws, len(size))) * np.sqrt(np.maximum(size, 0.0))
-    is_in = session.best_in_draws(mean + noise @ axes.T, [pick.item_id for pick in picks], available)  # (draws, k)
-    return [(count + 1) / (draws + 1) for count in is_in.sum(axis=0).tolist()]
+def _known(propensity: float) -> float | None:
+    return propensity if isfinite(propensity) else None

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from secrets import randbits
 from typing import Any, Literal
 
 import numpy as np
@@ -92,7 +93,8 @@ class ServedModel:
         lists: ItemLists | None = None,
     ) -> None:
         index: Literal["exact"] | ItemLists = "exact" if lists is None else lists
-        self.recommender = Recommender(model, own_policy(policy), forgetting=forgetting, index=index)
+        seed = randbits(64)  # servers, and one server before and after a restart, must not draw alike
+        self.recommender = Recommender(model, own_policy(policy), forgetting=forgetting, index=index, seed=seed)
         self.recommender._live.from_sessions = False  # new items are learned from the log
         self.lists = lists
         """The index that candidates come from; None: all items are scored."""

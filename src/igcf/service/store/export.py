@@ -241,7 +241,8 @@ def schema() -> "dict[str, pl.DataType]":
     import polars as pl
 
     numbers = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
-    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), "propensity": pl.Float64()}
+    odds = {name: pl.Float64() for name in ("propensity", "slot_propensity", "propensity_error")}
+    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), **odds}
     texts = {name: pl.String() for name in ("recommendation_id", "user_id", "model")}
     return {
         **texts,
