@@ -1,4 +1,4 @@
-"""Simulated experiments: how often a difference is declared where there is none, and found where there is one."""
+"""Simulated experiments: how often a difference is declared without one, and how often a true one is found."""
 
 import argparse
 

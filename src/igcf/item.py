@@ -108,7 +108,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     if not names:
-        return "; there are none"
+        return "; none are known"
     return f"; expected one of {', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}"
 
 

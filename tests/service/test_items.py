@@ -482,7 +482,7 @@ def posterior(context: ServiceContext, item: str) -> FloatArray:
     return np.array(model.channels[0].vectors[model.item_row(item)], dtype=np.float64)
 
 
-def test_a_server_is_ready_when_it_has_read_what_was_told_of_new_items(
+def test_a_server_is_ready_when_it_has_read_the_reactions_to_new_items(
     open_service: OpenService, tmp_path: Path
 ) -> None:
     genre_model().save(tmp_path / "genres")

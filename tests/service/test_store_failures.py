@@ -234,7 +234,7 @@ def test_a_clock_set_ahead_does_not_bring_answers_to_deleted_users_back(
     assert one.store.deletions()  # other servers hear of it, though an hour seems to have passed
 
 
-def test_answers_whose_commit_was_not_heard_of_are_written_once_and_block_nobody(
+def test_answers_with_an_unconfirmed_commit_are_written_once_and_block_nobody(
     open_service: OpenService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection breaks between the commit and its answer; more answers have come by the next attempt."""

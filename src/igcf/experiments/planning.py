@@ -53,7 +53,9 @@ def plan(
             wanted = "any number but 0" if name == "lift" else "above 0" if name == "rate" else "between 0 and 1"
             raise ConfigError(f"{name} is {given[name]:g}; expected {wanted}")
     if std is None and rate >= 1:
-        raise ConfigError(f"rate is {rate:g}; of a metric that is no yes or no, name the spread by user (--std)")
+        raise ConfigError(
+            f"rate is {rate:g}; pass the standard deviation by user (--std) for a metric other than yes or no"
+        )
     if std is not None and std <= 0:
         raise ConfigError(f"std is {std:g}; expected above 0")
     before = sqrt(rate * (1 - rate)) if std is None else std

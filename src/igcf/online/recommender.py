@@ -114,7 +114,7 @@ class Recommender:
 
     @property
     def new_items(self) -> NewItems | None:
-        """The items that were added to the model, as they are known now; None: there are none."""
+        """The items that were added to the model, as they are known now; None if no items were added."""
         return self._live.current().new_items
 
     def session(  # noqa: PLR0913  (each has a default)

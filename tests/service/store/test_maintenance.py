@@ -88,7 +88,7 @@ DAMAGE = (
     ("UPDATE feedback SET revision = 9 WHERE revision = 2", "feedback 'ann' 9: the revision before it is missing"),
     ("UPDATE feedback SET retracts = 'nothing' WHERE revision = 2", "feedback 'ann' 2: it takes back what is not"),
     ("UPDATE feedback SET item_id = NULL WHERE revision = 2", "feedback 'ann' 2: it is a reaction without"),
-    ("UPDATE feedback SET evidence = 'told' WHERE revision = 2", "feedback 'ann' 2: its evidence is none of"),
+    ("UPDATE feedback SET evidence = 'told' WHERE revision = 2", "feedback 'ann' 2: its evidence is unknown"),
     ("UPDATE feedback SET time = 1e400 WHERE revision = 2", "feedback 'ann' 2: its value, time or arrival is not"),
     ("UPDATE recommendations SET items = 'x'", "its items cannot be read"),
     ("UPDATE recommendations SET revision = 8", "given at revision 8, the user has 3"),

@@ -183,7 +183,7 @@ def test_retractions_are_rows_of_their_own(store_url: str) -> None:
     store.close()
 
 
-def test_a_retraction_whose_commit_was_carried_out_but_not_heard_of_is_told_as_done(
+def test_a_retraction_whose_commit_succeeded_without_confirmation_is_reported_as_done(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(store_url)

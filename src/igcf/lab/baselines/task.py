@@ -50,7 +50,7 @@ class Task:
         return replace(self, train=self.train.with_users_of(validation))
 
     def whole_validation(self) -> Interactions | None:
-        """Return the validation users with all periods as one log; None where there are none."""
+        """Return the validation users with all periods as one log; None without validation users."""
         periods = self.validation
         if not periods or not periods[0].n_users:
             return None

@@ -99,7 +99,7 @@ def many_routes(context: ServiceContext) -> APIRouter:
     @router.post("/recommendations", responses=problems())
     @as_json
     def post_many(ask: requests.BatchRequest) -> responses.BatchResponse:
-        """Recommendations for at most 1,000 users; what fails for one of them is told in their place."""
+        """Recommendations for at most 1,000 users; an error for one user takes the place of their answer."""
         return recommend_to_many(context, ask)
 
     @router.post("/users/{user}/merge", responses=problems(409))

@@ -39,7 +39,7 @@ _LIMITS = {
 
 def mistake(errors: Sequence[Any]) -> RequestError:
     """Say the most telling of the mistakes that pydantic found."""
-    # Where a body may have several shapes, not that it is none of the others.
+    # Where a body may have several shapes, only the mistake in the one that was meant.
     first = next((each for each in errors if each["type"] not in _SHAPES), errors[0])
     place, *path = first["loc"] or ("",)
     if first["type"] == "json_invalid":

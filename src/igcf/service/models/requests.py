@@ -163,7 +163,7 @@ class Feedback(Schema):
     )
     kind: Id | None = Field(
         default=None,
-        description="Instead of a value: `shown`, the item drew no reaction; `skip`, not now, which is no evidence; "
+        description="Instead of a value: `shown`, the item drew no reaction; `skip`, not now (no evidence); "
         "or a kind that `GET /v1/model` lists.",
     )
     time: Number | None = Field(

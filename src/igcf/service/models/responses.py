@@ -14,7 +14,7 @@ from igcf.service.models.requests import PolicyName
 
 EvidenceKind = Literal["shown", "logged", "skip", "attributes"]
 """What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
-to this one; `skip`, not now, which is no evidence; `attributes`, what is known of the user beside reactions."""
+to this one; `skip`, not now, says nothing about taste; `attributes`, what is known of the user beside reactions."""
 Reason = Literal["please", "learn", "rule"]
 PropensityKind = Literal["exact", "estimated", "unknown"]
 
@@ -174,7 +174,7 @@ class PastReaction(BaseModel):
     value: float | None
     evidence: EvidenceKind = Field(
         description="`shown`: the item was shown and drew this reaction; `logged`: of all items, the user came to this "
-        "one; `skip`: not now, which is no evidence."
+        "one; `skip`: not now, says nothing about taste."
     )
     kind: str | None = Field(description="The name under which it was given, such as `purchase`.")
     time: float | None = Field(description="Seconds since 1970; null where unknown.")

@@ -134,7 +134,7 @@ def roll_back(context: ServiceContext) -> ModelLoaded:
 
 
 def previous_folder(newest_first: Sequence[Announcement]) -> Path:
-    """Find the folder of the model before the one in service, or refuse where there is none or it has changed."""
+    """Find the folder of the model before the one in service, or refuse if it is missing or has changed."""
     way = way_back(newest_first)
     if not way:
         raise ModelConflictError("there is no model before the one in service; `igcf models promote` takes another")

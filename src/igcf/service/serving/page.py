@@ -175,7 +175,7 @@ TYPES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
-"""Content types by the ending of a file; others are not shown. SVG is none of them: it may hold scripts."""
+"""Content types by the ending of a file; others are not shown, SVG among them, because it may hold scripts."""
 LARGEST = 5_000_000
 """Bytes of a picture; a larger one is not shown."""
 
@@ -199,7 +199,7 @@ class Pictures:
             raise ConfigError(f"images names {folder}, which is not a folder; expected the folder of the pictures")
 
     def read(self, name: str | None) -> Picture | None:
-        """Read the picture of that name, a path within the folder; None where there is none that may be shown."""
+        """Read the picture of that name, a path within the folder; None if it may not be shown or does not exist."""
         if not name:
             return None
         try:

@@ -27,7 +27,7 @@ from igcf.service.store.records import Appended, Event, NewEvent, Receipt, attri
 from igcf.service.store.transfer import logged_event_id
 
 SKIP, SHOWN = "skip", "shown"
-"""Kinds of feedback without a value: not now, which is no evidence; shown without a reaction."""
+"""Kinds of feedback without a value: not now, and shown without a reaction."""
 
 
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
@@ -90,7 +90,7 @@ def logged_event(served: ServedModel, user_id: str, reaction: LoggedReaction) ->
 
 
 def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | RequestError]) -> BatchReceipt:
-    """Store reactions of many users in one transaction; what fails is told in its place."""
+    """Store reactions of many users in one transaction; an error takes the place of a receipt."""
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     served = context.current_model.served

@@ -36,7 +36,7 @@ from igcf.service.store.records import Version
 
 
 def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
-    """Answer `POST /v1/recommendations`; what fails for one user is told in their place."""
+    """Answer `POST /v1/recommendations`; an error for one user takes the place of their answer."""
     if len(set(ask.users)) < len(ask.users):
         twice = next(user for user in ask.users if ask.users.count(user) > 1)
         raise ConfigError(f"user {twice!r} is named twice; expected each user once")
@@ -45,7 +45,7 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     if context.items.is_stale:
         context.items.look()
     served = context.current_model.served
-    resolve_policy(context.settings, served.policy, own.policy, own.nu)  # a mistake of all is told once
+    resolve_policy(context.settings, served.policy, own.policy, own.nu)  # refuses a bad policy once for all users
     rules = answer_rules(context.rules, own)
     if rules is not None:
         rules.compiled(served.catalogue)
@@ -229,7 +229,7 @@ def check_limits(settings: ServiceSettings, ask: RecommendationRequest) -> None:
 def resolve_policy(
     settings: ServiceSettings, own: PolicyChoice, policy: PolicyName | None, nu: float | None
 ) -> tuple[PolicyUsed, Policy]:
-    """Find the policy of a request, or the server's own: as it is told and as it works."""
+    """Find the policy of a request, or the server's own: its description and the policy itself."""
     name = policy or own.name
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")

@@ -60,7 +60,7 @@ class CurrentModel:
 
     @classmethod
     def announced(cls, store: Store, folder: Path, settings: ServiceSettings) -> "CurrentModel":
-        """Load the model that the servers of this store have been told to serve; `folder` where there is none."""
+        """Load the model that was announced to the servers of this store, or that of `folder`."""
         generation, announced = store.generation()
         if generation == 0:
             return cls(ServedModel.from_folder(folder, settings), 0)

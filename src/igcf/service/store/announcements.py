@@ -1,4 +1,4 @@
-"""Which models the servers of a store were told to serve, in their order, and the way back."""
+"""The models that the servers of a store serve, in order of their announcement, and the way back."""
 
 import time
 from collections.abc import Sequence

@@ -310,7 +310,7 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
                     event.recommendation_id,
                     event.evidence,
                     event.kind,
-                    None if event.evidence == "attributes" else event.time,  # united with the user's own, as of now
+                    None if event.evidence == "attributes" else event.time,  # merged with the user's own, dated now
                     model=event.model,
                     details=_united(event, own_attributes),
                 )

@@ -178,7 +178,7 @@ _LOG = {
         "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR (item_id IS NULL "
         "AND evidence <> 'attributes'))"
     ),
-    "its evidence is none of shown, logged, skip, attributes": (
+    "its evidence is unknown: expected shown, logged, skip or attributes": (
         "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip', 'attributes')"
     ),
     "its value, time or arrival is not a finite number": (
