@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,21 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("hadolint", ["Dockerfile"]), ("kubernetes-validate", ["--strict", "--no-warn", "kubernetes.yaml"])],
+)
+def test_linters_accept_the_files(tool: str, arguments: list[str]) -> None:
+    command = shutil.which(tool, path=str(Path(sys.executable).parent))
+    assert command is not None, f"{tool} is not installed: run `make setup`"
+    done = subprocess.run([command, *arguments], cwd=DEPLOY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_settings_named_in_files_are_settings() -> None:
     loaded = load_settings({}, file=DEPLOY / "igcf.toml")
     assert loaded.settings.workers == 2
-    texts = [(DEPLOY / name).read_text() for name in ("Dockerfile", "compose.yml", "igcf.service")]
+    texts = [(DEPLOY / name).read_text() for name in ("Dockerfile", "compose.yml", "igcf.service", "kubernetes.yaml")]
     assert {name for text in texts for name in re.findall(r"\bIGCF_[A-Z_]+", text)} <= VARIABLES
 
 
