@@ -1,5 +1,6 @@
 """The attribute prior against a world whose weights are known."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from igcf.data.users import read_users
 from igcf.model import Model, Reward
 from igcf.model.attribute_prior import AttributePrior
 from igcf.training.attribute_prior import UserVectors, fit_attributes, user_vectors, with_attributes, worth_lines
+from igcf.training.attribute_share import SHARES, smooth_best, with_best_share
 
 DIM, ITEMS = 6, 60
 LEVELS = {"country": ["de", "fr", "nz"], "age": ["old", "young"], "shoe": ["a", "b"]}
@@ -87,10 +89,10 @@ def test_the_weights_of_a_known_world_are_recovered_and_a_useless_attribute_has_
     assert prior.worth["country"].gain > 5 * prior.worth["country"].error
     found, true, _ = contrasts(prior, own)
     assert np.corrcoef(found.ravel(), true.ravel())[0, 1] > 0.97
-    lines = worth_lines(prior.worth)
-    assert len(lines) == 3
-    assert lines[-1].startswith("attribute shoe")
-    assert "not used" in lines[-1]
+    lines = worth_lines(prior)
+    assert len(lines) == 4
+    assert lines[-2].startswith("attribute shoe")
+    assert "not used" in lines[-2]
 
 
 def test_shuffled_attributes_get_no_weight() -> None:
@@ -98,7 +100,7 @@ def test_shuffled_attributes_get_no_weight() -> None:
     vectors = user_vectors(own.model, own.data)
     assert own.data.users is not None
     shuffled = [own.data.user_ids[n] for n in np.random.default_rng(1).permutation(own.data.n_users)]
-    prior = fit_attributes(vectors, own.data.users, shuffled)
+    prior = fit_attributes(vectors, own.data.users, shuffled).prior
     assert prior.encoder.names == ()
     session = igcf.Recommender(own.model.with_attribute_prior(prior)).session()
     np.testing.assert_array_equal(session.belief.mean, own.model.prior_mean)
@@ -144,7 +146,7 @@ def test_the_closed_form_is_the_mode_of_the_joint_gaussian() -> None:
     resolved = variance / (variance + noise)
     vectors = UserVectors(np.arange(n), (resolved * seen)[:, None], resolved[:, None], np.array([variance]), np.eye(1))
     ids = [f"u{k}" for k in range(n)]
-    prior = fit_attributes(vectors, read_users({"user": ids, "sex": sex.tolist()}), ids)
+    prior = fit_attributes(vectors, read_users({"user": ids, "sex": sex.tolist()}), ids).prior
     penalty = prior.worth["sex"].penalty
     assert penalty is not None
     f = np.stack([(sex == "f") - (sex == "f").mean(), (sex == "m") - (sex == "m").mean()], axis=1)
@@ -153,7 +155,35 @@ def test_the_closed_form_is_the_mode_of_the_joint_gaussian() -> None:
     np.testing.assert_allclose(prior.weights[0], expected, atol=1e-9)
     centred = np.eye(2) - 0.5
     cov = centred @ np.linalg.inv(precision) @ centred
-    np.testing.assert_allclose(prior.errors[0] ** 2, np.diagonal(cov), atol=1e-9)
+    left = (resolved**2 * (seen - f @ expected) ** 2).sum() / resolved.sum()  # about the variance
+    assert left == pytest.approx(variance, rel=0.3)
+    np.testing.assert_allclose(prior.errors[0] ** 2, np.diagonal(cov) * left / variance, atol=1e-9)
+
+
+@pytest.mark.parametrize(("true_share", "expected"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)])
+def test_the_share_of_the_weights_follows_what_played_users_gain_from(true_share: float, expected: float) -> None:
+    """Weights that are twice too large, right, or of the wrong sign."""
+    own = world(1200)
+    vectors = user_vectors(own.model, own.data)
+    assert own.data.users is not None
+    fit = fit_attributes(vectors, own.data.users, list(own.data.user_ids))
+    factor = 1.0 / true_share if true_share else -1.0
+    spoilt = [replace(each, weights=factor * each.weights) for each in fit.held_out]
+    found = with_best_share(own.model, own.data, vectors.rows, fit._replace(held_out=tuple(spoilt)))
+    assert abs(found.share - expected) <= 0.25
+    assert found.played is not None
+    if not true_share:
+        assert found.encoder.names == ()
+        assert worth_lines(found)[-1].endswith("no attribute is used")
+        session = igcf.Recommender(own.model.with_attribute_prior(found)).session(attributes={"country": "nz"})
+        np.testing.assert_array_equal(session.belief.mean, own.model.prior_mean)
+    else:
+        assert found.played.gain > 2 * found.played.error
+
+
+def test_neighbouring_shares_are_not_told_apart_by_chance() -> None:
+    assert SHARES[smooth_best(np.array([1.0, 1.1, 1.17, 1.175, 1.12]))] in (0.5, 0.75)
+    assert SHARES[smooth_best(np.array([1.0, 0.98, 0.99, 0.9, 0.8]))] == 0.0
 
 
 def test_a_log_without_a_table_gives_a_model_without_attributes() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from igcf.data.reading import read_files
 from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
+from igcf.training.attribute_prior import with_attributes
 from igcf.training.cluster.executors import Workers, open_workers
-from igcf.training.cluster.sharing import even_bounds, shared_log
+from igcf.training.cluster.sharing import even_bounds, shared_log, with_people
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
 from igcf.training.experts.kept import Kept
@@ -106,6 +108,25 @@ def test_parts_of_files_are_those_of_the_log_whatever_lies_where(tmp_path: Path)
     np.testing.assert_array_equal(np.concatenate([each.part.items for each in executor.workers]), expected.items)
     np.testing.assert_array_equal(np.concatenate([each.part.values for each in executor.workers]), expected.values)
     np.testing.assert_array_equal(shared.first_appearances(), whole.first_appearances())
+
+
+def test_attributes_are_regressed_as_in_one_process(log: Interactions, alone: Model, tmp_path: Path) -> None:
+    people = {"user": list(log.user_ids), "age": [("old", "young")[row % 2] for row in range(log.n_users)]}
+    pl.DataFrame(people).write_csv(tmp_path / "people.csv")
+    ids = (np.array(own)[rows] for own, rows in ((log.user_ids, log.user_idx), (log.item_ids, log.item_idx)))
+    (tmp_path / "log").mkdir()
+    frame = pl.DataFrame(dict(zip(("user", "item"), ids, strict=True)) | {"value": log.values})
+    for number in range(2):
+        frame[number::2].write_parquet(tmp_path / "log" / f"{number}.parquet")
+    files = LogFiles(tmp_path / "log", users=tmp_path / "people.csv", without=())
+    shared = shared_log(files, Several(3), tmp_path / "state")
+    found = with_attributes(alone, with_people(shared, files, tmp_path / "state")).attribute_prior
+    expected = with_attributes(alone, log.with_users(people)).attribute_prior
+    assert found is not None
+    assert expected is not None
+    assert found.worth["age"].gain == pytest.approx(expected.worth["age"].gain, abs=1e-6)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
+    assert with_people(shared, replace(files, users=None), tmp_path / "state") is shared.catalogue
 
 
 def test_whole_times_become_microseconds_where_another_file_has_fractions(tmp_path: Path) -> None:

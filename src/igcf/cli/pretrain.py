@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,13 +152,12 @@ def pretrain(
     state = own_state or checkpoint
     resume = resume and _resumed(state, config, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
-    if are_workers_asked_for and (users or without or context):
-        raise ConfigError(
-            "--users and --context need the whole log in one process; leave out --shards, --engine and --address"
-        )
+    if are_workers_asked_for and context:
+        raise ConfigError("--context needs the whole log in one process; leave out --shards, --engine and --address")
     if are_workers_asked_for:
         assert state is not None  # noqa: S101
         data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
+        data = data and replace(data, users=users or data.users, without=tuple(names_in(without)))
     if data is None:
         from igcf.data import success_in
 
@@ -184,8 +184,7 @@ def pretrain(
         told = {"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds}
         emit_json(told | {"attributes": {name: vars(each) for name, each in worth.items()}} | model.metadata)
     else:
-        of_context = {} if model.context_effect is None else model.context_effect.worth
-        for line in (*worth_lines(worth), *worth_lines(of_context, "context")):
+        for line in (*worth_lines(model.attribute_prior), *worth_lines(model.context_effect, "context")):
             note(line)
         note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
 
@@ -246,4 +245,4 @@ def store_files(from_store: str, state: Path, items: Path | None) -> "LogFiles":
         table = None if items is None else read_items(items)
         found = write_reactions(folder, from_store, described=() if table is None else table.items)
     note(found.sentence)
-    return LogFiles(found.log, items=found.items)
+    return LogFiles(found.log, items=found.items, users=found.users)

@@ -44,6 +44,10 @@ class LogFiles:
     """How the columns are read."""
     items: Path | None = None
     """File with titles and categories of the items."""
+    users: Path | None = None
+    """File with attributes of the users."""
+    without: tuple[str, ...] = ()
+    """Attributes to leave out."""
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,22 @@ class Worth:
     """Standard error of the gain."""
 
 
+class Played(NamedTuple):
+    """Training users who were played as new ones, under weights that were learned without them."""
+
+    users: int
+    rounds: int
+    without: float
+    """Successes of a user without attributes."""
+    gain: float
+    """What attributes add to them, with the share of the weights that is used."""
+    error: float
+    """Standard error of the gain."""
+
+
 @dataclass(frozen=True, eq=False)
 class AttributePrior:
-    """Ridge regression of users' vectors on their attributes: the prior of a user is N(m0 + W f, S_f).
+    """Ridge regression of users' vectors on their attributes: the prior of a user is N(m0 + share W f, S_f).
 
     As a model's `context_effect` it moves the vector by W f for one request, f the features of the request.
     """
@@ -45,15 +58,19 @@ class AttributePrior:
     """Covariance of the attributes' numbers over the training users, shape (columns, columns)."""
     worth: Mapping[str, Worth]
     """What each attribute of the table was worth, also those that are not used."""
+    share: float = 1.0
+    """Share of W that moves the prior: what played users did best with."""
+    played: Played | None = None
+    """How they did; None: nobody was played."""
 
     def shift(self, attributes: Encoded) -> FloatArray:
         """Return how far the attributes move the prior mean, shape (d,)."""
-        return self.weights @ attributes.numbers
+        return self.share * (self.weights @ attributes.numbers)
 
     def shifts(self, attributes: Encoded) -> FloatArray:
         """Return what each known attribute adds to the prior mean, shape (known, d)."""
         own = [self.encoder.spans[place] for place in attributes.known]
-        parts = [self.weights[:, span] @ attributes.numbers[span] for span in own]
+        parts = [self.share * self.weights[:, span] @ attributes.numbers[span] for span in own]
         return np.array(parts).reshape(len(own), len(self.weights))
 
     def covariance(self, cov: FloatArray, directions: FloatArray, known: Sequence[int]) -> FloatArray:
@@ -62,7 +79,7 @@ class AttributePrior:
         It contains the uncertainty of W: W is shrunk, so that what W explains is less than what the true one would.
         """
         columns = np.concatenate([np.r_[self.encoder.spans[place]] for place in known])
-        weights = directions.T @ self.weights[:, columns]
+        weights = self.share * directions.T @ self.weights[:, columns]
         explained = np.einsum("kp,pq,kq->k", weights, self.spread[np.ix_(columns, columns)], weights)
         variances = np.maximum(np.einsum("ik,ij,jk->k", directions, cov, directions), 0.0)
         left = np.maximum(variances - explained, LEAST_VARIANCE * variances)
@@ -87,7 +104,7 @@ class AttributePrior:
     def description(self) -> dict[str, Any]:
         """Return the parts that are not arrays, as plain values."""
         worth = {name: [each.penalty, each.gain, each.error] for name, each in self.worth.items()}
-        return {"encoder": self.encoder.as_dict(), "worth": worth}
+        return {"encoder": self.encoder.as_dict(), "worth": worth, "share": self.share, "played": self.played}
 
     @classmethod
     def from_saved(
@@ -96,7 +113,9 @@ class AttributePrior:
         """Build it from what `arrays` and `description` gave."""
         weights, errors, spread = (arrays[f"{prefix}{name}"] for name in ("weights", "errors", "spread"))
         worth = {str(name): Worth(*each) for name, each in saved["worth"].items()}
-        return cls(Encoder.from_dict(saved["encoder"]), weights, errors, spread, worth)
+        played = Played(*saved["played"]) if saved.get("played") else None
+        encoder, share = Encoder.from_dict(saved["encoder"]), float(saved.get("share", 1.0))
+        return cls(encoder, weights, errors, spread, worth, share, played)
 
 
 def principal_directions(cov: FloatArray, blocks: Sequence[slice]) -> FloatArray:

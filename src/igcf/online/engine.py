@@ -184,36 +184,30 @@ class ScoringEngine:
             yield
             return
         before = self._state, self.belief_means, self._means, self._variances
-        self.belief_means, state = self.belief_means + by, self._state
-        if isinstance(state, Stale) or not self.keeps_items:
-            self._state = Stale()
+        if self.keeps_items:
+            moves, z = self._moves(by), self._z()
+            moved = tuple([own if more is None else own + more for own, more in zip(z, moves, strict=True)])
+            state = self._state
+            self._state = Stale(moved) if isinstance(state, Stale) else Tracked(Moments(moved, state.moments.variances))
         else:
-            z = tuple(own + more for own, more in zip(state.moments.z, self._moves(by), strict=True))
-            self._state = Tracked(Moments(z, state.moments.variances))
+            self._state = Stale()
+        self.belief_means = self.belief_means + by
         self._drop_sums()
         try:
             yield
         finally:
             self._state, self.belief_means, self._means, self._variances = before
 
-    def _moves(self, by: FloatArray) -> Arrays:
+    def _moves(self, by: FloatArray) -> tuple[AnyFloatArray | None, ...]:
         """How a move of the user's vector moves z; the same moves, those of contexts, come again and again."""
-        kept: dict[bytes, Arrays] = self.model.computed("moves", dict)
+        kept: dict[bytes, tuple[AnyFloatArray | None, ...]] = self.model.computed("moves", dict)
         found = kept.get(key := by.tobytes())
         if found is None:
             if len(kept) * len(self._items) * self.model.n_items > MOST_MOVES:
                 kept.clear()
-            found = kept[key] = self._z_of(by[None])
+            spans = zip(self._z_of(by[None]), self._spans, strict=True)
+            found = kept[key] = tuple(move if by[span].any() else None for move, span in spans)
         return found
-
-    def observe_moved(self, row: int, value: float, by: FloatArray) -> None:
-        """`observe_one` for the only user while their vector is moved; what is learned moves means of items alike."""
-        state = self._begin_update()
-        self.belief_means = self.belief_means + by
-        self.observe_one(row, value)
-        self.belief_means = self.belief_means - by
-        if self._state is not state:  # computed anew from the moved belief
-            self.resync()
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""
@@ -253,16 +247,23 @@ class ScoringEngine:
                 self._observe_block(block, own_rows, rewards, state)
         self._finish_update(state, rows.shape[1])
 
-    def observe_one(self, row: int, value: float) -> None:
-        """Learn from one reaction of the only user, all that it reveals about a block of the vector at once."""
+    def observe_one(self, row: int, value: float, by: FloatArray | None = None) -> None:
+        """Learn from one reaction of the only user, all that it reveals about a block of the vector at once.
+
+        `by` is how far the user's vector was moved when they reacted; what is learned moves means of items alike.
+        """
         state = self._begin_update()
         mean, cov = self.belief_means[0], self.belief_covs[0]
+        if by is not None:
+            mean += by
         if self._monotone is None:
             rewards = tuple([block.rewards_of(value) for block in self._blocks])
         else:
             rewards = self._monotone.rewards_of_one(mean, cov, row, value)
         moments = state.first_user if isinstance(state, Tracked) else NO_MOMENTS
         backend.loops.observe_and_rescore(mean, cov, row, self._block_arrays, rewards, moments)
+        if by is not None:
+            mean -= by
         self._finish_update(state, 1)
 
     def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:

@@ -484,10 +484,7 @@ class Session:
             self._learn_again()
         else:
             engine.forget(self._recommender.forgetting)
-            if shift is None:
-                engine.observe_one(row, number)
-            else:
-                engine.observe_moved(row, number, shift)
+            engine.observe_one(row, number, shift)
         if self._mask is not None and row < self._mask.shape[1]:  # else it is made anew: items were added
             self._mask[0, row] = False
 

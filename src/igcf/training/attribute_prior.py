@@ -6,7 +6,6 @@ prior. Hence w = (sum s f f' + penalty)^-1 sum f (mu - m0), and its covariance i
 how well their vector is known. Everything follows from sums over users (docs/maths.md, section Who and when).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -19,6 +18,7 @@ from igcf.encoding import Encoder
 from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior, Worth, principal_directions
 from igcf.online.evidence import belief_from_logged
+from igcf.training.attribute_share import Fit, with_best_share
 
 PENALTIES = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
 """Ridge penalties of an attribute that held-out users decide between; infinity: it has no weight."""
@@ -31,9 +31,6 @@ LEAST_T = 2.5
 MOST_USERS = 20_000
 """Users whose vectors are regressed; of more, a random part is taken."""
 FEWEST_USERS = 50
-TRAINED_SHARE = 0.5
-"""Share of W that is used by a model whose settings training chose: people's records are not draws from its likelihood,
-and on validation users the whole W goes too far (docs/maths.md, Who and when)."""
 
 
 class UserVectors(NamedTuple):
@@ -56,19 +53,22 @@ def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model
     if data.users is None:
         return model
     vectors = user_vectors(model, data, seed=seed)
-    prior = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
-    if model.metadata.get("chosen"):
-        prior = replace(prior, weights=TRAINED_SHARE * prior.weights, errors=TRAINED_SHARE * prior.errors)
-    return model.with_attribute_prior(prior)
+    fit = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
+    return model.with_attribute_prior(with_best_share(model, data, vectors.rows, fit, seed=seed))
+
+
+def drawn_users(rows: IntArray, seed: int) -> IntArray:
+    """Return the users whose vectors are regressed: all, or a random part."""
+    if len(rows) <= MOST_USERS:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, MOST_USERS, replace=False))
 
 
 def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVectors:
     """Return what is believed of the users of a log after their whole records."""
     order = np.argsort(data.user_idx, kind="stable")
     ends = np.searchsorted(data.user_idx[order], np.arange(data.n_users + 1))
-    rows = np.flatnonzero(np.diff(ends))
-    if len(rows) > MOST_USERS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_USERS, replace=False))
+    rows = drawn_users(np.flatnonzero(np.diff(ends)), seed)
     directions = principal_directions(model.prior_cov, [span for span, _ in model.blocks])
     variances = np.maximum(np.einsum("ik,ij,jk->k", directions, model.prior_cov, directions), 0.0)
     deviations, resolved = np.zeros((len(rows), model.dim)), np.zeros((len(rows), model.dim))
@@ -85,7 +85,7 @@ def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVect
     return UserVectors(rows, np.where(variances > 0, deviations, 0.0), resolved, variances, directions)
 
 
-def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], *, seed: int = 0) -> AttributePrior:
+def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], *, seed: int = 0) -> Fit:
     """Regress users' vectors on their attributes; attributes that predict nothing are left out of the encoder."""
     encoder = table.encoder(user_ids) if len(user_ids) >= FEWEST_USERS else Encoder(())
     F = encoded_users(encoder, table, user_ids)
@@ -94,18 +94,17 @@ def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], 
     worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
     used = encoder.without([name for name, each in worth.items() if each.penalty is None])
     kept = np.flatnonzero(np.isfinite(penalties))
-    final = problem.columns(kept)
-    inverses = np.linalg.inv(final.precision() + np.diag(penalties[kept]))
-    weights = np.einsum("kpq,kq->kp", inverses, final.information())
-    projection = identified(used)
-    errors = np.einsum("pq,kqr,pr->kp", projection, inverses, projection) * vectors.variances[:, None]
-    return AttributePrior(
-        used,
-        vectors.directions @ weights,
-        np.sqrt(vectors.directions**2 @ errors),
-        final.F.T @ final.F / max(len(F), 1),
-        worth,
-    )
+    final, projection = problem.columns(kept), identified(used)
+    spread = final.F.T @ final.F / max(len(F), 1)
+
+    def prior(without: int | None) -> AttributePrior:
+        inverses = np.linalg.inv(final.precision(without) + np.diag(penalties[kept]))
+        weights = np.einsum("kpq,kq->kp", inverses, final.information(without))
+        errors = np.einsum("pq,kqr,pr->kp", projection, inverses, projection) * final.noise(weights)[:, None]
+        turn = vectors.directions
+        return AttributePrior(used, turn @ weights, np.sqrt(turn**2 @ errors), spread, worth)
+
+    return Fit(prior(None), problem.folds, tuple(map(prior, range(FOLDS))) if len(kept) else ())
 
 
 def identified(encoder: Encoder) -> FloatArray:
@@ -171,6 +170,12 @@ class _Problem:
         total = self.products.sum(axis=0)
         return np.asarray(total if without is None else total - self.products[without])
 
+    def noise(self, weights: FloatArray) -> FloatArray:
+        """Variance of what the weights, (d, columns), leave unexplained, per direction: S_k in a world of the model."""
+        s = self.vectors.resolved
+        left = (self.vectors.deviations - s * (self.F @ weights.T)) ** 2
+        return np.asarray(left.sum(axis=0) / np.maximum(s.sum(axis=0), 1e-12))
+
     def gains(self, penalties: FloatArray) -> FloatArray:
         """Log-likelihood of each user's vector beside that without weights, fitted on the other folds, shape (n,)."""
         kept = np.flatnonzero(np.isfinite(penalties))
@@ -219,11 +224,21 @@ def _difference(a: FloatArray, b: FloatArray) -> tuple[float, float]:
     return float((a - b).mean()), float((a - b).std() / np.sqrt(len(a)))
 
 
-def worth_lines(worth: Mapping[str, Worth], what: str = "attribute") -> list[str]:
-    """Return one line per attribute about what it is worth, the best first."""
+def worth_lines(prior: AttributePrior | None, what: str = "attribute") -> list[str]:
+    """Return one line per attribute about what it is worth, the best first, then what all of them are together."""
+    if prior is None:
+        return []
+    worth, played = prior.worth, prior.played
     ordered = sorted(worth.items(), key=lambda pair: -pair[1].gain if pair[1].penalty is not None else np.inf)
-    return [
+    lines = [
         f"{what} {name}: {each.gain:+.3f} nats per held-out user (standard error {each.error:.3f})"
-        + ("" if each.penalty is not None else "; not used, it predicts nothing")
+        + ("" if each.penalty is not None else "; not used")
         for name, each in ordered
     ]
+    if played is None:
+        return lines
+    together = (
+        f"together: {played.without + played.gain:.2f} instead of {played.without:.2f} successes of a held-out user in "
+        f"{played.rounds} rounds (standard error {played.error:.2f}), with {prior.share:g} of the weights"
+    )
+    return [*lines, together if prior.share else f"{together}: no attribute is used"]

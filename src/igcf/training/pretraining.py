@@ -85,10 +85,10 @@ def pretrain(
             if workers.are_asked_for:
                 if validation is not None:
                     raise ConfigError("workers hold users out of the log by themselves; leave validation out")
-                model, catalogue, success = _learned_by_workers(data, config, workers, folder, resume, watch)
-            else:
-                model, catalogue, success = _learned(data, config, validation, folder, resume, watch)
-            return _told(model, catalogue, success, data if isinstance(data, Interactions) else catalogue)
+                return _learned_by_workers(data, config, workers, folder, resume, watch)
+            data = _read(data)
+            model, success = _learned(data, config, validation, folder, resume, watch)
+            return _told(model, data, success, data)
         data = _read(data)
         success = success_in(data, config.satisfied)
         config = replace(config, satisfied=success.threshold)
@@ -120,21 +120,20 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
 
 
 def _learned(
-    data: Interactions | LogFiles,
+    data: Interactions,
     config: ExpertsConfig,
     validation: Interactions | None,
     folder: Path | None,
     resume: bool,
     watch: Watch,
-) -> tuple[Model, Interactions, Success]:
-    """Learn the default model in this process; return also the items of the log, and what is a success in it."""
-    data = _read(data)
+) -> tuple[Model, Success]:
+    """Learn the default model in this process; return also what is a success in the log."""
     success = success_in(data, config.satisfied)
     kept, config = Kept(folder), replace(config, satisfied=success.threshold)
     if folder is not None:
         identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
         kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
-    return fit_experts(data, config, validation=validation, progress=watch, kept=kept), data, success
+    return fit_experts(data, config, validation=validation, progress=watch, kept=kept), success
 
 
 def _learned_by_workers(
@@ -144,10 +143,10 @@ def _learned_by_workers(
     folder: Path | None,
     resume: bool,
     watch: Watch,
-) -> tuple[Model, Interactions, Success]:
+) -> Model:
     """Learn the default model on workers that share the users of the log (`_learned`)."""
     from igcf.training.cluster.executors import open_workers
-    from igcf.training.cluster.sharing import log_fingerprint, shared_log
+    from igcf.training.cluster.sharing import log_fingerprint, shared_log, with_people
 
     with ExitStack() as stack:
         folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
@@ -166,7 +165,8 @@ def _learned_by_workers(
             "number": executor.size,
             "exchanged_bytes": executor.exchanged,
         }
-        return model, log.catalogue, success
+        own = data if isinstance(data, Interactions) else with_people(log, data, folder)
+        return _told(model, log.catalogue, success, own)
 
 
 def _read(data: Interactions | LogFiles) -> Interactions:
@@ -174,4 +174,5 @@ def _read(data: Interactions | LogFiles) -> Interactions:
     if isinstance(data, Interactions):
         return data
     log = read_files(data.path, data.columns)
-    return log if data.items is None else log.with_items(data.items)
+    log = log if data.items is None else log.with_items(data.items)
+    return log if data.users is None else log.with_users(data.users, data.without)

@@ -4,6 +4,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from igcf.errors import ConfigError
 from igcf.lab.bench.measure import Job, Row, compared, exponent, interleaved, one_thread
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.worlds import (
+    LEVELS,
     SHIPPED,
     TextbookUser,
     random_experts,
@@ -19,6 +21,7 @@ from igcf.lab.bench.worlds import (
     random_neighbours,
     random_truth,
     random_vectors,
+    with_random_features,
 )
 from igcf.model import Model
 from igcf.online import ModelLearner, Policy, Recommender, Session, Ucb, replay
@@ -36,6 +39,12 @@ EXPLORING = 0.5
 """The nu of the rows that need variances; the policy that models ship with needs none."""
 LIMITS = {3_706: 5.0, 100_000: 2.0}
 """Times one matrix-vector product, by catalogue size."""
+FEATURES = 20, 5
+"""Attributes of a user, and features of a request."""
+CONTEXTS = 40
+"""Different contexts that take turns."""
+WITH_FEATURES = 1.2
+"""Largest ratio of a round with them to one without."""
 GIGABYTE = 1e9
 LARGE_CATALOGUE = 100_000
 """Items from which the first answer to a known user is limited by products: before, fixed costs are larger."""
@@ -107,6 +116,8 @@ def comparisons(sizes: Sizes) -> Iterator[Comparison]:
     yield from warm_user(experts, turns, run, sizes, "two experts: ", None)
     yield returning_user(experts, turns * run // 3, sizes, "two experts: ", None)
     yield lock_step(experts, sizes, "two experts: ", None)
+    yield from who_and_when(random_model(random_vectors(n_items, sizes.dim)), turns, run, "")
+    yield from who_and_when(experts, turns, run, "two experts: ")
     for n_items, turns, run in sizes.items:
         if n_items <= sizes.logged[2]:
             yield from known_user(n_items, max(turns * run // 3, 2), sizes)
@@ -121,6 +132,39 @@ def one_round(session: Session, k: int = K) -> Callable[[], None]:
         session.observe(best.item_id, 5.0)
 
     return round_
+
+
+def one_round_in(session: Session, contexts: Iterator[dict[str, Any]]) -> Callable[[], None]:
+    """`one_round`, each in the next context."""
+
+    def round_() -> None:
+        context = next(contexts)
+        session.observe(session.recommend(K, context=context)[0].item_id, 5.0, context=context)
+
+    return round_
+
+
+def who_and_when(model: Model, turns: int, run: int, name: str) -> Iterator[Comparison]:
+    """Rounds and first answers of users of whom attributes are known, in contexts, beside those without either."""
+    n, m = FEATURES
+    own, rng = Recommender(with_random_features(model, n, m), SHIPPED), np.random.default_rng(7)
+
+    def drawn(what: str, size: int) -> dict[str, Any]:
+        return {f"{what} {k}": str(value) for k, value in enumerate(rng.choice(LEVELS, size))}
+
+    contexts, ann = cycle([drawn("context", m) for _ in range(CONTEXTS)]), drawn("attribute", n)
+    rounds: dict[str, Job] = {
+        f"{name}recommend({K}) + observe, {n} attributes": one_round(own.session(attributes=ann)),
+        f"{name}recommend({K}) + observe, {m} features of the context": one_round_in(own.session(), contexts),
+        f"{name}recommend({K}) + observe, both": one_round_in(own.session(attributes=ann), contexts),
+    }
+    limits = dict.fromkeys(rounds, WITH_FEATURES)
+    yield Comparison(rounds, one_round(session_of(model)), turns, run, "neither", limits, where=place(model))
+    plain, people = Recommender(model, SHIPPED), [drawn("attribute", n) for _ in range(CONTEXTS)]
+    visitors = cycle(people)
+    answer = f"{name}first answer, {n} attributes"
+    first: dict[str, Job] = {answer: lambda: own.session(attributes=next(visitors)).recommend(K)}
+    yield Comparison(first, lambda: plain.session().recommend(K), turns, run, "neither", where=place(model))
 
 
 def product(model: Model) -> Job:

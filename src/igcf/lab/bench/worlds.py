@@ -8,7 +8,9 @@ import numpy.typing as npt
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
+from igcf.encoding import Attribute, Encoder
 from igcf.model import Channel, Model, Neighbours, Reward, Term
+from igcf.model.attribute_prior import AttributePrior
 from igcf.model.channel import Link
 from igcf.model.reward import RewardKind
 from igcf.online import Ucb
@@ -16,6 +18,8 @@ from igcf.online import Ucb
 SHIPPED = Ucb(0.0)
 """The policy that training chooses on every data set of this project."""
 
+LEVELS = ("a", "b", "c", "d")
+"""Values of the attributes and contexts of random users."""
 STARS = Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
 
 
@@ -80,6 +84,20 @@ def random_experts(
         reward=STARS,
         categories=categories,
     )
+
+
+def with_random_features(model: Model, n_attributes: int, n_contexts: int, *, seed: int = 6) -> Model:
+    """Let categories of users move all of the user's vector, and those of requests its first block, as if trained."""
+
+    def prior(what: str, n: int, span: slice) -> AttributePrior:
+        encoder = Encoder(tuple(Attribute(f"{what} {k}", "category", LEVELS, (0.25,) * 4) for k in range(n)), what)
+        weights = np.zeros((model.dim, encoder.n_columns))
+        weights[span] = 0.02 * np.random.default_rng(seed).standard_normal(weights[span].shape)
+        spread = np.eye(encoder.n_columns) / 4.0
+        return AttributePrior(encoder, weights, np.abs(weights), spread, {})
+
+    own = model.with_attribute_prior(prior("attribute", n_attributes, slice(None)))
+    return own.with_context_effect(prior("context", n_contexts, model.blocks[0][0]))
 
 
 def random_neighbours(n_items: int, k: int, *, seed: int = 4) -> Neighbours:

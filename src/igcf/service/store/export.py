@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from igcf.data import Interactions
 
-LOG, ITEMS, SENTENCE = "store", "items.parquet", "sentence.txt"
+LOG, ITEMS, USERS, SENTENCE = "store", "items.parquet", "users.parquet", "sentence.txt"
 """Names in a folder of reactions."""
 ROWS_PER_FILE = 200_000
 AT_ONCE = 20_000
@@ -111,6 +111,8 @@ class StoreFiles(NamedTuple):
     """Folder of the files, with the columns user, item, value and timestamp."""
     items: Path | None
     """File of the items that the store describes; None where it describes none that drew a reaction."""
+    users: Path | None
+    """File of the attributes of users; None where nobody has any."""
     sentence: str
 
 
@@ -133,7 +135,7 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
             seen.update(frame["item"].unique())
             if len(frame):
                 frame.write_parquet(part_folder / LOG / f"{piece:06d}.parquet")
-        of_store = _described(store)
+        of_store, people = _described(store), _user_table(_attributes(store))
         name = store.database.name
     if not seen:
         raise StoreError(f"the store {name} has no reactions to learn from")
@@ -141,6 +143,8 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
     known = [item for item in items.values() if item.id in seen]
     if known:
         _item_frame(known).write_parquet(part_folder / ITEMS)
+    if people is not None:
+        people.write_parquet(part_folder / USERS)
     (part_folder / SENTENCE).write_text(_sentence(n, len(of_store)), encoding="utf-8")
     part_folder.rename(folder)
     return written_reactions(folder)
@@ -166,8 +170,8 @@ def _pieces(database: Database) -> "Iterator[tuple[Counter[str], pl.DataFrame]]"
 
 def written_reactions(folder: Path) -> StoreFiles:
     """Find again what `write_reactions` has written."""
-    items = folder / ITEMS
-    return StoreFiles(folder / LOG, items if items.exists() else None, (folder / SENTENCE).read_text(encoding="utf-8"))
+    items, users = (file if file.exists() else None for file in (folder / ITEMS, folder / USERS))
+    return StoreFiles(folder / LOG, items, users, (folder / SENTENCE).read_text(encoding="utf-8"))
 
 
 def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":

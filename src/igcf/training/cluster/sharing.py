@@ -21,6 +21,7 @@ from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import MICROSECONDS, RowReader, Rows, id_order, latest_reactions
 from igcf.errors import DataError, ModelError
+from igcf.training.attribute_prior import drawn_users
 from igcf.training.experts.executor import Executor
 from igcf.training.experts.kept import damaged, read_note, replaced
 from igcf.training.experts.part import Part, Worker
@@ -61,6 +62,15 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
     return SharedLog(executor, catalogue, tuple(found["bounds"]), NOBODY, lambda: identity)
 
 
+def with_people(log: SharedLog, data: LogFiles, folder: Path) -> Interactions:
+    """Return the reactions of the users whose attributes are regressed, with the table of users of the files."""
+    if data.users is None:
+        return log.catalogue
+    rows = drawn_users(log.users, 0)
+    ids = pl.read_parquet(folder / "parts" / "users.parquet")["user"].gather(rows).to_list()
+    return replace(log.only_users(rows), user_ids=tuple(ids)).with_users(data.users, data.without)
+
+
 def log_fingerprint(data: Interactions | LogFiles) -> str:
     """Return a short hash of a log; of files it is one of what can be known of them without reading them."""
     return data.fingerprint() if isinstance(data, Interactions) else _files_fingerprint(data)
@@ -87,6 +97,7 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     each = [(number, parts / f"part-{number}") for number in range(executor.size)]
     executor.call(put_together, pieces, bounds, len(ids.items), fractions, each=each)
     shutil.rmtree(pieces)
+    ids.users.alias("user").to_frame().write_parquet(parts / "users.parquet")
     return {"bounds": list(bounds), "item_ids": ids.items.to_list()}
 
 
