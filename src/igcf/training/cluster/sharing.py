@@ -27,6 +27,9 @@ from igcf.training.experts.kept import damaged, read_note, replaced
 from igcf.training.experts.part import Part, Worker
 from igcf.training.experts.shared_log import NOBODY, SharedLog, catalogue_of
 
+USER_IDS = "users.arrow"
+"""File of the ids of all users beside the parts of files; no ending of a log, whose folder may be the same."""
+
 
 def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) -> SharedLog:
     """Let the workers hold a log; its parts are written to `folder`, which all of them must see.
@@ -67,7 +70,7 @@ def with_people(log: SharedLog, data: LogFiles, folder: Path) -> Interactions:
     if data.users is None:
         return log.catalogue
     rows = drawn_users(log.users, 0)
-    ids = pl.read_parquet(folder / "parts" / "users.parquet")["user"].gather(rows).to_list()
+    ids = pl.read_ipc(folder / "parts" / USER_IDS)["user"].gather(rows).to_list()
     return replace(log.only_users(rows), user_ids=tuple(ids)).with_users(data.users, data.without)
 
 
@@ -97,7 +100,7 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     each = [(number, parts / f"part-{number}") for number in range(executor.size)]
     executor.call(put_together, pieces, bounds, len(ids.items), fractions, each=each)
     shutil.rmtree(pieces)
-    ids.users.alias("user").to_frame().write_parquet(parts / "users.parquet")
+    ids.users.alias("user").to_frame().write_ipc(parts / USER_IDS)
     return {"bounds": list(bounds), "item_ids": ids.items.to_list()}
 
 
