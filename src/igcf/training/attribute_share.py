@@ -67,7 +67,8 @@ def smooth_best(scores: FloatArray) -> int:
     """Return which of the shares is best by the parabola through what they gain: neighbours differ by chance."""
     powers = np.array(SHARES)[:, None] ** (1, 2)
     parabola = np.linalg.lstsq(powers, scores - scores[0], rcond=None)[0]
-    return int(np.argmax(powers @ parabola))
+    best = int(np.argmax(powers @ parabola))
+    return best if scores[best] > scores[0] else 0
 
 
 def _curves(model: Model, data: Interactions, prior: AttributePrior) -> FloatArray:
