@@ -1,6 +1,6 @@
 """Fill the tables of docs/bench.md from docs/figures/bench.json: python tools/bench_tables.py.
 
-`igcf bench --large --dataset ml-1m --out docs/figures` writes that file and the figure.
+`igcf bench --out docs/figures` writes that file.
 """
 
 import json

@@ -1,5 +1,6 @@
 """What candidates from the index lose and cost beside exact scores: `python -m tools.retrieval`."""
 
+import ctypes
 import json
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray
 from igcf.data.registry import load_dataset
-from igcf.lab.bench.measure import PeakMemory, one_thread
+from igcf.lab.bench.measure import one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists, save_lists
@@ -18,12 +19,40 @@ from igcf.online.selection import selection_details
 from igcf.tables import markdown_table
 from tools.catalogues import clustered, linear_model, replayed_beliefs, replicated
 
+RESET, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 TOP = 10
 LINEAR_DIM = 64
 STAGES = (10, 100)
 """Numbers of reactions of the users who are asked for, beside new ones."""
 CATALOGUES = {"replicated": replicated, "clustered": clustered}
 COLUMNS = ("nu", "reactions", "users", "recall@10", "lost, first", "lost, ten", "worst first", "ms")
+
+
+class PeakMemory:
+    """Peak memory since its creation; `bytes()` is None where the system has no such counter (it is Linux's)."""
+
+    def __init__(self) -> None:
+        self._before = None
+        try:
+            ctypes.CDLL(None).malloc_trim(0)  # what was freed earlier must not hide what is needed now
+            RESET.write_text("5", encoding="ascii")
+            self._before = _field("VmRSS")
+        except (OSError, AttributeError):
+            return
+
+    def bytes(self) -> int | None:
+        """Return the largest growth since the creation."""
+        peak = self.total()
+        return None if peak is None or self._before is None else max(peak - self._before, 0)
+
+    def total(self) -> int | None:
+        """Return the largest size of the whole process since the creation."""
+        return None if self._before is None else _field("VmHWM")
+
+
+def _field(name: str) -> int | None:
+    lines = STATUS.read_text(encoding="ascii").splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), None)
 
 
 def answered(engine: IndexedEngine, belief: Belief, nu: float) -> dict[str, float]:

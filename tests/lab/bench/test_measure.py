@@ -1,11 +1,7 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from igcf.lab.bench import measure
-from igcf.lab.bench.measure import PeakMemory, Row, compared, exponent, interleaved, one_thread
-from igcf.lab.bench.report import _steepest
+from igcf.lab.bench.measure import Row, compared, exponent, interleaved, one_thread
 
 
 def test_jobs_take_turns_after_one_run_to_warm_up() -> None:
@@ -46,25 +42,3 @@ def test_threads_are_given_back() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.skipif(not measure.RESET.exists(), reason="Linux tells the peak of a process's memory")
-def test_peak_memory_sees_a_large_array_that_is_gone() -> None:
-    peak = PeakMemory()
-    held = np.ones(8_000_000)
-    size = held.nbytes
-    del held
-    grown = peak.bytes()
-    assert grown is not None
-    assert 0.9 * size <= grown <= 2 * size
-
-
-def test_without_the_systems_counter_the_peak_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(measure, "RESET", tmp_path / "nowhere" / "clear_refs")
-    assert PeakMemory().bytes() is None
-    assert PeakMemory().total() is None
-
-
-def test_the_steepest_step_is_that_of_two_neighbouring_sizes() -> None:
-    points = [{"size": 10, "seconds": 1.0}, {"size": 100, "seconds": 10.0}, {"size": 1000, "seconds": 1000.0}]
-    assert _steepest(points) == pytest.approx(2.0)

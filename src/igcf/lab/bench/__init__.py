@@ -2,6 +2,6 @@
 
 from igcf.lab.bench.measure import Row, compared, interleaved
 from igcf.lab.bench.report import PARTS, as_text, run_bench
-from igcf.lab.bench.sizes import FULL, LARGE, QUICK, Sizes
+from igcf.lab.bench.sizes import FULL, QUICK, Sizes
 
-__all__ = ["FULL", "LARGE", "PARTS", "QUICK", "Row", "Sizes", "as_text", "compared", "interleaved", "run_bench"]
+__all__ = ["FULL", "PARTS", "QUICK", "Row", "Sizes", "as_text", "compared", "interleaved", "run_bench"]

@@ -1,11 +1,7 @@
-"""Training of the graph model: beside the products it consists of, over growing sizes, and until it has learned."""
+"""Training of the graph model beside the products it consists of."""
 
-import gc
-import tempfile
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,24 +9,15 @@ import scipy.sparse as sp
 import torch
 
 from igcf.config import GraphConfig
-from igcf.data import Interactions, load_dataset
 from igcf.graph import Polynomial, csr_product, normalised_adjacency, sampled_products, sparse_product
 from igcf.graph.sparse_products import compiled
-from igcf.lab.bench.measure import Clock, PeakMemory, Row, compared, exponent, interleaved, one_thread
+from igcf.lab.bench.measure import Clock, Row, compared, interleaved, one_thread
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.worlds import STARS, random_log, random_pairs
-from igcf.training import Progress, pretrain
-from igcf.training.selection import held_out_users
 from igcf.training.variational.run import GraphTrainingData
 from igcf.training.variational.train import Trainer, step_threads
 
 STEP_LIMIT = 1.5
-LINEAR = 1.1
-"""Largest exponent that passes as linear."""
-STEPS = 3
-MOST_BYTES = 8e9
-SHARE, SECONDS = 0.99, 60.0
-"""Share of the final precision that counts as learned, and the seconds within which it must be reached."""
 
 
 def pretraining_rows(sizes: Sizes) -> dict[str, Any]:
@@ -139,116 +126,3 @@ def bare_products(world: GraphTrainingData) -> Callable[[], object]:
             items @ of_users
 
     return products
-
-
-def growth_curves(sizes: Sizes) -> dict[str, Any]:
-    """Seconds and bytes of one step, in one thread, over growing sizes, with the exponents of both."""
-    dim, catalogue, pairs = sizes.growth_dim, sizes.log[1], sizes.interactions[0]
-    with one_thread():
-        curves = [
-            _curve("interactions", [(n, (_users(n), catalogue, n), dim) for n in sizes.interactions]),
-            _curve("items", [(n, (_users(pairs), n, pairs), dim) for n in sizes.catalogues]),
-            _curve("d", [(d, sizes.log, d) for d in sizes.growth_dims]),
-        ]
-    return {"curves": curves, "huge": None if sizes.huge is None else read_and_step(sizes.huge, dim)}
-
-
-def _users(n_pairs: int) -> int:
-    """Return a number of users with about as many reactions each as in ML-1M."""
-    return max(n_pairs // 165, 10)
-
-
-def _curve(what: str, cases: Sequence[tuple[int, tuple[int, int, int], int]]) -> dict[str, Any]:
-    points = [{"size": size, **one_step(log, dim)} for size, log, dim in cases]
-    own_sizes, seconds, memory = ([point[name] for point in points] for name in ("size", "seconds", "peak_bytes"))
-    time_exponent, memory_exponent = exponent(own_sizes, seconds), exponent(own_sizes, memory) if all(memory) else None
-    is_met = time_exponent <= LINEAR and (memory_exponent is None or memory_exponent <= LINEAR)
-    exponents = {"seconds": time_exponent, "peak_bytes": memory_exponent}
-    return {"against": what, "points": points, "exponents": exponents, "at_most": LINEAR, "met": is_met}
-
-
-def one_step(log: tuple[int, int, int], dim: int) -> dict[str, Any]:
-    """Measure the processor seconds of the fastest of a few steps, and the peak memory of graph and steps together."""
-    data = random_log(*log)
-    gc.collect()
-    peak = PeakMemory()
-    step = whole_step(GraphTrainingData.from_log(data, GraphConfig(dim=dim), STARS))
-    step()
-    seconds = []
-    for _ in range(STEPS):
-        begun = time.process_time()
-        step()
-        seconds.append(time.process_time() - begun)
-    size = {"interactions": len(data), "items": data.n_items, "dim": dim}
-    return {**size, "seconds": min(seconds), "peak_bytes": peak.bytes()}
-
-
-def read_and_step(size: tuple[int, int, int], dim: int) -> dict[str, Any]:
-    """Read a log from a Parquet file, build the graph, take steps; peak memory of the whole process."""
-    import polars as pl
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        log = random_log(*size)
-        frame = pl.DataFrame({"user": log.user_idx, "item": log.item_idx, "value": log.values})
-        frame.write_parquet(path)
-        del log, frame
-        gc.collect()
-        peak = PeakMemory()
-        begun = time.perf_counter()
-        data = Interactions.from_parquet(path)
-    read = time.perf_counter()
-    step = whole_step(GraphTrainingData.from_log(data, GraphConfig(dim=dim), STARS))
-    built = time.perf_counter()
-    step()
-    first = time.perf_counter()
-    step()
-    done = time.perf_counter()
-    total = peak.total()
-    return {
-        "users": data.n_users,
-        "items": data.n_items,
-        "interactions": len(data),
-        "dim": dim,
-        "seconds": {"read": read - begun, "graph": built - read, "first_step": first - built, "step": done - first},
-        "peak_bytes": total,
-        "at_most_bytes": MOST_BYTES,
-        "met": None if total is None else total <= MOST_BYTES,
-    }
-
-
-def learning_part(sizes: Sizes) -> dict[str, Any]:
-    """Measure the learning curve of the data set that was asked for; nothing without one."""
-    return {} if sizes.dataset is None else learning_curve(sizes.dataset)
-
-
-def learning_curve(dataset: str, config: GraphConfig | None = None) -> dict[str, Any]:
-    """Train on all but the validation users of `dataset`; seconds by the wall, all threads, reading not counted.
-
-    A look at the validation users is part of the time, as is everything else up to it.
-    """
-    config = GraphConfig() if config is None else config
-    data = load_dataset(dataset)
-    held_out = np.isin(data.user_idx, held_out_users(data, config.holdout))
-    looks: list[dict[str, float]] = []
-    begun = time.perf_counter()
-
-    def note(progress: Progress) -> None:
-        if progress.validation is not None:
-            seconds = time.perf_counter() - begun
-            looks.append({"epoch": progress.epoch, "precision": progress.validation, "seconds": seconds})
-
-    pretrain(data.subset(~held_out), config, validation=data.subset(held_out), progress=note)
-    final = max(look["precision"] for look in looks)
-    reached = next(look for look in looks if look["precision"] >= SHARE * final)
-    return {
-        "dataset": dataset,
-        "interactions": len(data),
-        "share": SHARE,
-        "final_precision": final,
-        "reached": reached,
-        "seconds_in_all": looks[-1]["seconds"],
-        "looks": looks,
-        "at_most": SECONDS,
-        "met": reached["seconds"] <= SECONDS,
-    }

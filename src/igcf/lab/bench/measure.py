@@ -1,11 +1,9 @@
-"""Measurements: jobs timed in turn, the ratio of two of them, and the peak of this process's memory."""
+"""Measurements: jobs timed in turn, and the ratio of two of them."""
 
-import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +18,6 @@ one_thread = partial(at_most_threads, 1)
 """Context manager that keeps BLAS, torch and numba in one thread."""
 PAUSE = 0.005
 """Seconds of rest before a job that is timed by the wall: the threads of the one before stop spinning."""
-RESET, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -95,30 +92,3 @@ def compared(
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     """Return the slope of log value over log size, least squares."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
-
-
-class PeakMemory:
-    """Peak memory since its creation; `bytes()` is None where the system has no such counter (it is Linux's)."""
-
-    def __init__(self) -> None:
-        self._before = None
-        try:
-            ctypes.CDLL(None).malloc_trim(0)  # what was freed earlier must not hide what is needed now
-            RESET.write_text("5", encoding="ascii")
-            self._before = _field("VmRSS")
-        except (OSError, AttributeError):
-            return
-
-    def bytes(self) -> int | None:
-        """Return the largest growth since the creation."""
-        peak = self.total()
-        return None if peak is None or self._before is None else max(peak - self._before, 0)
-
-    def total(self) -> int | None:
-        """Return the largest size of the whole process since the creation."""
-        return None if self._before is None else _field("VmHWM")
-
-
-def _field(name: str) -> int | None:
-    lines = STATUS.read_text(encoding="ascii").splitlines()
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), None)

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from itertools import pairwise
-from math import log
 from typing import Any
 
 from igcf.lab.bench.measure import compared, interleaved
@@ -98,8 +96,6 @@ PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
     "index": _part("online", "index_rows"),
     "peers": _part("peers", "peer_rows"),
     "pretraining": _part("graph", "pretraining_rows"),
-    "growth": _part("graph", "growth_curves"),
-    "learning": _part("graph", "learning_part"),
 }
 """Parts of the benchmark in order; those that bring threads of their own come last."""
 
@@ -111,13 +107,7 @@ def all_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def as_text(document: dict[str, Any]) -> str:
     """Write everything that a person wants to see."""
-    parts = [
-        conclusion(document),
-        _machine(document),
-        ratio_table(document),
-        growth_table(document),
-        "\n".join(_notes(document)),
-    ]
+    parts = [conclusion(document), _machine(document), ratio_table(document), "\n".join(_notes(document))]
     return "\n\n".join(parts)
 
 
@@ -157,43 +147,6 @@ def ratio_table(document: dict[str, Any]) -> str:
     return markdown_table(header, rows, align="llrrrr")
 
 
-def growth_table(document: dict[str, Any]) -> str:
-    """Write time and memory of one training step against size."""
-    header = (
-        "one training step against", "sizes", "seconds", "peak MB", "exponents", "steepest step", "target", "met",
-    )  # fmt: skip
-    rows = []
-    for curve in document["growth"]["curves"]:
-        points = curve["points"]
-        peaks = ["?" if each["peak_bytes"] is None else short_number(each["peak_bytes"] / 1e6) for each in points]
-        exponents = [
-            f"{what} {value:.2f}"
-            for what, value in (("time", curve["exponents"]["seconds"]), ("memory", curve["exponents"]["peak_bytes"]))
-            if value is not None
-        ]
-        rows.append(
-            (
-                curve["against"],
-                ", ".join(f"{point['size']:,}" for point in points),
-                ", ".join(short_number(point["seconds"]) for point in points),
-                ", ".join(peaks),
-                ", ".join(exponents),
-                f"{_steepest(points):.2f}",
-                f"≤ {curve['at_most']}",
-                _yes(curve["met"]),
-            )
-        )
-    return markdown_table(header, rows, align="lllllrr")
-
-
-def _steepest(points: list[dict[str, Any]]) -> float:
-    """Return the largest exponent of time between two neighbouring sizes."""
-    return max(
-        log(after["seconds"] / before["seconds"]) / log(after["size"] / before["size"])
-        for before, after in pairwise(points)
-    )
-
-
 def _machine(document: dict[str, Any]) -> str:
     machine = document["machine"]
     packages = ", ".join(f"{name} {found}" for name, found in machine["packages"].items() if found)
@@ -204,7 +157,7 @@ def _machine(document: dict[str, Any]) -> str:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    start, online, huge = document["start"], document["online"], document["growth"]["huge"]
+    start, online = document["start"], document["online"]
     shown = start["help_seconds"]
     heavy = (
         ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, polars"
@@ -225,21 +178,6 @@ def _notes(document: dict[str, Any]) -> list[str]:
     if document["peers"]["missing"]:
         notes.append(f"- Peers that are not installed: {', '.join(document['peers']['missing'])}.")
     notes += [f"- Peer {name} could not run: {why}." for name, why in document["peers"]["failed"].items()]
-    if huge is not None:
-        parts = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in huge["seconds"].items())
-        peak = "?" if huge["peak_bytes"] is None else f"{huge['peak_bytes'] / 1e9:.1f} GB"
-        notes.append(
-            f"- {huge['interactions']:,} interactions of {huge['users']:,} users and {huge['items']:,} items, "
-            f"d={huge['dim']}: {parts}; {peak} at most (target 8 GB, met: {_yes(huge['met'])})."
-        )
-    learning = document.get("learning")
-    if learning:
-        reached = learning["reached"]
-        notes.append(
-            f"- {learning['dataset']} ({learning['interactions']:,} interactions), graph: {learning['share']:.0%} "
-            f"of the final validation precision after {reached['seconds']:.1f} s, {reached['epoch']} epochs (target "
-            f"{learning['at_most']:.0f} s, met: {_yes(learning['met'])}); {learning['seconds_in_all']:.0f} s in all."
-        )
     return notes
 
 

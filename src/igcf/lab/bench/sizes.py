@@ -1,6 +1,6 @@
-"""Amounts to measure: everything, a taste of it for tests, or also what needs a large machine."""
+"""Amounts to measure: everything, or a taste of it for tests."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,29 +30,15 @@ class Sizes:
     repeats: int = 15
     """Number of repetitions of the sparse products."""
     step_repeats: int = 10
-    interactions: tuple[int, ...] = (100_000, 300_000, 1_000_000, 3_000_000)
-    catalogues: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
-    growth_dims: tuple[int, ...] = (16, 64, 256)
-    growth_dim: int = 32
-    """Size d of the vectors where something else grows."""
-    huge: tuple[int, int, int] | None = None
-    """Users, items and interactions of the log that is read from a file, or None."""
     expert_dims: tuple[int, int] = (49, 33)
     """Sizes of the two experts' vectors in the default model."""
-    dataset: str | None = None
-    """Name of the log whose training is timed to 99 % of its final precision, or None."""
     starts: int = 7
     """Number of processes started for each start-up time."""
     peer_items: int = 3_706
     peer_repeats: int = 4
 
-    def __post_init__(self) -> None:
-        """Keep at least two sizes of whatever an exponent is measured over."""
-        assert min(map(len, (self.interactions, self.catalogues, self.growth_dims, self.indexed))) >= 2  # noqa: S101
-
 
 FULL = Sizes()
-LARGE = replace(FULL, interactions=(*FULL.interactions, 20_000_000), huge=(138_000, 27_000, 20_000_000))
 QUICK = Sizes(
     dim=8,
     items=((200, 3, 2), (1_000, 2, 2)),
@@ -68,10 +54,6 @@ QUICK = Sizes(
     dims=(4, 8),
     repeats=2,
     step_repeats=2,
-    interactions=(100, 200),
-    catalogues=(30, 60),
-    growth_dims=(4, 8),
-    growth_dim=4,
     expert_dims=(4, 3),
     starts=1,
     peer_items=50,
