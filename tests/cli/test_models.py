@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.model.files import model_id
 from igcf.service.context import ServiceContext
-from igcf.service.serving.model_swap import follow
+from igcf.service.serving.model_swap import background, follow
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import small_model
 
@@ -28,9 +28,16 @@ def run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def _started(folder: Path) -> ServiceContext:
+    context = ServiceContext.open(folder, ServiceSettings(store="one.db"))
+    for thread in background(context, {}):
+        thread.close()
+    return context
+
+
 def test_a_running_server_follows_a_promotion_and_a_rollback(folders: tuple[Path, Path]) -> None:
     first, second = folders
-    context = ServiceContext.open(first, ServiceSettings(store="one.db"))
+    context = _started(first)
     try:
         assert run("promote", "models/second", "--store", "one.db")[0] == 0
         assert follow(context)
@@ -50,7 +57,7 @@ def test_a_running_server_follows_a_promotion_and_a_rollback(folders: tuple[Path
 def test_what_cannot_be_promoted_is_one_sentence_and_changes_nothing(folders: tuple[Path, Path]) -> None:
     assert run("list", "--store", "one.db")[0] == 2  # a store that does not exist is not created
     assert not Path("one.db").exists()
-    ServiceContext.open(folders[0], ServiceSettings(store="one.db")).close()
+    _started(folders[0]).close()
     for words, message in (
         (("promote", "nowhere"), "no model at nowhere"),
         (("promote", "models/other"), "knows 5 of the 20 items in service"),
@@ -62,3 +69,12 @@ def test_what_cannot_be_promoted_is_one_sentence_and_changes_nothing(folders: tu
         assert output.count("\n") == 1
         assert message in output
     assert len(json.loads(run("list", "--store", "one.db", "--json")[1])["models"]) == 1
+
+
+def test_pruning_keeps_what_is_served_and_the_way_back(folders: tuple[Path, Path]) -> None:
+    _started(folders[0]).close()
+    assert run("promote", "models/second", "--store", "one.db")[0] == 0
+    for seed in range(3):
+        small_model(20, 3, seed=5 + seed).save(Path(f"models/worse-{seed}"))
+    assert run("prune", "models", "--store", "one.db", "--keep", "1")[0] == 0
+    assert sorted(path.name for path in Path("models").iterdir()) == ["first", "second", "worse-2"]

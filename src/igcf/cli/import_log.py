@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument("log", metavar="LOG")
 @of_store
-@click.option("--model", required=True, type=PATH, help="Folder of the model that is served.")
+@click.option("--model", type=PATH, help="Folder of the model that is served [default: the one that is announced].")
 @DATA_DIR
 @column_options
 @AS_JSON
 def import_log(
     log: str,
     url: str,
-    model: Path,
+    model: Path | None,
     data_dir: str | None,
     columns: "Columns",
     as_json: bool,
@@ -40,6 +40,7 @@ def import_log(
 
     \b
     Examples:
+      igcf import ratings.csv --store igcf.db
       igcf import ratings.csv --store igcf.db --model model/
       igcf import ml-1m --store postgresql://igcf@db/igcf --model model/
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
@@ -73,7 +74,7 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
 
 
 def import_into(
-    url: str, model: Path, log: str, data_dir: str | None, columns: "Columns | None"
+    url: str, model: Path | None, log: str, data_dir: str | None, columns: "Columns | None"
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
     import numpy as np
@@ -83,7 +84,7 @@ def import_into(
     from igcf.service.store.store import Store
     from igcf.service.store.transfer import import_interactions
 
-    items = set(load_model(model).item_ids)
+    items = None if model is None else set(load_model(model).item_ids)
     data = load_dataset(log, data_dir, columns=columns)
     if n_unrated := int(np.isnan(data.values).sum()):
         note(f"{n_unrated:,} reactions without an opinion are left out: the store keeps reactions that have a value")
@@ -93,16 +94,22 @@ def import_into(
     _refuse_users(data.user_ids)
     opened = Store(url)
     try:
+        if model is None and (announced := opened.generation()[1]):
+            model = Path(announced)
+            items = set(load_model(model).item_ids)
         started = time.perf_counter()
         with show_progress() as report:
             done = import_interactions(
-                opened, data, model_id(model), lambda count: report("reactions stored", count, len(data))
+                opened,
+                data,
+                "" if model is None else model_id(model),
+                lambda count: report("reactions stored", count, len(data)),
             )
         seconds = time.perf_counter() - started
         name = opened.database.name
     finally:
         opened.close()
-    unknown = sum(item_id not in items for item_id in data.item_ids)
+    unknown = 0 if items is None else sum(item_id not in items for item_id in data.item_ids)
     note(
         f"{data.name}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "
         f"{name}; {seconds:.1f} s, {done.reactions / max(seconds, 1e-9):,.0f} reactions a second"

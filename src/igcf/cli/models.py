@@ -1,5 +1,6 @@
 """`igcf models`: which models a store's servers have served, another one, and the way back."""
 
+import shutil
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.options import AS_JSON, PATH
+from igcf.cli.options import AS_JSON, COUNT, EXISTING, PATH
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import of_store
 from igcf.errors import ModelError
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def models() -> None:
-    """List the models of a service, promote another one, go back.
+    """List the models of a service, promote another one, go back, delete old ones.
 
     \b
     Examples:
       igcf models list --store igcf.db
       igcf models promote models/2026-11-18 --store postgresql://igcf@db/igcf
       igcf models rollback --store igcf.db
+      igcf models prune models/ --store igcf.db --keep 7
     """
 
 
@@ -84,6 +86,26 @@ def rollback(url: str, as_json: bool) -> None:
     with closing(open_existing(url)) as store:
         known = announcements(store.database)
         _print(*announced(store, previous_folder(known), force=True, after=known[0].generation), as_json=as_json)
+
+
+@models.command()
+@click.argument("folder", type=EXISTING)
+@of_store
+@click.option("--keep", type=COUNT, default=7, show_default=True, help="Newest models to keep.")
+def prune(folder: Path, url: str, keep: int) -> None:
+    """Delete the models in FOLDER but the newest ones, the one in service, and the one that a rollback leads to."""
+    from igcf.model.files import META
+    from igcf.service.store.announcements import announcements, way_back
+    from igcf.service.store.maintenance import open_existing
+
+    with closing(open_existing(url)) as store:
+        known = announcements(store.database)
+    needed = {each.folder for each in (*known[:1], *way_back(known)[:1])}
+    found = sorted((path.parent for path in folder.glob(f"*/{META}")), key=lambda own: own.stat().st_mtime)
+    for path in found[:-keep]:
+        if str(path.resolve()) not in needed:
+            shutil.rmtree(path)
+            note(f"Deleted {path}")
 
 
 def announced(store: "Store", folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:

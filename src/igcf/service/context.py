@@ -14,7 +14,6 @@ from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.announcements import note_first
 from igcf.service.store.audit import AuditLog
 from igcf.service.store.database import StoreEvents
 from igcf.service.store.items import ItemStore
@@ -62,9 +61,6 @@ class ServiceContext:
             settings = settings.changed(models=str(Path(served.folder).parent))
         store = Store(settings.store, connections=settings.threads + 3, wait_s=settings.store_wait_s)
         current = CurrentModel(served, store.generation()[0] if generation is None else generation)
-        if current.generation == 0:
-            with suppress(StoreError):  # for the way back only: the server can do without it
-                note_first(store.database, served.folder, served.model_id)
         metrics = Metrics(metrics_folder)
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         users = UsersInMemory(store, settings, metrics.count_session)

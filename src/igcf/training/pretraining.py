@@ -8,7 +8,7 @@ from typing import Any
 
 from igcf.config import Config, ExpertsConfig, GraphConfig, configured
 from igcf.data.findings import report_of
-from igcf.data.interactions import Interactions
+from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import read_files
 from igcf.data.success import Success, success_from, success_in
@@ -113,6 +113,8 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
+    if log.timestamps is not None and (known := log.timestamps[log.timestamps != MISSING_TIME]).size:
+        model.metadata["data"]["until"] = int(known.max())
     model.kinds = checked_kinds(data.kinds)
     model = with_context(with_attributes(model.with_content(fit_content(model)), log), log)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError, StoreError
@@ -13,7 +14,7 @@ from igcf.service.errors import CatalogueMismatchError, ModelConflictError
 from igcf.service.models.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.announcements import Announcement, announcements, way_back
+from igcf.service.store.announcements import Announcement, announcements, note_first, way_back
 from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")
@@ -57,6 +58,7 @@ class Repeated:
 def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]]) -> list[Repeated]:
     """Start the threads of a service; `quick` are further things to do that never wait for store or learning."""
     turns = 0
+    _note_first(context)
 
     def look_ready() -> None:
         nonlocal turns
@@ -118,9 +120,18 @@ def load_and_announce(context: ServiceContext, folder: str, *, force: bool = Fal
         served = ServedModel.from_folder(_allowed(context.settings, folder), context.settings)
         if not force:
             refuse_other_catalogue(context.current_model.served.trained.model, served.model)
+        _note_first(context)
         generation = context.store.announce(served.folder, served.model_id)
         _replace(context, served, generation)
     return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
+
+
+def _note_first(context: ServiceContext) -> None:
+    """Record the model that this server was started with, where none is announced: the way back may lead there."""
+    current = context.current_model
+    if current.generation == 0:
+        with suppress(StoreError):  # serving can do without it
+            note_first(context.store.database, current.served.folder, current.served.model_id)
 
 
 def roll_back(context: ServiceContext) -> ModelLoaded:

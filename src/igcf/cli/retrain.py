@@ -1,0 +1,90 @@
+"""`igcf retrain`: a better model from a store, every night."""
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from igcf.cli.models import announced
+from igcf.cli.options import AS_JSON, EXISTING, PATH, SATISFIED
+from igcf.cli.output import echo, emit_json, note
+from igcf.cli.service_options import of_store
+from igcf.errors import ModelError
+
+if TYPE_CHECKING:
+    from igcf.item import Item
+    from igcf.model import Model
+    from igcf.service.store.export import StoreLog
+
+REPORT = "gate.html"
+
+
+@click.command()
+@of_store
+@click.option("--out", required=True, type=PATH, help="Model folder to write; must not exist.")
+@click.option("--promote", is_flag=True, help="Serve the new model on all servers of the store, unless it is worse.")
+@click.option("--items", type=EXISTING, help="File of items; those of the model in service are known without it.")
+@SATISFIED
+@click.option("--seed", type=int, help="Makes training repeatable [default: that of the model in service].")
+@AS_JSON
+def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: bool, **settings: Any) -> None:
+    """Train on the reactions in a store, compare with the model in service, write --out.
+
+    One user in ten is held out from every training. Both models play these users; the verdict is better, level or
+    worse, with its evidence in OUT/gate.html and OUT/meta.json. Settings are those of the model in service. With
+    --promote a model that is worse is written, not served, and the exit code is 1.
+
+    \b
+    Examples:
+      igcf retrain --store igcf.db --out models/2026-11-18 --promote
+      igcf retrain --store postgresql://igcf@db/igcf --out models/2026-11-18
+    """
+    if out.exists():
+        raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
+    from igcf.lab.retraining import retrain as train_and_judge
+    from igcf.model.files import load_model
+    from igcf.service.store.export import read_store
+    from igcf.service.store.maintenance import open_existing
+
+    started = time.perf_counter()
+    with closing(open_existing(url)) as store:
+        generation, folder = store.generation()
+        current = load_model(Path(folder)) if folder else None
+        reactions = read_store(url)
+        note(reactions.sentence)
+        log = replace(reactions, described={**_known_items(current), **reactions.described}).interactions()
+        log = log if items is None else log.with_items(items)
+        if current is not None:
+            current = current.with_items(_added(current, reactions))
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        model, found = train_and_judge(log, current, chosen)
+        model.save(out)
+        if found is not None:
+            (out / REPORT).write_text(found.page(out.name), encoding="utf-8")
+        is_served = promote and (found is None or found.verdict != "worse")
+        now = announced(store, out, after=generation)[2] if is_served else None
+    if as_json:
+        told = {"out": str(out), "gate": model.metadata["gate"], "promoted": is_served, "generation": now}
+        emit_json(told | {"seconds": time.perf_counter() - started})
+    elif found is not None:
+        for check in found.checks:
+            echo(f"{check.verdict:<7}{check}")
+    note(f"{out}: {'the first model of this store' if found is None else found.sentence}")
+    if promote:
+        note(f"Promoted as generation {now}" if is_served else f"Not promoted; {folder} stays in service")
+        raise SystemExit(0 if is_served else 1)
+
+
+def _known_items(current: "Model | None") -> "dict[str, Item]":
+    """Return what the model in service knows about its items beside their ids."""
+    if current is None or (current.catalogue.titles is None and current.catalogue.categories is None):
+        return {}
+    return {item_id: current.catalogue.item(row) for row, item_id in enumerate(current.item_ids)}
+
+
+def _added(current: "Model", log: "StoreLog") -> "list[Item]":
+    """Return the items that the store describes and the model in service was not trained on: servers add them."""
+    return [item for item_id, item in log.described.items() if current.known_row(item_id) is None]
