@@ -18,12 +18,17 @@ from tools.check_links import broken_links
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 PUBLIC = ("igcf", "igcf.data", "igcf.online", "igcf.model", "igcf.lab.baselines", "igcf.lab.evaluate")
 WITH_EXAMPLES = (
+    "igcf.ExpertsConfig",
+    "igcf.Exposure",
     "igcf.GraphConfig.paper",
     "igcf.Interactions",
+    "igcf.Item",
     "igcf.Model",
     "igcf.Recommender",
+    "igcf.Rules",
     "igcf.Session",
     "igcf.load_dataset",
+    "igcf.online.Belief",
     "igcf.online.named_policy",
     "igcf.pretrain",
 )
@@ -65,6 +70,27 @@ def test_every_public_name_is_on_the_page_of_python() -> None:
 
 def named(name: str) -> object:
     return attrgetter(name.removeprefix("igcf."))(igcf)
+
+
+def test_public_functions_with_more_than_three_parameters_describe_them() -> None:
+    packages = [import_module(name) for name in (*PUBLIC, "igcf.service.client")]
+    public = [
+        each for package in packages for each in vars(package).values() if "igcf." in getattr(each, "__module__", "")
+    ]
+    methods = [
+        getattr(each, name)
+        for each in filter(inspect.isclass, public)
+        for name in vars(each)
+        if not name.startswith("_")
+    ]
+    silent = {
+        each.__qualname__
+        for each in (*public, *methods)
+        if (inspect.isfunction(each) or inspect.ismethod(each))
+        and len(inspect.signature(each).parameters.keys() - {"self"}) > 3
+        and "Args:" not in (inspect.getdoc(each) or "")
+    }
+    assert silent == set()
 
 
 def test_every_public_name_with_an_example_is_listed_above() -> None:

@@ -164,6 +164,10 @@ class ExpertsConfig:
     """How the default model, the average of a linear and a logistic factor model, is learned from a log.
 
     What is None is chosen on validation users.
+
+    >>> import igcf
+    >>> igcf.ExpertsConfig(satisfied=4, objective="liking").objective  # `igcf.pretrain(data, config=...)` takes it
+    'liking'
     """
 
     satisfied: float | None = None

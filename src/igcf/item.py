@@ -11,7 +11,12 @@ from igcf.errors import DataError
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a catalogue with what is known of it besides reactions."""
+    """An item of a catalogue with what is known of it besides reactions.
+
+    >>> import igcf
+    >>> igcf.Item("tea", title="Tea", categories=("drinks",), numbers={"price": 2.5}).categories
+    ('drinks',)
+    """
 
     id: str
     title: str | None = None

@@ -127,7 +127,14 @@ class Interactions:
         """Build a log from parallel sequences; ids may be strings or numbers and become strings.
 
         Of several reactions of one user to one item the latest counts: the largest timestamp, or the last row where
-        there is no time or the times are equal. Without `values` every reaction counts as 1 (implicit feedback).
+        there is no time or the times are equal.
+
+        Args:
+            users: id of the user of each reaction.
+            items: id of its item.
+            values: its value; None: every reaction counts as 1 (implicit feedback).
+            timestamps: its time, in seconds since 1970 or any other unit that increases; None: unknown.
+            name: what messages call the log.
         """
         from igcf.data.log_files import log_frame
         from igcf.data.reading import read_table

@@ -81,6 +81,12 @@ def taste_drift(
     The fewer genres the halves share (cosine of their genre counts), the more the taste changed: the `n_test` users
     with the smallest cosine are tested, the next `n_validation` validate, and neither is in the training data, which
     is the first half of all rows in time.
+
+    Args:
+        data: a log with times and item categories.
+        n_test: number of test users.
+        n_validation: number of validation users.
+        min_reactions: reactions with a known time that a user must have.
     """
     if data.categories is None:
         raise DataError(f"{data.name} has no item categories; taste drift compares the categories of two periods")

@@ -15,7 +15,13 @@ from igcf.online.backend.types import Evidence
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """N(mean, cov) over a user's vector. Immutable: an update returns a new belief."""
+    """N(mean, cov) over a user's vector. Immutable: an update returns a new belief.
+
+    >>> import igcf.online, numpy as np
+    >>> belief = igcf.online.Belief(np.zeros(2), np.eye(2))
+    >>> belief.updated(np.array([1.0, 0.0]), 1.0, 1.0).mean.tolist()
+    [0.5, 0.0]
+    """
 
     mean: FloatArray
     """Mean of the user's vector, shape (d,)."""

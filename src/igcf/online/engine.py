@@ -423,9 +423,13 @@ class ScoringEngine:
     def describe(
         self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
     ) -> Selection:
-        """Return what is believed of some items of the only user, beside all that are available (items,).
+        """Return what is believed of some items of the only user, beside all that are available.
 
-        `among` are the rows that were scored, where these are not all: ranks by the mean are those among them.
+        Args:
+            rows: the items.
+            scores: their scores.
+            available: which items may be shown, (items,).
+            among: the rows that were scored, where these are not all: ranks by the mean are those among them.
         """
         means = self.means[0]
         own = means[rows]

@@ -27,7 +27,14 @@ def prior_belief(model: Model) -> Belief:
 
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
-    """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
+    """Return the belief after one reaction.
+
+    Args:
+        belief: the belief before it.
+        model: the model whose item was shown.
+        row: row of the item.
+        value: the reaction in the units of the log; NaN: the item was shown without a reaction.
+    """
     monotone = monotone_learning(model)
     if monotone is None:
         return _after(belief, model, [row], [value])

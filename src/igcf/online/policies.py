@@ -41,7 +41,15 @@ class Parameter(NamedTuple):
 def parameter(
     default: float, description: str, *, low: float = 0.0, high: float = math.inf, is_open: bool = False
 ) -> Any:
-    """Declare a field of a policy as one of its parameters."""
+    """Declare a field of a policy as one of its parameters.
+
+    Args:
+        default: its default.
+        description: one sentence for the command line, HTTP and the page.
+        low: smallest value.
+        high: largest value.
+        is_open: whether the ends of the range are excluded.
+    """
     return field(default=default, metadata={"parameter": (low, high, is_open, description)})
 
 

@@ -23,7 +23,13 @@ Amounts = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Rules:
-    """What may be in an answer and what is preferred; build it with `parse`."""
+    """What may be in an answer and what is preferred; build it with `parse`.
+
+    >>> import igcf
+    >>> rules = igcf.Rules.parse({"filter": {"none": ["War"]}, "caps": {"Drama": 2}, "diversity": 0.5})
+    >>> rules.none
+    ('War',)
+    """
 
     any: tuple[tuple[str, ...], ...] = ()
     """Of each of these groups of labels an item has at least one; a label is a category or a tag."""

@@ -78,7 +78,11 @@ def scored_items(
 def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:
     """Select the `k` best available items of each user, best first, (users, k); ties are broken at random.
 
-    Every row must have at least `k` available items.
+    Args:
+        scores: one per user and item, (users, items).
+        available: which items may be selected; every row needs at least `k`.
+        k: number of items per user.
+        rng: breaks ties.
     """
     return backend.loops.select_users(scores, available, k, lambda: rng)[0]
 

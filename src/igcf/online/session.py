@@ -396,7 +396,14 @@ class Session:
         candidates: Iterable[str] | None = None,
         rules: Rules | RulesWithin | None = None,
     ) -> BoolArray:
-        """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
+        """Return which items `recommend` would choose from, (1, items).
+
+        Args:
+            k: fewer items than these are refused.
+            exclude: ids of items not to show now.
+            candidates: ids of the only items to choose from; None: all.
+            rules: what may be in an answer.
+        """
         compiled = _compiled(rules, self._serving.model)
         return self._may_show(compiled, k, exclude, candidates).copy()
 
@@ -456,9 +463,14 @@ class Session:
     ) -> None:
         """Learn from one reaction, in closed form; it replaces an earlier one to the same item, unless it is None.
 
-        A reaction has a `value` in the units of the log (None: shown without a reaction) or is of a `kind` that the
-        model knows; where every reaction of the log counts alike, it needs neither. A reaction made in a `context` is
-        learned net of it. A bad item, value, kind or context raises and changes nothing.
+        A bad item, value, kind or context raises and changes nothing.
+
+        Args:
+            item_id: id of the item.
+            value: in the units of the log; None: shown without a reaction. Left out with a `kind`, and where every
+                reaction of the log counts alike.
+            kind: a kind of feedback that the model knows, instead of a value.
+            context: the context that the reaction was made in; it is learned net of its effect.
         """
         model, engine = self._serving.model, self._engine
         row, number = model.item_row(item_id), model.reaction_value(value, kind)

@@ -63,7 +63,12 @@ def feedback(
 ) -> Call[responses.FeedbackReceipt]:
     """Report a reaction, by its value or its kind.
 
-    Neither: a success, where every reaction of the log counts alike. `kind="shown"`: the item drew no reaction.
+    Args:
+        user: id of the user.
+        item: id of the item.
+        value: in the units of the log; None without a kind: a success, where every reaction of the log counts alike.
+        options: `kind` ("shown": no reaction, "skip": not now, or a kind of the model), `time`, `event_id`,
+            `recommendation_id`, `context`; see `Feedback`.
     """
     body = _reaction({"item": item, "value": value, **options})
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)

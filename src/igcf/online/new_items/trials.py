@@ -26,7 +26,12 @@ MEMORY = 12_000
 
 @dataclass(frozen=True)
 class Exposure:
-    """How much new items are tried, beyond being shown where they are expected to please most."""
+    """How much new items are tried, beyond being shown where they are expected to please most.
+
+    >>> import igcf
+    >>> igcf.Exposure(share=0.1, price=0.005).most  # `igcf.Recommender(model, exposure=...)` takes it
+    50
+    """
 
     share: float = 0.3
     """Largest share of the items shown to a user that are trials."""

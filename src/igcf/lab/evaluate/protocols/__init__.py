@@ -62,7 +62,14 @@ def setup_for(data: Interactions, protocol: str | Protocol, **choices: Any) -> S
 
 
 def prepare(data: Interactions, setup: Setup, seed: int, users: Users = "test") -> Case:
-    """Split the log; `users` says whether the test users are played or, for tuning, the validation users."""
+    """Split the log as the protocol of an experiment says.
+
+    Args:
+        data: the whole log.
+        setup: the experiment.
+        seed: seed of everything drawn.
+        users: whether the test users are played or, for tuning, the validation users.
+    """
     return setup.protocol.prepare(data, setup, seed, users)
 
 
