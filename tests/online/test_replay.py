@@ -39,7 +39,7 @@ def test_lock_step_equals_one_session_per_user() -> None:
 def test_blocks_of_users_give_the_same_result_and_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     table, model = truth(7), two_channel_model()
     whole = replay(ModelLearner(model, Greedy()), table, rounds=8, rng=np.random.default_rng(0))
-    monkeypatch.setattr(sys.modules["igcf.online.replay"], "BLOCK", 3)
+    monkeypatch.setattr(sys.modules["igcf.online.environment"], "BLOCK", 3)
     begun: list[list[int]] = []
     blocks = replay(
         ModelLearner(model, Greedy()),

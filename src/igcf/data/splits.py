@@ -91,13 +91,9 @@ def taste_drift(
     if data.categories is None:
         raise DataError(f"{data.name} has no item categories; taste drift compares the categories of two periods")
     timed = data.subset(_times(data) != MISSING_TIME)
-    order = np.lexsort((_times(timed), timed.user_idx))
     n_reactions = np.bincount(timed.user_idx, minlength=data.n_users)
-    starts = np.cumsum(n_reactions) - n_reactions
-    place = np.empty(len(timed), dtype=np.int64)
-    place[order] = np.arange(len(timed)) - starts[timed.user_idx[order]]  # 0, 1, ... within each user, in time
-    is_before = place < n_reactions[timed.user_idx] // 2
-    similarity = _cosine(_genre_counts(timed.subset(is_before)), _genre_counts(timed.subset(~is_before)))
+    before, after = halved(timed)
+    similarity = _cosine(_genre_counts(before), _genre_counts(after))
     qualified = np.flatnonzero(n_reactions >= min_reactions)
     if not len(qualified):
         raise DataError(
@@ -107,7 +103,6 @@ def taste_drift(
     ranked = qualified[np.argsort(similarity[qualified], kind="stable")]
     test, validation = ranked[:n_test], ranked[n_test : n_test + n_validation]
     first_half = timed.subset(_first_half(timed))
-    before, after = timed.subset(is_before), timed.subset(~is_before)
     return TasteDrift(
         train=first_half.only_users(np.setdiff1d(np.unique(first_half.user_idx), ranked[: n_test + n_validation])),
         validation_before=before.only_users(validation),
@@ -115,6 +110,17 @@ def taste_drift(
         test_before=before.only_users(test),
         test_after=after.only_users(test),
     )
+
+
+def halved(data: Interactions) -> tuple[Interactions, Interactions]:
+    """Halve the history of every user in time; the extra reaction of an odd number goes to the second half."""
+    order = np.lexsort((_times(data), data.user_idx))
+    n_reactions = np.bincount(data.user_idx, minlength=data.n_users)
+    starts = np.cumsum(n_reactions) - n_reactions
+    place = np.empty(len(data), dtype=np.int64)
+    place[order] = np.arange(len(data)) - starts[data.user_idx[order]]  # 0, 1, ... within each user, in time
+    is_before = place < n_reactions[data.user_idx] // 2
+    return data.subset(is_before), data.subset(~is_before)
 
 
 def has_all_times(data: Interactions) -> bool:

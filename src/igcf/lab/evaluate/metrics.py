@@ -22,6 +22,12 @@ def cumulative_ndcg(satisfied: BoolArray) -> FloatArray:
     return np.cumsum(satisfied @ discount / discount.sum(), axis=1)
 
 
+def rewards(satisfied: BoolArray) -> FloatArray:
+    """Return what one round adds to the figure that methods are ranked by: (users, slate) -> (users,)."""
+    curve = cumulative_precision if satisfied.shape[1] == 1 else cumulative_ndcg
+    return curve(satisfied[:, None])[:, 0]
+
+
 def after_drift(satisfied: BoolArray) -> FloatArray:
     """Count satisfied items in the second half of the rounds alone, up to each of them; shape (users, rounds // 2)."""
     return cumulative_precision(satisfied[:, satisfied.shape[1] // 2 :])

@@ -15,7 +15,7 @@ from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, Method, Task, method_named
 from igcf.lab.evaluate import metrics
 from igcf.lab.evaluate.protocols.sizes import ActivityClass
-from igcf.online import Learner, Shown
+from igcf.online import Environment, Learner, Shown
 from igcf.tables import Table
 
 CUTOFFS = (10, 20, 40, 60, 120)
@@ -199,6 +199,18 @@ class Protocol:
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
         """Split the log; `users` says whether the test users are played or, for tuning, the validation users."""
         raise NotImplementedError
+
+    def given(self, case: Case) -> Task:
+        """Return what an agent may learn from."""
+        return case.task
+
+    def environment(self, case: Case, session: Session) -> Environment:
+        """Return the users who are tested, ready to be met."""
+        return Environment(case.truth, rounds=session.rounds, slate=session.slate)
+
+    def training_truth(self, case: Case, session: Session) -> tuple[Float32Array, ...]:
+        """Return the reactions of the users with whom an agent may train, in the form of `Case.truth`."""
+        return (case.task.train.dense(),)
 
     def sentence(self, setup: Setup) -> str:
         """Describe how long, with whom, and how they were chosen."""

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from igcf.arrays import FloatArray, IntArray
+from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data import Interactions, taste_drift
 from igcf.data.registry import known_dataset
 from igcf.data.splits import ColdStart as ColdUsers
-from igcf.data.splits import cold_start, has_all_times
+from igcf.data.splits import cold_start, halved, has_all_times
 from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, Task
 from igcf.lab.baselines.history import Logged
@@ -34,7 +34,7 @@ from igcf.lab.evaluate.protocols.base import (
 )
 from igcf.lab.evaluate.protocols.sizes import activity_classes, fitting_size
 from igcf.lab.evaluate.tuned_settings import variant_settings
-from igcf.online import Learner, ModelLearner, Shown, replay
+from igcf.online import Environment, Learner, ModelLearner, Shown
 from igcf.tables import Table
 
 WITH = " with attributes"
@@ -94,9 +94,8 @@ class ColdStart(Protocol):
         self, learner: Learner, case: Case, job: Job, play: Play, session: Session
     ) -> tuple[Shown, dict[str, Any]]:
         """Play one session with all users."""
-        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "rng": self.rng(job, 2)}
         begun, details = attributes_of(learner, case, play)
-        return replay(learner, case.truth, begun=begun, **how), details
+        return self.environment(case, session).play(learner, rng=self.rng(job, 2), begun=begun), details
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return a method as it is and, where it is asked for, with the attributes of the users."""
@@ -141,6 +140,10 @@ class TasteDrift(ColdStart):
         )
         validation = (drift.validation_before, drift.validation_after)
         return tested(setup, drift.train, validation, (drift.test_before, drift.test_after), users)
+
+    def training_truth(self, case: Case, session: Session) -> tuple[Float32Array, ...]:
+        """Halve the history of the training users."""
+        return tuple(part.dense() for part in halved(case.task.train))
 
     def cutoffs(self, session: Session) -> tuple[int, ...]:
         """Return the rounds from the change on: 60, 80, 100, 120 of 120."""
@@ -290,9 +293,8 @@ class Returning(ColdStart):
         def tell(users: IntArray) -> None:
             learner.know([logged[user] for user in users])  # type: ignore[attr-defined]
 
-        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "rng": rng}
-        begun = tell if play.notes["told"] else None
-        return replay(learner, case.truth[0], available=available, begun=begun, **how), {}
+        world = Environment(case.truth, rounds=session.rounds, slate=session.slate, available=available)
+        return world.play(learner, rng=rng, begun=tell if play.notes["told"] else None), {}
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each start from a log with both cold starts of the same method."""

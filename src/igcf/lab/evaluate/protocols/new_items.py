@@ -16,7 +16,7 @@ from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.data import Interactions
 from igcf.data.splits import ColdStart as ColdUsers
 from igcf.errors import ConfigError, DataError
-from igcf.lab.baselines import Method, method_named
+from igcf.lab.baselines import Method, Task, method_named
 from igcf.lab.baselines.simple import RankedItems
 from igcf.lab.evaluate.protocols.base import (
     Case,
@@ -37,7 +37,7 @@ from igcf.lab.evaluate.protocols.cold import ColdStart, cold_users, tested
 from igcf.model import Model
 from igcf.model.content import ContentPrior, Features
 from igcf.model.new_items import ItemEvidence
-from igcf.online import Exposure, Greedy, Learner, ModelLearner, ScoringEngine, Shown, replay
+from igcf.online import Environment, Exposure, Greedy, Learner, ModelLearner, ScoringEngine, Shown, replay
 from igcf.online.new_items.trials import Answers
 from igcf.online.new_items.update import NewItems
 from igcf.online.selection import select_items
@@ -106,12 +106,31 @@ class NewItemsProtocol(ColdStart):
             everything=data,
         )
 
+    def given(self, case: Case) -> Task:
+        """Hide all reactions to new items; their rows of the catalogue stay."""
+        assert isinstance(case, NewItemsCase)  # noqa: S101
+        train, *validation = (
+            log.subset(~case.is_new[log.item_idx]) for log in (case.task.train, *case.task.validation)
+        )
+        return replace(case.task, train=train, validation=tuple(validation))
+
+    def training_truth(self, case: Case, session: Session) -> tuple[Float32Array, ...]:
+        """Return the users who arrive, in order of time."""
+        assert isinstance(case, NewItemsCase)  # noqa: S101
+        return (case.arriving.dense(),)
+
     def refusal(self, method: Method) -> str | None:
-        """Refuse models that new items cannot be added to."""
-        return None if method.name == "igcf" else f"new items cannot be added to {method.name}; this protocol runs igcf"
+        """Refuse nothing: a method that is not igcf knows new items only by what it learns from arriving users."""
+        return None
+
+    def accepts(self, method: Method) -> bool:
+        """Tell whether `--methods all` includes a method."""
+        return method.name == "igcf"
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return the rows of the tables, which share one job."""
+        if method.name != "igcf":
+            return [Play(method.name, settings)]
         return [
             Play(name if n is None else f"{name}, {n} reactions", settings, {"row": name, "reactions": n})
             for name, n in ROWS
@@ -128,6 +147,10 @@ class NewItemsProtocol(ColdStart):
     def run(self, case: Case, job: Job) -> Iterator[Played]:
         """Train without the new items, let users arrive twice, then play the test users with every row."""
         assert isinstance(case, NewItemsCase)  # noqa: S101
+        if job.method != "igcf":
+            for found in super().run(replace(case, task=self.given(case)), job):
+                yield found._replace(details=_on_new(found.shown, case.is_new, job.setup))
+            return
         setup, rounds = job.setup, job.setup.sessions[0].rounds
         is_new, train = case.is_new, case.task.train
         order = np.concatenate([np.flatnonzero(~is_new), np.flatnonzero(is_new)])
@@ -168,13 +191,22 @@ class NewItemsProtocol(ColdStart):
                 learner = LiveLearner(sources[name].limited(n), is_learning=False)
             shown = replay(learner, table, rounds=rounds, rng=np.random.default_rng(0))
             shown = Shown(places[shown.rows].astype(np.int32), shown.values)
-            on_new = ((shown.values >= setup.satisfied) & is_new[shown.rows]).sum(axis=(1, 2))
-            details: dict[str, Any] = {"successes_on_new": on_new.tolist(), "n_new": int(is_new.sum())}
+            details = _on_new(shown, is_new, setup)
             if name in arrivals and n == REACTIONS[-1]:
                 learned, stretches = arrivals[name]
                 details["reactions"] = learned.items.n_reactions.tolist()
                 details["stretches"] = stretches
             yield Played(shown, details, seconds)
+
+    def show(
+        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
+    ) -> tuple[Shown, dict[str, Any]]:
+        """Let users arrive, where the learner may remember what they taught it of the items, then test users."""
+        (stream,), rng = self.training_truth(case, session), self.rng(job, 2)
+        for start in range(0, len(stream) if getattr(learner, "remembers_items", False) else 0, STRETCH):
+            part = Environment(stream[start : start + STRETCH], rounds=session.rounds, slate=session.slate)
+            part.play(learner, rng=rng)
+        return self.environment(case, session).play(learner, rng=rng), {}
 
     def count(self, outcome: Outcome, setup: Setup) -> Counted:
         """Count the successes on new items, too."""
@@ -326,6 +358,12 @@ def arrive(base: Model, learner: LiveLearner, stream: Float32Array, setup: Setup
             }
         )
     return result
+
+
+def _on_new(shown: Shown, is_new: BoolArray, setup: Setup) -> dict[str, Any]:
+    """Return how many new items satisfied each user."""
+    on_new = ((shown.values >= setup.satisfied) & is_new[shown.rows]).sum(axis=(1, 2))
+    return {"successes_on_new": on_new.tolist(), "n_new": int(is_new.sum())}
 
 
 def _popularity(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from igcf.arrays import FloatArray
+from igcf.arrays import Float32Array, FloatArray
 from igcf.data import Interactions
 from igcf.data.registry import known_dataset
 from igcf.data.splits import observed_split
@@ -18,7 +18,7 @@ from igcf.lab.baselines import Method
 from igcf.lab.evaluate.protocols.base import Case, Choices, Counted, Grid, Job, Outcome, Play, Session, Setup, Users
 from igcf.lab.evaluate.protocols.cold import ColdStart, attributes_of, group_tables, tested
 from igcf.model.usage import Calibration
-from igcf.online import Learner, ModelLearner, Shown, replay
+from igcf.online import Environment, Learner, ModelLearner, Shown
 from igcf.tables import Table
 from igcf.training.calibrating import LogitRecorder, Played, chance_of, coverage, places, recorded
 
@@ -64,6 +64,17 @@ class Observed(ColdStart):
         case = tested(setup, parts.train, (parts.validation,), (parts.test,), users)
         return replace(case, task=replace(case.task, seed=seed))
 
+    def environment(self, case: Case, session: Session) -> Environment:
+        """Make available what a user reacted to."""
+        (truth,) = case.truth
+        return Environment(truth, rounds=session.rounds, slate=session.slate, available=~np.isnan(truth))
+
+    def training_truth(self, case: Case, session: Session) -> tuple[Float32Array, ...]:
+        """Return the training users who reacted to enough items to be shown one in each round."""
+        train = case.task.train
+        n_reactions = np.bincount(train.user_idx, minlength=train.n_users)
+        return (train.only_users(np.flatnonzero(n_reactions >= session.rounds * session.slate)).dense(),)
+
     def settings_of(self, method: Method) -> Mapping[str, Any]:
         """Let `igcf` rank by liking and play as it was trained."""
         liking = {"objective": "liking", "calibrated": True, "neighbours": True, "experts": "as trained"}
@@ -90,14 +101,12 @@ class Observed(ColdStart):
         self, learner: Learner, case: Case, job: Job, play: Play, session: Session
     ) -> tuple[Shown, dict[str, Any]]:
         """Play one session; of a calibrated model, also record whether its chances come true."""
-        (truth,) = case.truth
+        world = self.environment(case, session)
         begun, details = attributes_of(learner, case, play)
-        how: dict[str, Any] = {"rounds": session.rounds, "slate": session.slate, "available": ~np.isnan(truth)}
-        how["begun"] = begun
         if not (play.settings.get("calibrated") and isinstance(learner, ModelLearner)):
-            return replay(learner, truth, rng=self.rng(job, 2), **how), details
-        recorder = LogitRecorder(learner, truth)
-        shown = replay(recorder, truth, rng=np.random.default_rng(0), **how)
+            return world.play(learner, rng=self.rng(job, 2), begun=begun), details
+        recorder = LogitRecorder(learner, case.truth[0])
+        shown = world.play(recorder, rng=np.random.default_rng(0), begun=begun)
         played = recorded(recorder, shown)
         return shown, details | {"chance": _chance(played, learner.model.calibration, session.rounds)}
 

@@ -1,0 +1,123 @@
+"""Users whose reactions are known, in lock-step: what every experiment and `igcf.lab.environments` play on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from igcf.arrays import BoolArray, Float32Array, IntArray
+
+BLOCK = 512
+"""Users in lock-step at a time, so that thousands of users fit in memory."""
+
+
+class Learner(Protocol):
+    """Anything that recommends to many users in lock-step and learns from their reactions."""
+
+    def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
+        """Forget everybody and meet `n_users` new users."""
+        ...
+
+    def select(self, available: BoolArray, k: int) -> IntArray:
+        """Return the next `k` items of each user, best first, (users, k), out of `available` (users, items)."""
+        ...
+
+    def observe(self, rows: IntArray, values: Float32Array) -> None:
+        """Learn from the reactions to what was selected, both (users, k); NaN: no reaction."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What was shown in every round and how the user reacted."""
+
+    rows: IntArray
+    """Item rows, shape (users, rounds, slate)."""
+    values: Float32Array
+    """Values in the units of the log, shape (users, rounds, slate); NaN: no reaction."""
+
+
+class Environment:
+    """Users who react as they are known to; nothing is shown twice to anybody."""
+
+    users: IntArray
+    """Rows of the users who were met last."""
+    available: BoolArray
+    """Items that may be shown to each of them, (users, items)."""
+    rows: IntArray
+    """Items shown so far, (users, rounds, slate); -1 in rounds to come."""
+    values: Float32Array
+    """What they drew, in the units of the log; NaN: no reaction."""
+    round: int
+    """Number of rounds so far."""
+
+    def __init__(
+        self,
+        truth: Float32Array | Sequence[Float32Array],
+        *,
+        rounds: int,
+        slate: int = 1,
+        available: BoolArray | None = None,
+    ) -> None:
+        """Know the reactions.
+
+        Args:
+            truth: (users, items) values, NaN where the user has no reaction. A sequence of such tables splits the
+                rounds evenly among them: the tastes change from one to the next and nobody tells the learner.
+            rounds: rounds per user.
+            slate: items per round; all of them are observed.
+            available: (users, items), which items may be shown to whom; all by default.
+        """
+        self.truth = (truth,) if isinstance(truth, np.ndarray) else tuple(truth)
+        self.rounds, self.slate, self._available = rounds, slate, available
+        self.n_users, self.n_items = self.truth[0].shape
+
+    def reset(self, users: IntArray) -> None:
+        """Meet the users at these rows of the truth for the first time."""
+        shape = (len(users), self.rounds, self.slate)
+        self.users, self.round = users, 0
+        self.rows, self.values = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=np.float32)
+        limit = self._available
+        self.available = np.ones((len(users), self.n_items), dtype=np.bool_) if limit is None else limit[users]
+
+    def step(self, rows: IntArray) -> Float32Array:
+        """Show each user the items at `rows`, (users, slate), and return what they draw.
+
+        An item that is not available, or that stands twice in a slate, draws no reaction.
+        """
+        table, every = self.truth[self.round * len(self.truth) // self.rounds], np.arange(len(rows))
+        seen = self.values[:, self.round]
+        for slot, chosen in enumerate(rows.T):
+            seen[:, slot] = np.where(self.available[every, chosen], table[self.users, chosen], np.nan)
+            self.available[every, chosen] = False
+        self.rows[:, self.round] = rows
+        self.round += 1
+        return seen.copy()
+
+    def play(
+        self, learner: Learner, *, rng: np.random.Generator, begun: Callable[[IntArray], None] | None = None
+    ) -> Shown:
+        """Let `learner` meet all users, a block of them in lock-step at a time.
+
+        Args:
+            learner: recommends and learns; one with a method `meet` is given the environment before each block.
+            rng: random numbers of draws and ties.
+            begun: called with the rows of each block's users before their first round.
+        """
+        meet: Callable[[Environment], None] | None = getattr(learner, "meet", None)
+        shape = (self.n_users, self.rounds, self.slate)
+        shown = Shown(np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32))
+        for start in range(0, self.n_users, BLOCK):
+            users = np.arange(start, min(start + BLOCK, self.n_users))
+            self.reset(users)
+            if meet is not None:
+                meet(self)
+            learner.begin(len(users), rng=rng)
+            if begun is not None:
+                begun(users)
+            for _ in range(self.rounds):
+                chosen = learner.select(self.available, self.slate)
+                learner.observe(chosen, self.step(chosen))
+            shown.rows[users], shown.values[users] = self.rows, self.values
+        return shown
