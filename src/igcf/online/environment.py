@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from igcf.arrays import BoolArray, Float32Array, IntArray
+from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 BLOCK = 512
 """Users in lock-step at a time, so that thousands of users fit in memory."""
@@ -36,6 +36,12 @@ class Shown:
     """Item rows, shape (users, rounds, slate)."""
     values: Float32Array
     """Values in the units of the log, shape (users, rounds, slate); NaN: no reaction."""
+
+
+def rewards(satisfied: BoolArray) -> FloatArray:
+    """Return the reward of each slate, (..., slate) -> (...): nDCG, which is 1 or 0 for a single item."""
+    discount = 1.0 / np.log2(2.0 + np.arange(satisfied.shape[-1]))
+    return np.asarray(satisfied @ discount / discount.sum())
 
 
 class Environment:
@@ -70,7 +76,7 @@ class Environment:
             available: (users, items), which items may be shown to whom; all by default.
         """
         self.truth = (truth,) if isinstance(truth, np.ndarray) else tuple(truth)
-        self.rounds, self.slate, self._available = rounds, slate, available
+        self.rounds, self.slate, self.limit = rounds, slate, available
         self.n_users, self.n_items = self.truth[0].shape
 
     def reset(self, users: IntArray) -> None:
@@ -78,8 +84,8 @@ class Environment:
         shape = (len(users), self.rounds, self.slate)
         self.users, self.round = users, 0
         self.rows, self.values = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=np.float32)
-        limit = self._available
-        self.available = np.ones((len(users), self.n_items), dtype=np.bool_) if limit is None else limit[users]
+        everything = np.ones((len(users), self.n_items), dtype=np.bool_)
+        self.available = everything if self.limit is None else self.limit[users]
 
     def step(self, rows: IntArray) -> Float32Array:
         """Show each user the items at `rows`, (users, slate), and return what they draw.
@@ -94,6 +100,17 @@ class Environment:
         self.rows[:, self.round] = rows
         self.round += 1
         return seen.copy()
+
+    def observation(self) -> dict[str, Any]:
+        """Return a copy of all reactions so far: `rows`, `values` (0 without a reaction) and `reacted`."""
+        reacted = ~np.isnan(self.values)
+        return {"rows": self.rows.copy(), "values": np.where(reacted, self.values, np.float32(0)), "reacted": reacted}
+
+    def info(self, satisfied: float) -> dict[str, Any]:
+        """Return what is `available`, whether the last items `satisfied`, and the number of the `round`."""
+        last = self.values[:, self.round - 1] if self.round else np.full_like(self.values[:, 0], np.nan)
+        rounds = np.full(len(self.users), self.round)
+        return {"available": self.available.copy(), "satisfied": last >= satisfied, "round": rounds}
 
     def play(
         self, learner: Learner, *, rng: np.random.Generator, begun: Callable[[IntArray], None] | None = None

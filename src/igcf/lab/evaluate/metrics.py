@@ -3,6 +3,7 @@
 import numpy as np
 
 from igcf.arrays import BoolArray, FloatArray, IntArray
+from igcf.online.environment import rewards
 
 
 def cumulative_precision(satisfied: BoolArray) -> FloatArray:
@@ -18,14 +19,7 @@ def cumulative_recall(satisfied: BoolArray, n_satisfied: IntArray) -> FloatArray
 
 def cumulative_ndcg(satisfied: BoolArray) -> FloatArray:
     """Sum nDCG_k up to each round, binary gains over the constant ideal of k ones; shape (users, rounds)."""
-    discount = 1.0 / np.log2(2.0 + np.arange(satisfied.shape[2]))
-    return np.cumsum(satisfied @ discount / discount.sum(), axis=1)
-
-
-def rewards(satisfied: BoolArray) -> FloatArray:
-    """Return what one round adds to the figure that methods are ranked by: (users, slate) -> (users,)."""
-    curve = cumulative_precision if satisfied.shape[1] == 1 else cumulative_ndcg
-    return curve(satisfied[:, None])[:, 0]
+    return np.cumsum(rewards(satisfied), axis=1)
 
 
 def after_drift(satisfied: BoolArray) -> FloatArray:
