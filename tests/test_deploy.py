@@ -66,10 +66,11 @@ def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "igcf.service"
-    unit.write_text((DEPLOY / "igcf.service").read_text().replace("/opt/igcf/bin/igcf", shutil.which("true") or ""))
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    units = [tmp_path / name for name in ("igcf.service", "igcf-retrain.service", "igcf-retrain.timer")]
+    for unit in units:
+        unit.write_text((DEPLOY / unit.name).read_text().replace("/opt/igcf/bin/igcf", shutil.which("true") or ""))
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 

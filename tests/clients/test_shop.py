@@ -1,9 +1,11 @@
-"""The commands of examples/shop, without containers: prepare, learn, import, serve, retrain."""
+"""The commands of examples/shop, without containers: prepare, import, retrain, serve, retrain again, go back."""
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -26,22 +28,35 @@ def test_a_shop_is_made_from_its_order_book_and_retrained_while_it_serves(
         return result.stdout
 
     monkeypatch.chdir(tmp_path)
-    run(sys.executable, str(SHOP / "prepare.py"), ".", "60", "25")
-    run_line("igcf pretrain --dataset orders.csv --items products.csv --out models/first", "")
-    run_line("igcf import orders.csv --store shop.db --model models/first", "")
+    run(sys.executable, str(SHOP / "prepare.py"), ".", "150", "30")
+    run_line("igcf import orders.csv --store shop.db", "")
+    run_line("igcf retrain --store shop.db --items products.csv --out models/first --promote", "")
     server = Server(tmp_path / "models" / "first", str(tmp_path / "shop.db")).wait_until_ready()
     try:
-        known = httpx.post(f"{server.url}/v1/users/u0007/recommendations", json={"k": 1}).json()
+
+        def ask() -> dict[str, Any]:
+            return dict(httpx.post(f"{server.url}/v1/users/u0007/recommendations", json={"k": 1}).json())
+
+        def follows(generation: int) -> bool:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                if httpx.get(f"{server.url}/v1/model").json()["generation"] == generation:
+                    return True
+                time.sleep(0.1)
+            return False
+
+        known = ask()
         assert known["revision"] > 0
         assert known["items"][0]["title"]
-        told = run(str(SHOP / "retrain.sh"), SHOP_URL=server.url, SHOP_IGCF=f"{sys.executable} -m igcf")
-        new = next(folder for folder in (tmp_path / "models").iterdir() if folder.name != "first")
-        assert '"generation":1' in told
-        assert (new / "meta.json").exists()
-        assert httpx.get(f"{server.url}/v1/model").json()["model"] != known["model"]
-        renewed = httpx.post(f"{server.url}/v1/users/u0007/recommendations", json={"k": 1}).json()
+        run_line("igcf import today.csv --store shop.db", "")
+        run_line("igcf retrain --store shop.db --out models/second --promote", "")
+        assert follows(2)
+        renewed = ask()
         assert renewed["model"] != known["model"]
         assert renewed["items"][0]["title"]
+        run_line("igcf models rollback --store shop.db", "")
+        assert follows(3)
+        assert ask()["model"] == known["model"]
     finally:
         server.stop()
 

@@ -1,4 +1,4 @@
-"""A candidate for the place of the model in service: trained as that one was, on the log of now, and judged."""
+"""Training of a candidate: the settings of the model in service, the current log, and the verdict of the gate."""
 
 from collections.abc import Mapping
 from dataclasses import replace
