@@ -105,7 +105,7 @@ class ChanceScale:
             return self._from_logit(*engine.z_moments_at(self.channels[0], rows), rows)
         if self.form == "ratio":
             return self._from_ratio(engine.belief_means[0], engine.belief_covs[0], rows)
-        return self.from_expectation(rows, means, stds**2)
+        return self.from_expectation(rows, means, stds)
 
     def _from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike, rows: IntArray) -> Chances:
         """Chances from the mean and variance of the logit, before calibration."""
@@ -119,12 +119,11 @@ class ChanceScale:
         share = sigmoid(self.base.logit[rows])
         return np.asarray(np.abs(means) * (1.0 - share) * np.sqrt(self.base.variance[rows]))
 
-    def from_expectation(self, rows: IntArray, means: FloatArray, variances: FloatArray) -> Chances:
+    def from_expectation(self, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Chances where they follow from expected values or probabilities."""
-        own, stds = np.asarray(means, dtype=np.float64), np.sqrt(np.asarray(variances, dtype=np.float64))
         if self.form == "value":
-            return Chances(*value_chances(own, stds, self.model.item_noise[rows], self._line))
-        return Chances(*probability_chances(own, stds, *self._numbers))
+            return Chances(*value_chances(means, stds, self.model.item_noise[rows], self._line))
+        return Chances(*probability_chances(means, stds, *self._numbers))
 
     def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
         """Expected successes per exposure, drawn toward the population's own ratio."""
@@ -141,7 +140,7 @@ class ChanceScale:
         x[:, success.span] = xs
         x[:, exposed.span] -= r[:, None] * xe
         x /= (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
-        return self.from_expectation(rows, r, np.maximum(np.einsum("kd,de,ke->k", x, cov, x), 0.0))
+        return self.from_expectation(rows, r, np.sqrt(np.maximum(np.einsum("kd,de,ke->k", x, cov, x), 0.0)))
 
 
 KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))

@@ -94,6 +94,7 @@ class Lanes:
         self.writes = Lane("write", most, wait_s, anyio.CapacityLimiter(settings.threads))
         self.batches = Lane("batch", most, settings.request_timeout_s, anyio.CapacityLimiter(BATCH_THREADS))
         self.health = Lane("health", float("inf"), wait_s, anyio.CapacityLimiter(HEALTH_THREADS))
+        self.all = (self.reads, self.writes, self.batches, self.health)
 
     def of(self, method: str, path: str) -> Lane:
         """Find the lane of a request; a recommendation reads (its answer is logged later, by a thread of its own)."""

@@ -64,6 +64,10 @@ class Metrics(Collector):
             "igcf_api_keys_stale", "1 while the file of API keys cannot be used and the keys before it are.", **own
         )
 
+    def of_request(self, route: str, method: str, status: int) -> tuple[Counter, Histogram]:
+        """Return what counts and times the requests of one kind; looking it up takes longer than counting."""
+        return self.requests.labels(route, method, str(status)), self.latency.labels(route, method)
+
     def count_session(self, is_hit: bool) -> None:
         """Count whether a session was in memory."""
         (self._hit if is_hit else self._miss).inc()

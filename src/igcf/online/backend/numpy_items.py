@@ -33,6 +33,8 @@ FEW = 3
 """Items whose ranks are counted one by one, which needs no sorting of what is above them."""
 WIDTH = 1.2815515655446004
 """Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
+LEVELS = np.array([[0.1], [0.9]])
+"""Ends of that interval as levels, (2, 1)."""
 CLIPPED = 0.005
 """Smallest and, from 1, largest probability whose logit is taken."""
 Triple = tuple[FloatArray, FloatArray, FloatArray]
@@ -233,12 +235,12 @@ def probability_chances(means: FloatArray, stds: FloatArray, slope: float, shift
     """Chances from expected probabilities, which need no further averaging; intervals of a Beta of the same moments."""
     from scipy.special import betaincinv
 
-    p = np.clip(means, CLIPPED, 1.0 - CLIPPED)
+    p = np.minimum(np.maximum(means, CLIPPED), 1.0 - CLIPPED)
     chance = sigmoid(slope * np.log(p / (1.0 - p)) + shift)
     most = chance * (1.0 - chance)
-    variance = np.clip((slope * spread * stds * most / (p * (1.0 - p))) ** 2, 1e-9 * most, 0.9 * most)
-    weight = most / variance - 1.0
-    low, high = (betaincinv(chance * weight, (1.0 - chance) * weight, level) for level in (0.1, 0.9))
+    variance = np.square(slope * spread * stds * most / (p * (1.0 - p)))
+    weight = most / np.minimum(np.maximum(variance, 1e-9 * most), 0.9 * most) - 1.0
+    low, high = betaincinv(chance * weight, (1.0 - chance) * weight, LEVELS)
     return chance, np.minimum(low, chance), np.maximum(high, chance)
 
 

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import re
 import time
-import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from os import urandom
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -100,6 +100,7 @@ class Guard:
     ) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
         self.routes, self.lanes = routes, lanes
+        self._counters = lru_cache(maxsize=None)(metrics.of_request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or refuse it in one sentence."""
@@ -108,9 +109,9 @@ class Guard:
             return
         started = time.perf_counter()
         scope = _with_slashes_kept(scope)
-        headers = Headers(scope=scope)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         sent_id = headers.get("x-request-id", "")
-        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
+        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else urandom(16).hex()
         token = request_id.set(this_id)
         status = 0
 
@@ -145,7 +146,7 @@ class Guard:
             self._record(scope, status, time.perf_counter() - started)
             request_id.reset(token)
 
-    def _check(self, scope: Scope, headers: Headers) -> bool:
+    def _check(self, scope: Scope, headers: Mapping[str, str]) -> bool:
         """Refuse what can be refused before the body is read; returns whether there is one."""
         path, method = scope["path"], scope["method"]
         has_length, has_encoding = "content-length" in headers, "transfer-encoding" in headers
@@ -173,7 +174,7 @@ class Guard:
             raise UnsupportedMediaTypeError(NOT_JSON)
         return has_body
 
-    def _check_origin(self, headers: Headers) -> None:
+    def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Refuse writes that a page of another site makes in the name of its visitor."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "")
         if origin in self.settings.cors_origins or site == "same-origin":
@@ -193,7 +194,7 @@ class Guard:
             if name not in known:
                 raise RequestError(f"query: {name[:80]!r} is not a parameter of this route{nearest(name, known)}")
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_host(self, headers: Mapping[str, str]) -> None:
         allowed = self.settings.allowed_hosts
         if not allowed:
             return
@@ -210,15 +211,13 @@ class Guard:
         token = lane_of_request.set(lane)
         budget_of_request.set(Budget(self.settings.request_timeout_s, receive))
         lane.in_flight += 1
-        self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
         try:
             await self.app(scope, receive, send)
         finally:
             lane.in_flight -= 1
-            self.metrics.in_flight.labels(lane.name).set(lane.in_flight)
             lane_of_request.reset(token)
 
-    async def _whole_body(self, headers: Headers, receive: Receive, limit: int) -> Receive:
+    async def _whole_body(self, headers: Mapping[str, str], receive: Receive, limit: int) -> Receive:
         """Read the body before any work is done: bounded in size, by `limit` bytes, and in time."""
         length = headers.get("content-length")
         too_large = BodyTooLargeError(f"the body is larger than {limit} bytes; send it in parts")
@@ -249,8 +248,9 @@ class Guard:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")  # the pattern, so that user ids stay out of it
         method = scope["method"] if scope["method"] in METHODS else "other"  # callers cannot invent label values
-        self.metrics.requests.labels(route, method, str(status)).inc()
-        self.metrics.latency.labels(route, method).observe(seconds)
+        count, latency = self._counters(route, method, status)
+        count.inc()
+        latency.observe(seconds)
         level = logging.DEBUG if route in ALWAYS_OPEN else logging.INFO
         if log.isEnabledFor(level):
             fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1e3, 2)}

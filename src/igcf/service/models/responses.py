@@ -85,7 +85,7 @@ class RecommendationResponse(BaseModel):
     )
     items: list[RecommendedItem]
     reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
-    ignored: list[str] = Field(default=[], description="Values of attributes that the model does not know.")
+    ignored: list[str] = Field(default_factory=list, description="Values of attributes that the model does not know.")
 
 
 class FeedbackReceipt(BaseModel):

@@ -33,7 +33,7 @@ from igcf.service.models.page_responses import (
 from igcf.service.models.requests import PolicyName
 from igcf.service.serving.catalogue import model_info, new_item_state
 from igcf.service.serving.learning import usable
-from igcf.service.serving.recommending import PICKED, resolve_policy
+from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import groups_of
 from igcf.service.store import figures
@@ -116,7 +116,7 @@ def _chosen(served: ServedModel, session: Session, policy: Policy, k: int, aside
     return [
         Choice(
             **served.named(row),
-            **{name: getattr(pick, name) for name in PICKED},
+            **pick._asdict(),
             reason="please" if pick.mean_rank <= max(1, pick.rank) else "learn",
         )
         for pick, row in zip(picks, rows, strict=True)

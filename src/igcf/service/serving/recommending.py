@@ -2,10 +2,10 @@
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import isfinite
+from os import urandom
 
 import anyio.to_thread
 import numpy as np
@@ -71,8 +71,6 @@ DRAWS = 100
 """Draws from the belief by which the propensity of a sampled answer is estimated."""
 LONGEST_KEPT = 10_000
 """Characters of rules that are kept parsed; longer ones would fill the memory."""
-PICKED = ("mean", "std", "chance", "low", "high", "rank", "mean_rank")
-"""Fields of a recommendation of the library that answers repeat."""
 LOGGED = (
     "item",
     "score",
@@ -148,11 +146,11 @@ def recommend(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=uuid.uuid4().hex,
+        recommendation_id=urandom(16).hex(),
         policy=used,
         propensity=kind,
-        items=[_item(served, pick, k, otherwise) for pick in picks],
-        reserve=[_item(served, pick, k, otherwise) for pick in next_picks],
+        items=_items(served, picks, k, otherwise),
+        reserve=_items(served, next_picks, k, otherwise),
     )
     if session.ignored:
         answer.ignored = list(session.ignored)
@@ -209,7 +207,7 @@ def excluded(user: OpenUser, ask: RecommendationRequest, rules: Rules | RulesWit
     Where too little is left without the skipped items, those skipped longest ago may be shown again.
     """
     if not user.aside:
-        return ask.exclude
+        return tuple(ask.exclude)
     try:
         left = int(np.count_nonzero(user.session.available(ask.k, ask.exclude, ask.candidates, rules)))
     except NoItemsLeftError:
@@ -252,22 +250,29 @@ def _used(name: str, nu: float | None, explore: float | None) -> PolicyUsed:
     return PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
 
 
-def _item(served: ServedModel, pick: Recommendation, k: int, otherwise: Reason = "learn") -> RecommendedItem:
-    row = served.model.item_row(pick.item_id)
-    told = RecommendedItem(
-        **served.named(row),
-        **{name: getattr(pick, name) for name in PICKED},
-        score=pick.score,
-        reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve comes after the first k
-        propensity=_known(pick.propensity),
-        slot_propensity=_known(pick.slot_propensity),
-    )
-    if pick.propensity_error > 0:
-        told.propensity_error = pick.propensity_error
-    new_items = served.recommender.new_items
-    if new_items is not None and row in new_items and not new_items.is_settled(row):
-        told.new = True
-    return told
+def _items(
+    served: ServedModel, picks: Sequence[Recommendation], k: int, otherwise: Reason = "learn"
+) -> list[RecommendedItem]:
+    model, new_items, popularity = served.model, served.recommender.new_items, served.popularity
+    titles, categories = model.catalogue.titles, model.catalogue.categories
+    found = []
+    for pick in picks:
+        row, fields = model.item_row(pick.item_id), pick._asdict()
+        fields |= {"propensity": _known(pick.propensity), "slot_propensity": _known(pick.slot_propensity)}
+        if not pick.propensity_error > 0:
+            del fields["propensity_error"]
+        item = RecommendedItem(
+            item=pick.item_id,
+            title=titles[row] if titles else None,
+            categories=list(categories[row]) if categories else [],
+            popularity_rank=popularity.item(row),
+            reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve follows the first k
+            **fields,
+        )
+        if new_items is not None and row in new_items and not new_items.is_settled(row):
+            item.new = True
+        found.append(item)
+    return found
 
 
 def _logged(answer: RecommendationResponse) -> Answer:
