@@ -154,7 +154,7 @@ def recommend(
     )
     if session.ignored:
         answer.ignored = list(session.ignored)
-    context.audit.add(_logged(answer))
+    context.audit.add(_logged(answer, is_shaped=_is_shaped(ask)))
     learning = sum(item.reason == "learn" for item in answer.items)
     context.metrics.count_shown(pleasing=k - learning, learning=learning)
     return answer
@@ -240,9 +240,15 @@ def _policy(name: str, nu: float | None, explore: float | None) -> tuple[PolicyU
 
 
 @lru_cache(maxsize=100)
-def _policy_text(name: str, nu: float | None, explore: float | None) -> str:
-    """Write the policy as the audit log keeps it."""
-    return _used(name, nu, explore).model_dump_json(exclude_unset=True)
+def _policy_text(name: str, nu: float | None, explore: float | None, is_shaped: bool) -> str:
+    """Write the policy as the audit log keeps it; the answer to a request that shaped it can hardly be repeated."""
+    used = _used(name, nu, explore).model_dump(exclude_unset=True)
+    return json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":"))
+
+
+def _is_shaped(ask: RecommendationRequest) -> bool:
+    """Whether the request itself says what may be shown."""
+    return bool(ask.exclude or ask.candidates is not None or ask.rules or ask.attributes or ask.context)
 
 
 def _used(name: str, nu: float | None, explore: float | None) -> PolicyUsed:
@@ -275,13 +281,13 @@ def _items(
     return found
 
 
-def _logged(answer: RecommendationResponse) -> Answer:
+def _logged(answer: RecommendationResponse, *, is_shaped: bool) -> Answer:
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=_policy_text(answer.policy.name, answer.policy.nu, answer.policy.explore),
+        policy=_policy_text(answer.policy.name, answer.policy.nu, answer.policy.explore, is_shaped),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=time.time(),
