@@ -31,7 +31,10 @@ FEWEST_REACTIONS = 3
 ROUNDS, LOOKS_AT = 40, (20, 10, 5)
 """Rounds of the replay, and numbers of reactions whose chances are predicted, the first that enough users have."""
 MARGIN = 0.02
-"""Relative loss from which on a candidate is worse; two trainings on nearly the same log differ by about half of it."""
+"""Relative loss from which on a candidate is worse, if that it loses is certain by `CERTAIN` standard errors.
+
+Two trainings on nearly the same log differ by about half of it."""
+CERTAIN = 1.64
 LEAST_LOG, LEAST_KNOWN, LEAST_SHOWN, MOST_COST = 0.8, 0.99, 0.5, 2.0
 """Ratios to the model in service: reactions learned from, reactions to known items, items shown, time and memory."""
 STALE_DAYS = 1.0
@@ -195,7 +198,7 @@ def _paired(name: str, candidate: FloatArray, current: FloatArray, *, sign: int)
     gains, scale = sign * (candidate - current), max(float(np.abs(current).mean()), 1e-9)
     gain, error = float(gains.mean()) / scale, float(gains.std(ddof=1)) / np.sqrt(len(gains)) / scale
     low, high = gain - 1.96 * error, gain + 1.96 * error
-    verdict: Verdict = "worse" if gain < -MARGIN else "better" if low > 0 else "level"
+    verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
     return Check(name, float(candidate.mean()), float(current.mean()), verdict, low, high)
 
 
