@@ -12,6 +12,10 @@ from igcf.item import Item
 
 Texts = tuple[str | None, ...]
 Labels = tuple[tuple[str, ...], ...]
+MISSING = {
+    "tags": (), "texts": None, "images": None, "available_from": -np.inf, "available_until": np.inf, "hidden": False,
+}  # fmt: skip
+"""Columns beside the numbers, and the entry of an item without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,7 @@ class Attributes:
                 raise DataError(f"the number {name!r} of item row {row} is {column[row]}; expected a finite number")
 
     def _columns(self) -> Iterator[tuple[str, Any]]:
-        names = ("tags", "texts", "images", "available_from", "available_until", "hidden")
-        columns = [(name, getattr(self, name)) for name in names] + list(self.numbers.items())
+        columns = [(name, getattr(self, name)) for name in MISSING] + list(self.numbers.items())
         return ((name, column) for name, column in columns if column is not None)
 
     @classmethod
@@ -86,55 +89,32 @@ class Attributes:
 
     def taken(self, rows: Sequence[int]) -> "Attributes":
         """Return the columns of the items at `rows`, in this order; -1 stands for an item without attributes."""
-        place = np.asarray(rows, dtype=np.int64)
 
-        def array(column: Any, missing: Any) -> Any:
-            return None if column is None else np.append(column, missing)[place]
+        def taken(column: Any, missing: Any) -> Any:
+            if isinstance(column, np.ndarray):
+                return np.append(column, missing)[np.asarray(rows, dtype=np.int64)]
+            return None if column is None else tuple(missing if row < 0 else column[row] for row in rows)
 
-        def texts(column: Any, missing: Any) -> Any:
-            return None if column is None else tuple(missing if row < 0 else column[row] for row in place.tolist())
-
-        return Attributes(
-            len(place),
-            tags=texts(self.tags, ()),
-            numbers={name: array(column, np.nan) for name, column in self.numbers.items()},
-            texts=texts(self.texts, None),
-            images=texts(self.images, None),
-            available_from=array(self.available_from, -np.inf),
-            available_until=array(self.available_until, np.inf),
-            hidden=array(self.hidden, False),
-        )
+        numbers = {name: taken(column, np.nan) for name, column in self.numbers.items()}
+        columns = {name: taken(getattr(self, name), missing) for name, missing in MISSING.items()}
+        return Attributes(len(rows), numbers=numbers, **columns)
 
     def replaced(self, items: Mapping[int, Item]) -> "Attributes":
         """Return the columns with other items at some rows."""
         rows, new = list(items), Attributes.from_items(list(items.values()))
 
-        def array(old: Any, own: Any, missing: Any) -> Any:
-            if old is None and own is None:
-                return None
-            column = np.full(self.n_items, missing) if old is None else old.copy()
-            column[rows] = missing if own is None else own
-            return column
-
-        def texts(old: Any, own: Any, missing: Any) -> Any:
+        def replaced(old: Any, own: Any, missing: Any) -> Any:
             if old is None and own is None:
                 return None
             column = [missing] * self.n_items if old is None else list(old)
             for place, row in enumerate(rows):
                 column[row] = missing if own is None else own[place]
-            return tuple(column)
+            return np.array(column) if isinstance(missing, float | bool) else tuple(column)
 
         names = dict.fromkeys((*self.numbers, *new.numbers))
-        return Attributes(
-            self.n_items,
-            tags=texts(self.tags, new.tags, ()),
-            numbers={name: array(self.numbers.get(name), new.numbers.get(name), np.nan) for name in names},
-            texts=texts(self.texts, new.texts, None),
-            images=texts(self.images, new.images, None),
-            available_from=array(self.available_from, new.available_from, -np.inf),
-            available_until=array(self.available_until, new.available_until, np.inf),
-            hidden=array(self.hidden, new.hidden, False),
-        )
+        numbers = {name: replaced(self.numbers.get(name), new.numbers.get(name), np.nan) for name in names}
+        columns = {name: replaced(getattr(self, name), getattr(new, name), each) for name, each in MISSING.items()}
+        return Attributes(self.n_items, numbers=numbers, **columns)
 
     @property
     def is_empty(self) -> bool:

@@ -6,7 +6,7 @@ section Monotone learning).
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import backend
 from igcf.online.backend.types import BlockRewards, Channels, Classes
-from igcf.online.belief import Belief
+from igcf.online.belief import Belief, decay
 from igcf.online.chance import ChanceScale
 
 STEPS = ("satisfied", "exposed", "liked")
@@ -26,32 +26,9 @@ def prior_belief(model: Model) -> Belief:
     return Belief(model.prior_mean, model.prior_cov)
 
 
-def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
-    """Return the belief after one reaction.
-
-    Args:
-        belief: the belief before it.
-        model: the model whose item was shown.
-        row: row of the item.
-        value: the reaction in the units of the log; NaN: the item was shown without a reaction.
-    """
-    monotone = monotone_learning(model)
-    if monotone is None:
-        return _after(belief, model, [row], [value])
-    return _in_turn(belief, monotone, [row], [value])
-
-
 Shifts = Mapping[int, FloatArray]
 """How far the context of a reaction moved the user's vector, by the row of the item; others were made in none."""
 NO_SHIFTS: Shifts = {}
-
-
-def learned_in(belief: Belief, model: Model, row: int, value: float, shift: FloatArray | None) -> Belief:
-    """`learned` for a reaction of the user whose vector was moved by `shift` at that moment: it counts net of it."""
-    if shift is None:
-        return learned(belief, model, row, value)
-    found = learned(Belief(belief.mean + shift, belief.cov), model, row, value)
-    return Belief(found.mean - shift, found.cov)
 
 
 def beliefs_along(
@@ -62,12 +39,20 @@ def beliefs_along(
     start: Belief | None = None,
     shifts: Shifts = NO_SHIFTS,
 ) -> Iterator[Belief]:
-    """Yield the belief after each reaction of a history, oldest first, from `start` or the prior."""
-    prior = prior_belief(model)
-    belief = start or prior
-    for row, value in zip(rows, values, strict=True):
-        belief = learned_in(belief.decayed(prior, forgetting), model, row, value, shifts.get(row))
-        yield belief
+    """Yield the belief after each reaction of a history, oldest first, from `start` or the prior.
+
+    A reaction counts net of the shift that its context made. The covariance of a belief lasts until the next one.
+    """
+    prior, learn = prior_belief(model), _learner(model, rows, values)
+    mean, cov = _copied(start or prior)
+    for place, row in enumerate(rows):
+        if forgetting != 1.0:
+            mean, cov = map(np.ascontiguousarray, decay(mean, cov, prior, forgetting))
+        shift = shifts.get(row, 0.0)
+        mean += shift
+        learn(mean, cov, slice(place, place + 1))
+        mean -= shift
+        yield Belief(mean.copy(), cov)
 
 
 def belief_from_history(
@@ -79,33 +64,42 @@ def belief_from_history(
     shifts: Shifts = NO_SHIFTS,
 ) -> Belief:
     """Return the belief after a whole history, from `start` or the prior; equals learning it reaction by reaction."""
-    prior, monotone = prior_belief(model), monotone_learning(model)
+    prior = prior_belief(model)
     belief = start or prior
-    if monotone is not None and forgetting == 1.0 and not shifts:
-        return _in_turn(belief, monotone, rows, values)
-    if monotone is None and not shifts and (forgetting == 1.0 or model.has_identity_links):
+    is_additive = model.has_identity_links and monotone_learning(model) is None
+    if not shifts and (forgetting == 1.0 or is_additive):
         kept = belief if start is None else belief.decayed(prior, forgetting ** len(rows))
-        return _after(kept, model, rows, values, forgetting)
+        mean, cov = _copied(kept)
+        weights = None if forgetting == 1.0 else np.asarray(forgetting ** np.arange(len(rows) - 1, -1, -1.0))
+        _learner(model, rows, values, weights)(mean, cov, slice(None))
+        return Belief(mean, cov)
     for belief in beliefs_along(model, rows, values, forgetting, start, shifts):  # noqa: B007
         pass
     return belief
 
 
-def _in_turn(belief: Belief, monotone: "MonotoneLearning", rows: list[int], values: list[float]) -> Belief:
-    """Return the belief after some reactions, each counted as what was known when it came allows."""
-    mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
-    classes = monotone.classes_of(np.array(values))
-    backend.loops.learn_in_turn(monotone.rules, mean, cov, np.array(rows, dtype=np.int64), classes)
-    return Belief(mean, cov)
+def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
+    """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
+    return belief_from_history(model, [row], [value], 1.0, belief)
 
 
-def _after(belief: Belief, model: Model, rows: list[int], values: list[float], forgetting: float = 1.0) -> Belief:
-    """Return the belief after some reactions; one that is `age` reactions old weighs forgetting ** age."""
-    mean, cov = np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
-    weights = None if forgetting == 1.0 else _weights(len(rows), forgetting)
-    items = np.array(rows, dtype=np.int64)
-    backend.loops.learn(mean, cov, channels_of(model), items, rewards_of(model, values), weights)
-    return Belief(mean, cov)
+def _copied(belief: Belief) -> tuple[FloatArray, FloatArray]:
+    return np.array(belief.mean, order="C"), np.array(belief.cov, order="C")
+
+
+def _learner(
+    model: Model, rows: list[int], values: list[float], weights: FloatArray | None = None
+) -> Callable[[FloatArray, FloatArray, slice], None]:
+    """Return what lets a mean and a covariance learn from some of the reactions, in place.
+
+    Under a monotone model each counts as what was known when it came allows; under others it may have a weight.
+    """
+    monotone, items = monotone_learning(model), np.array(rows, dtype=np.int64)
+    if monotone is not None:
+        rules, classes = monotone.rules, monotone.classes_of(np.array(values))
+        return lambda mean, cov, some: backend.loops.learn_in_turn(rules, mean, cov, items[some], classes[some])
+    channels, rewards = channels_of(model), rewards_of(model, values)
+    return lambda mean, cov, some: backend.loops.learn(mean, cov, channels, items[some], rewards[some], weights)
 
 
 def rewards_of(model: Model, values: list[float]) -> FloatArray:
@@ -128,11 +122,6 @@ def channels_of(model: Model) -> Channels:
             np.array([channel.link == "logit" for channel in model.channels]),
         ),
     )
-
-
-def _weights(n_reactions: int, forgetting: float) -> FloatArray:
-    """Weights that forgetting leaves to the reactions of a history, oldest first, shape (reactions,)."""
-    return np.asarray(forgetting ** np.arange(n_reactions - 1, -1, -1.0))
 
 
 class MonotoneLearning:
