@@ -7,7 +7,7 @@ SERVICE_PACKAGES := postgresql chromium nginx-light
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PACKAGE := pyproject.toml setup.py constraints.txt $(wildcard src/igcf/online/backend/native/*)
 
-.PHONY: setup demo test quick coverage torture check format check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
+.PHONY: setup demo test oldest quick coverage torture check format check-web serve docs generated results dist smoke smoke-arm test-realdata sanitize clean system
 
 setup: .venv/.ready
 
@@ -91,6 +91,18 @@ PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --duratio
 test: setup system
 	$(PYTEST)
 
+# The oldest dependencies that are promised, on Python 3.11: library and service. Warnings of old packages do not count.
+OLDEST := tests/online/test_session.py tests/model tests/test_config.py tests/service/store/test_log.py \
+	tests/service/http/test_guard.py tests/service/http/test_security.py tests/service/http/test_api.py
+oldest: .venv-oldest/.ready system
+	.venv-oldest/bin/python -m pytest -q -W ignore -p no:cacheprovider $(OLDEST)
+
+.venv-oldest/.ready: $(PACKAGE) constraints-min.txt
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-min.txt \
+		-e '.[evaluate,service,postgresql]' pytest hypothesis
+	touch $@
+
 # What needs no browser, cluster, PostgreSQL or torch and no minutes: for every few edits.
 OUTSIDE := web clients tools lab/baselines lab/bench lab/evaluate/test_engines.py training/test_objective.py \
 	training/test_operators.py training/test_population.py training/test_sampling.py training/test_train.py \
@@ -160,4 +172,4 @@ results: setup
 	$(BIN)/python -m tools.results_page
 
 clean:
-	rm -rf .venv node_modules clients/js/node_modules .coverage demo torture build dist
+	rm -rf .venv .venv-oldest node_modules clients/js/node_modules .coverage demo torture build dist
