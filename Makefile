@@ -52,6 +52,7 @@ docs: .venv/.docs
 # Everything that is written by a program and kept in the repository; tests compare it with what it was made from.
 generated: setup
 	$(BIN)/python -m tools.cli_document > docs/reference/cli.md
+	$(BIN)/python -m tools.leaderboard_page
 	$(BIN)/python -m tools.http_document > docs/http.md
 	$(BIN)/python -m tools.api_types > clients/js/src/api.d.ts
 	$(BIN)/python -m tools.api_types --page > tools/page_api.d.ts

@@ -88,7 +88,7 @@ def test_without_the_package_one_sentence_names_the_extra(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "implicit.als", None)
     method = method_named("als")
     with pytest.raises(
-        ConfigError, match=r"als needs the package implicit; install it with `pip install igcf\[bench\]`"
+        ConfigError, match=r"implicit.als needs the package implicit; install it with `pip install 'igcf\[lab\]'`"
     ):
         method.build(task(), method.settings(), np.random.default_rng(0))
 

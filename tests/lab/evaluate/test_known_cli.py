@@ -59,7 +59,7 @@ def test_without_the_package_implicit_one_line_names_the_extra(
     result = evaluated(small_log, "--protocol", "known-users", "--methods", "pop,als")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (
-        "Error: als needs the package implicit; install it with `pip install igcf[bench]`"
+        "Error: implicit.als needs the package implicit; install it with `pip install 'igcf[lab]'`"
     )
 
 

@@ -1,22 +1,21 @@
 """Implicit matrix factorisation by alternating least squares: `als` by the package `implicit`, and `ials`."""
 
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
 from igcf.arrays import FloatArray
-from igcf.errors import ConfigError
 from igcf.lab.baselines.history import HistoryLearner, training_successes
+from igcf.lab.baselines.implicit_models import implicit_module
 from igcf.lab.baselines.task import Settings, Task
 from igcf.threads import at_most_threads
 
 
 def fit_als(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
     """Learn item factors (Hu, Koren and Volinsky, 2008) from the training users; others are folded in exactly."""
-    package = _implicit()
+    package = implicit_module("als")
     successes = training_successes(task).astype(np.float32)
     with at_most_threads(1):
         model = package.AlternatingLeastSquares(**settings, num_threads=1, random_state=int(rng.integers(2**31)))
@@ -74,11 +73,3 @@ def solved_rows(fixed: FloatArray, successes: sp.csr_array, weights: Weights, pe
             gram = everything + penalties[row] * identity + weights.liked * own.T @ own
             found[row] = cho_solve(cho_factor(gram), weights.target * own.sum(axis=0))
     return found
-
-
-def _implicit() -> Any:
-    try:
-        with at_most_threads(1):
-            return import_module("implicit.als")
-    except ImportError as error:
-        raise ConfigError("als needs the package implicit; install it with `pip install igcf[bench]`") from error

@@ -14,10 +14,20 @@ import numpy as np
 from igcf.config import imported
 from igcf.errors import ConfigError
 from igcf.lab.baselines import igcf
+from igcf.lab.baselines.agent import Agent, agent_method
 from igcf.lab.baselines.als import fit_als, fit_ials
+from igcf.lab.baselines.bandits import (
+    fit_egreedy_ease,
+    fit_latent_bandit,
+    fit_linucb,
+    fit_linucb_hybrid,
+    play_egreedy,
+    play_linucb,
+)
 from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
 from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim
+from igcf.lab.baselines.implicit_models import IMPLICIT
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.online import Learner
@@ -160,6 +170,36 @@ _ALL = (
         is_refitted=True,
         known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
     ),
+    *(
+        Method(
+            name,
+            fit,
+            play_linucb,
+            {"dim": 16, "penalty": penalty, "alpha": 0.1},
+            online=frozenset({"alpha"}),
+            grid={"dim": (16, 48), "penalty": (1.0, 10.0, 100.0), "alpha": (0.01, 0.1, 0.5)},
+            is_refitted=True,
+        )
+        for name, fit, penalty in (("linucb", fit_linucb, 1.0), ("linucb-hybrid", fit_linucb_hybrid, 10.0))
+    ),
+    Method(
+        "latent-bandit",
+        fit_latent_bandit,
+        _as_fitted,
+        {"clusters": 32, "dim": 16, "smoothing": 10.0, "sample": False},
+        grid={"clusters": (8, 16, 32, 64), "smoothing": (3.0, 10.0, 30.0), "sample": (True, False)},
+        is_refitted=True,
+    ),
+    Method(
+        "egreedy-ease",
+        fit_egreedy_ease,
+        play_egreedy,
+        {"penalty": 300.0, "epsilon": 0.05},
+        online=frozenset({"epsilon"}),
+        grid={"penalty": (30.0, 100.0, 300.0, 1000.0, 4000.0), "epsilon": (0.01, 0.05, 0.2)},
+        is_refitted=True,
+    ),
+    *IMPLICIT,
     *GRAPH_METHODS,
     Method(
         "igcf",
@@ -191,8 +231,13 @@ def method_named(name: str) -> Method:
 def imported_method(path: str) -> Method:
     """Import the method at `module:NAME`; it is known by that path, so that every process finds it again."""
     found = imported(path)
+    if isinstance(found, type) and issubclass(found, Agent):
+        return agent_method(found, path)
     if not isinstance(found, Method):
-        raise ConfigError(f"{path} is a {type(found).__name__}; expected an igcf.lab.baselines.Method")
+        raise ConfigError(
+            f"{path} is a {type(found).__name__}; expected an igcf.lab.baselines.Method or a class of "
+            "igcf.lab.agents.Agent"
+        )
     return replace(found, name=path)
 
 

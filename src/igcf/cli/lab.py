@@ -1,0 +1,100 @@
+"""`igcf lab`: agents side by side on the suites of environments."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from igcf.cli.experiments import executing, print_all
+from igcf.cli.options import AS_JSON, COUNT, names_in
+from igcf.cli.output import echo, emit_json, note
+from igcf.errors import ConfigError
+
+JOBS = click.option("--jobs", type=COUNT, help="Processes at a time [default: cores].")
+FRESH = click.option("--fresh", is_flag=True, help="Do not use results of earlier runs.")
+
+
+@click.group()
+def lab() -> None:
+    """Measure agents, your own among all others, on environments of real logs.
+
+    \b
+    Examples:
+      igcf lab run --suite small
+      igcf lab run --agent mypackage:MyAgent --suite small --out results/
+      igcf lab verify results/mypackage.MyAgent.json
+    """
+
+
+@lab.command()
+@click.option("--agent", metavar="NAME|MODULE:CLASS", help="Agent of your own, or one of igcf's.")
+@click.option("--suite", type=click.Choice(("small", "full")), default="small", show_default=True,
+              help="Eight environments each (docs/leaderboard.md).")  # fmt: skip
+@click.option("--against", metavar="NAMES", help="Agents beside it, joined by commas, or `none` [default: fifteen].")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of splits, fits and ties.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the results files.")
+@JOBS
+@FRESH
+@AS_JSON
+def run(  # noqa: PLR0913  (one parameter per option)
+    agent: str | None,
+    suite: str,
+    against: str | None,
+    seed: int,
+    out: Path | None,
+    jobs: int | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Play a suite: an agent among all others, or without --agent those alone; write a results file for each.
+
+    What was played before is kept, so that only a new agent takes time.
+    """
+    from igcf.lab.suite import REFERENCE, STANDING, play_suite, results_file, suite_table
+
+    others = [] if against == "none" else names_in(against) or list(STANDING)
+    agents = list(dict.fromkeys([*others, *([agent] if agent else [])]))
+    if not agents:
+        raise ConfigError("nobody plays; name an --agent, or others with --against")
+    with executing("local", jobs, None, None, fresh) as execution:
+        scores = play_suite(suite, agents, seed=seed, execution=execution, tell=note)
+    files = {each: results_file(suite, each, scores, seed=seed) for each in ([agent] if agent else agents)}
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, document in files.items():
+            (out / f"{name.replace(':', '.')}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        note(f"wrote {len(files)} results file{'s' if len(files) > 1 else ''} to {out}")
+    if as_json:
+        emit_json(list(files.values()))
+    else:
+        first = REFERENCE if REFERENCE in agents else agents[0]
+        print_all([suite_table(suite, scores, agent or first)], "table")
+
+
+@lab.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JOBS
+@FRESH
+def verify(file: Path, jobs: int | None, fresh: bool) -> None:
+    """Recompute a results file: the same figures, and the same items shown to the same users."""
+    from igcf.lab.suite import SUITES, differences, play_suite
+
+    document = _read(file)
+    if document.get("suite") not in SUITES or "environments" not in document:
+        raise ConfigError(f"{file} is no results file of `igcf lab run`; expected agent, suite and environments")
+    with executing("local", jobs, None, None, fresh) as execution:
+        scores = play_suite(
+            document["suite"], [document["agent"]], seed=document["seed"], execution=execution, tell=note
+        )
+    if told := differences(document, scores):
+        raise ConfigError(f"{file} could not be recomputed: {'; '.join(told)}")
+    echo(f"{file}: {document['agent']} shows the same in all {len(document['environments'])} environments")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{file} is not JSON: {error}") from error
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,213 @@
+"""The suites of `igcf lab run`: eight environments, agents side by side, results files that anybody can recompute."""
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from igcf.data import load_dataset
+from igcf.errors import DataError
+from igcf.lab.environments import KINDS
+from igcf.lab.evaluate import Execution, Results, evaluate, setup_for
+from igcf.lab.evaluate.jobs import code_version, package_versions
+from igcf.lab.evaluate.results import compared, corrected, user_scores
+from igcf.tables import Table
+from igcf.version import __version__
+
+REFERENCE = "igcf"
+"""Agent that all others are compared with where none is named."""
+STANDING = (
+    *("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "item-knn", "ease", "egreedy-ease"),
+    *("implicit-bm25", "linucb", "linucb-hybrid", "latent-bandit", "pca-gp", "igcf"),
+)
+"""Agents that every other one is shown among."""
+LABELS = {"NewItems": {"igcf, 50 reactions": "igcf"}}
+"""Rows of a protocol that stand for an agent, by kind of environment; other rows of the same method are left out."""
+Json = dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """Environment of a suite."""
+
+    kind: str
+    dataset: str
+    sizes: Mapping[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """Name in tables and files."""
+        return f"{self.kind} {self.dataset}"
+
+
+SUITES: dict[str, tuple[Entry, ...]] = {
+    "small": (
+        Entry("ColdStart", "synthetic"),
+        Entry("Drift", "synthetic", {"rounds": 60, "min_reactions": 60, "n_users": 100}),
+        Entry("Slate", "synthetic"),
+        Entry("Observed", "synthetic"),
+        Entry("NewItems", "synthetic"),
+        Entry("ColdStart", "ml-100k"),
+        Entry("Drift", "ml-100k"),
+        Entry("Slate", "ml-100k"),
+    ),
+    "full": (
+        Entry("ColdStart", "ml-100k"),
+        Entry("ColdStart", "ml-1m"),
+        Entry("ColdStart", "kuairec"),
+        Entry("ColdStart", "eachmovie"),
+        Entry("Drift", "ml-1m"),
+        Entry("Slate", "ml-1m"),
+        Entry("Observed", "ml-1m"),
+        Entry("NewItems", "synthetic"),
+    ),
+}
+
+
+class Score(NamedTuple):
+    """Result of one agent in one environment."""
+
+    by_user: Mapping[str, float]
+    document: Json
+    """What the results file says about it."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over users."""
+        return float(np.mean(list(self.by_user.values())))
+
+
+Scores = dict[str, dict[str, Score]]
+"""By environment and agent."""
+
+
+def play_suite(
+    suite: str,
+    agents: Sequence[str],
+    *,
+    seed: int = 0,
+    execution: Execution,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Scores:
+    """Play all agents in all environments of a suite; an environment whose log is not there is left out and told."""
+    found: Scores = {}
+    for entry in SUITES[suite]:
+        try:
+            data = load_dataset(entry.dataset)
+        except DataError as error:
+            tell(f"left out: {entry.name}: {error}")
+            continue
+        protocol, slate = KINDS[entry.kind]
+        setup = setup_for(data, protocol, slate=slate, **entry.sizes)
+        tell(f"{entry.name}: {setup.sentence}")
+        results = evaluate(data, setup, agents, seeds=[seed], execution=execution)
+        found[entry.name] = dict(_scores(results, entry.kind, agents, data.fingerprint()))
+    if not found:
+        raise DataError(f"no log of the suite {suite} is there; fetch one with `igcf data fetch`")
+    return found
+
+
+def _scores(results: Results, kind: str, agents: Sequence[str], fingerprint: str) -> Iterable[tuple[str, Score]]:
+    session, protocol = results.sessions[0], results.setup.protocol
+    curve, t = protocol.target(session)
+    for row in results.rows:
+        agent = LABELS.get(kind, {}).get(row.method, row.method)
+        if agent not in agents:
+            continue
+        users = user_scores([row], curve, t)
+        values = np.array(list(users.values()))
+        yield (
+            agent,
+            Score(
+                users,
+                {
+                    "figure": protocol.metric_name(curve, session, t),
+                    "score": float(values.mean()),
+                    "error": float(values.std(ddof=1) / np.sqrt(len(values))),
+                    "users": len(users),
+                    "rounds": session.rounds,
+                    "slate": session.slate,
+                    "shown": hashlib.sha256(row.outcome.shown.rows.astype(np.int32).tobytes()).hexdigest(),
+                    "log": fingerprint,
+                    "settings": dict(row.outcome.settings),
+                    "seconds": row.outcome.seconds,
+                },
+            ),
+        )
+
+
+def results_file(suite: str, agent: str, scores: Scores, *, seed: int = 0) -> Json:
+    """Return the results file of one agent: figures, versions, seeds, hashes of what was shown."""
+    environments: Json = {}
+    for name, here in scores.items():
+        if agent not in here:
+            continue
+        environments[name] = dict(here[agent].document)
+        if agent != REFERENCE and REFERENCE in here:
+            found = compared(agent, REFERENCE, name, here[agent].by_user, here[REFERENCE].by_user)
+            environments[name][f"against_{REFERENCE}"] = {"difference": found.difference, "p": found.p_uncorrected}
+    return {
+        "agent": agent,
+        "suite": suite,
+        "seed": seed,
+        "igcf": __version__,
+        "code": code_version(),
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        "environments": environments,
+    }
+
+
+def differences(document: Json, scores: Scores) -> list[str]:
+    """Say in which environments a results file is not what its agent gets now."""
+    told = []
+    for name, was in document["environments"].items():
+        found = scores.get(name, {}).get(document["agent"])
+        if found is None:
+            told.append(f"{name}: not played here")
+        elif (found.document["shown"], found.document["score"]) != (was["shown"], was["score"]):
+            reason = "" if found.document["log"] == was["log"] else "; the log is another one"
+            told.append(f"{name}: {found.document['score']:.4f} now, {was['score']:.4f} in the file{reason}")
+    return told
+
+
+def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
+    """Return all agents by mean rank; + and - mark who is better or worse than `agent`, tests as one family."""
+    names = list(scores)
+    agents = sorted({each for here in scores.values() for each in here}, key=lambda each: mean_rank(scores, each))
+    others = [(name, each) for name in names for each in scores[name] if each != agent and agent in scores[name]]
+    tests = corrected(
+        [compared(each, agent, name, scores[name][each].by_user, scores[name][agent].by_user) for name, each in others]
+    )
+    marks = {
+        place: "" if test.is_tie else "+" if test.difference > 0 else "-"
+        for place, test in zip(others, tests, strict=True)
+    }
+    rows = tuple(
+        (
+            f"> {each}" if each == agent else each,
+            *(
+                f"{scores[name][each].mean:.2f}{marks.get((name, each), '')}" if each in scores[name] else ""
+                for name in names
+            ),
+            f"{mean_rank(scores, each):.1f}",
+        )
+        for each in agents
+    )
+    best = {
+        (row, column + 1)
+        for column, name in enumerate(names)
+        for row, each in enumerate(agents)
+        if each in scores[name] and scores[name][each].mean == max(other.mean for other in scores[name].values())
+    }
+    title = f"suite {suite}; + better, - worse than {agent} (Wilcoxon by user, Holm over {len(tests)} tests)"
+    return Table(title, ("agent", *names, "mean rank"), rows, frozenset(best))
+
+
+def mean_rank(scores: Scores, agent: str) -> float:
+    """Return the mean over environments of an agent's place, 1 for the best."""
+    places = [
+        1 + sum(each.mean > here[agent].mean for each in here.values()) for here in scores.values() if agent in here
+    ]
+    return float(np.mean(places))
