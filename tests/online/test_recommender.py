@@ -10,6 +10,7 @@ import pytest
 import igcf
 from igcf.errors import ConfigError, DataError, ModelError, UnknownItemError
 from igcf.model import Term
+from igcf.model.new_items import evidence_arrays
 from igcf.model.usage import Usage
 from igcf.online.new_items.trials import MEMORY, Account
 from igcf.training.content import fit_content
@@ -377,6 +378,18 @@ def test_one_user_is_one_voice_and_those_who_count_are_drawn_fairly() -> None:
     for _ in range(20):
         loud.observe("funny", 5.0)
     assert mean_of(recommender, "funny") == pytest.approx(once, abs=0.02)
+
+
+def test_what_is_kept_of_a_new_item_does_not_grow_with_its_reactions() -> None:
+    def kept(n_users: int) -> int:
+        recommender = igcf.Recommender(genre_model(), igcf.Greedy(), exposure=igcf.Exposure(share=0.0, settled=20))
+        recommender.add_items([COMEDY])
+        for number in range(n_users):
+            recommender.session([("i0", 5.0)], user=number).observe("funny", 5.0)
+        return sum(array.nbytes for array in evidence_arrays(recommender.model.evidence).values())
+
+    assert kept(80) <= 1.2 * kept(40)
+    assert kept(10) - kept(9) < 1_000  # no covariance per reaction
 
 
 def test_a_user_without_a_history_weighs_less() -> None:

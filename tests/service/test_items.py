@@ -230,8 +230,12 @@ def test_trending_items_are_liked_more_than_they_used_to_be(client: TestClient) 
         client.post(f"/v1/users/user-{number}/history", json={"reactions": [reaction]})
     undated = [{"item": "item-4", "value": 5.0, "event_id": f"e{number}"} for number in range(9)]
     client.post("/v1/users/ann/history", json={"reactions": undated})
+    loud = [{"item": "item-5", "value": 5.0, "time": now - number} for number in range(9)]
+    client.post("/v1/users/ben/history", json={"reactions": loud})  # one user is one voice
     page = client.get("/v1/items?sort=trending").json()
-    assert [(item["item"], item["trend"]) for item in page["items"]] == [("item-1", 7 / 5), ("item-2", 7 / 15)]
+    assert [(item["item"], item["trend"]) for item in page["items"]] == [
+        ("item-1", 7 / 5), ("item-5", 6 / 5), ("item-2", 7 / 15),
+    ]  # fmt: skip
 
 
 def test_many_users_are_answered_at_once_each_as_if_alone(client: TestClient) -> None:
