@@ -258,3 +258,48 @@ def test_no_rule_costs_more_than_twenty_plain_answers(policy: Policy, k: int) ->
     plain = seconds(None)
     ratios = {str(rules): seconds(igcf.Rules.parse(rules)) / plain for rules in COSTLY}
     assert {name: ratio for name, ratio in ratios.items() if ratio > 20} == {}
+
+
+def priced() -> Model:
+    """Items with a margin, but for the first one."""
+    items = [Item(f"item-{row}", numbers={"margin": float(row)} if row else {}) for row in range(20)]
+    model = random_model(n_items=20)
+    return model.with_catalogue(model.catalogue.changed(dict(enumerate(items))))
+
+
+def test_a_weight_multiplies_scores_by_the_number_against_its_mean() -> None:
+    model = priced()
+    session = Recommender(model, Greedy()).session()
+    relative = np.array([1.0, *(np.arange(1, 20) / 10)])  # the mean of 1 to 19 is 10; without the number: as the mean
+    means = session.moments()[0]
+    for strength in (0.0, 0.3, 1.0):
+        picks = session.recommend(20, rules=igcf.Rules.parse({"weight": "margin", "strength": strength}))
+        expected = means * (1 - strength + strength * relative)
+        assert [pick.item_id for pick in picks] == [f"item-{row}" for row in np.argsort(-expected, kind="stable")]
+    picks = session.recommend(2, rules=igcf.Rules.parse({"weight": "margin", "strength": 1.0, "diversity": 0.01}))
+    assert picks[0].score == pytest.approx(float((means * relative).max()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"weight": "margn", "strength": 0.3}, "no item has the number 'margn'"),
+        ({"weight": "margin"}, "weight and strength belong together"),
+        ({"strength": 0.3}, "weight and strength belong together"),
+        ({"weight": "margin", "strength": 1.5}, "strength is 1.5; expected 0 to 1"),
+        ({"weight": 3, "strength": 0.5}, "expected the name of a number"),
+        ({"weight": "loss", "strength": 0.5}, "expected a positive one for a weight"),
+    ],
+)
+def test_a_weight_that_cannot_be_used_says_why(given: dict[str, Any], message: str) -> None:
+    model = priced()
+    items = {row: replace(model.catalogue.item(row), numbers={"margin": 1.0, "loss": -1.0}) for row in range(20)}
+    session = Recommender(model.with_catalogue(model.catalogue.changed(items))).session()
+    with pytest.raises(RuleError, match=message):
+        session.recommend(rules=igcf.Rules.parse(given))
+
+
+def test_the_weight_of_a_request_takes_the_place_of_the_servers() -> None:
+    server, asked = (igcf.Rules.parse({"weight": "margin", "strength": each}) for each in (0.3, 0.6))
+    assert server.together(asked).strength == 0.6
+    assert server.together(igcf.Rules()).strength == 0.3

@@ -41,7 +41,7 @@ export interface BatchRequest {
   reserve?: number;
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
-  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
+  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number; weight?: string; strength?: number } | null;
   attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   users: Array<string>;
@@ -269,7 +269,7 @@ export interface RecommendationRequest {
   reserve?: number;
   policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
   nu?: number | null;
-  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number } | null;
+  rules?: { filter?: { any?: Array<string>; all?: Array<string>; none?: Array<string>; min?: Record<string, number>; max?: Record<string, number> }; boost?: Record<string, number>; caps?: Record<string, number>; pinned?: Array<string>; diversity?: number; weight?: string; strength?: number } | null;
   attributes?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
   context?: Record<string, string | number | boolean | null | Array<string | number | boolean | null>> | null;
 }

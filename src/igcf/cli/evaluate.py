@@ -64,6 +64,9 @@ OWN = "own"
 @click.option("--sensitivity", metavar="NAMES",
               help="Instead of a comparison, play a range of values of each of these settings (layers,dim,gamma,nu) "
               "with the validation users, one setting at a time, and draw the curves.")  # fmt: skip
+@click.option("--objective-weight", metavar="NUMBER",
+              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, more and "
+              "more, with the validation users, and draw successes against value.")  # fmt: skip
 @click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Keep only this share of the log's rows.")
 @column_options
 @ITEMS
@@ -78,6 +81,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     users: tuple[str, ...],
     satisfied: float | None,
     sensitivity: str | None,
+    objective_weight: str | None,
     thin: float | None,
     columns: "Columns",
     items: Path | None,
@@ -106,6 +110,7 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest
       igcf evaluate --dataset ml-1m --methods all --seeds 10 --engine ray --address head:6379
       igcf evaluate --from-store igcf.db --methods pop,igcf
+      igcf evaluate --dataset ratings.csv --items items.csv --objective-weight margin --out report/
     """
     import numpy as np
 
@@ -147,6 +152,9 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     if sensitivity:
         study(data, setup, names, sensitivity, notes=[*said.lines(), setup.sentence], **common)
         return
+    if objective_weight:
+        weigh(data, setup, objective_weight, common)
+        return
     results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
     if common["out"]:
         write_report(results, data, common["out"])
@@ -176,6 +184,21 @@ def study(data: Any, setup: Any, names: list[str], sensitivity: str, *, notes: l
         emit_json([asdict(point) for point in points])
     else:
         print_all(of.sensitivity_tables(points), common["style"])
+
+
+def weigh(data: "Interactions", setup: Any, name: str, common: dict[str, Any]) -> None:
+    """Play strengths of a weight with validation users, print the table and write the curve to --out."""
+    from dataclasses import asdict
+
+    from igcf.lab.evaluate.trade_off import trade_off, trade_off_table, write_trade_off
+
+    points = trade_off(data, setup, name, seed=common["seed"])
+    if common["out"]:
+        write_trade_off(points, name, f"{setup.dataset}: successes against {name}", common["out"])
+    if common["as_json"]:
+        emit_json([asdict(point) for point in points])
+    else:
+        print_all([trade_off_table(points, name)], common["style"])
 
 
 def parse_users(given: tuple[str, ...]) -> tuple[int | None, Path | None]:

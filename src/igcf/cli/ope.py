@@ -67,7 +67,7 @@ def ope(
 
         np.savez_compressed(export, **found.feedback())
     if as_json:
-        emit_json({**asdict(result), "verdict": result.verdict, "left_out": left_out})
+        emit_json({**asdict(result), "refusal": result.refusal, "verdict": result.verdict, "left_out": left_out})
     else:
         _print(result, left_out)
 
@@ -94,6 +94,9 @@ def _print(result: "Evaluation", left_out: dict[str, int]) -> None:
             f"{each.kind}: effective size {each.effective_size:,.0f} of {result.answers:,} answers, largest weight "
             f"{each.largest_weight:,.1f}, {max(each.missing, 0.0):.1%} of what the candidate shows is not in the log"
         )
+    for each in result.diagnostics[1:]:
+        if each.refusal is not None:
+            echo(f"{each.kind}: {each.refusal}")
     if any(left_out.values()):
         note(f"left out: {left_out['shaped']:,} shaped by their request, {left_out['unknown']:,} without propensities")
     echo(result.refusal or f"successes per answer, candidate against log: {result.verdict}")

@@ -71,6 +71,8 @@ class Diagnostics:
     missing: float
     """Estimated share of what the candidate would show that the log never shows."""
     missing_error: float
+    refusal: str | None
+    """Why nothing may be concluded under this model of rewards; None: it may."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,11 @@ class Evaluation:
     difference: Estimate
     """What the candidate achieves more, doubly robust."""
     diagnostics: tuple[Diagnostics, ...]
-    refusal: str | None
-    """Why nothing may be concluded; None: it may."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing may be concluded about the difference; None: it may."""
+        return self.diagnostics[0].refusal
 
     @property
     def verdict(self) -> Literal["better", "worse", "undecided"]:
@@ -127,7 +132,6 @@ def evaluate(log: LoggedSlates) -> Evaluation:
         tuple(estimates),
         _mean("difference", robust[0] - logged, log.users),
         tuple(found),
-        _refusal(found[0]),
     )
 
 
@@ -187,21 +191,21 @@ def _ratio(name: str, weights: FloatArray, reward: FloatArray, is_slot: BoolArra
 def _diagnostics(kind: Kind, weights: FloatArray, is_slot: BoolArray, users: IntArray | None) -> Diagnostics:
     n_slots = is_slot.sum()
     total, squares = float(weights.sum()), float(np.square(weights).sum())
-    missing = 1 - total / n_slots
-    error = _error(np.where(is_slot, 1 - weights - missing, 0.0).sum(axis=1), users) / n_slots
+    missing = 1 - total / float(n_slots)
+    error = _error(np.where(is_slot, 1 - weights - missing, 0.0).sum(axis=1), users) / float(n_slots)
     size = 0.0 if squares == 0 else total**2 / squares / weights.shape[1]
-    return Diagnostics(kind, size, float(weights.max()), missing, error)
+    return Diagnostics(kind, size, float(weights.max()), missing, error, _refusal(size, missing, error))
 
 
-def _refusal(found: Diagnostics) -> str | None:
-    if found.missing - Z * found.missing_error > MOST_MISSING:
+def _refusal(size: float, missing: float, error: float) -> str | None:
+    if missing - Z * error > MOST_MISSING:
         return (
-            f"no conclusion: the log never shows about {found.missing:.0%} of what the candidate would show; serve "
+            f"no conclusion: the log never shows about {missing:.0%} of what the candidate would show; serve "
             "with `--explore` for some time, or try the candidate in an experiment"
         )
-    if found.effective_size < LEAST_SIZE:
+    if size < LEAST_SIZE:
         return (
-            f"no conclusion: the log tells as much as {found.effective_size:.0f} answers of the candidate, at least "
+            f"no conclusion: the log tells as much as {size:.0f} answers of the candidate, at least "
             f"{LEAST_SIZE:.0f} are needed; log more answers, or explore a larger share"
         )
     return None

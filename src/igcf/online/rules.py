@@ -14,7 +14,7 @@ from igcf.online.slates import CompiledRules, compile_rules
 
 _Found = TypeVar("_Found")
 
-PARTS = ("filter", "boost", "caps", "pinned", "diversity")
+PARTS = ("filter", "boost", "caps", "pinned", "diversity", "weight", "strength")
 FILTERS = ("any", "all", "none", "min", "max")
 MOST_NAMES = 1_000
 LARGEST_DIVERSITY = 10.0
@@ -49,6 +49,10 @@ class Rules:
     """Items that come first, in this order, as far as they may be shown at all."""
     diversity: float = 0.0
     """How much an item loses that repeats what stands before it in the answer."""
+    weight: str | None = None
+    """Number of the items that a success counts by, such as a margin."""
+    strength: float = 0.0
+    """How much of the weight counts: 0 none, so that successes are all alike; 1 all of it."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -79,11 +83,17 @@ class Rules:
                 caps=tuple((name, _count(name, n)) for name, n in _amounts(parts.get("caps"), "caps")),
                 pinned=_names(parts.get("pinned"), "pinned"),
                 diversity=diversity,
+                weight=_name(parts.get("weight"), "weight"),
+                strength=0.0 if parts.get("strength") is None else finite(parts["strength"], "strength"),
             )
         except DataError as error:
             raise RuleError(str(error)) from error
         if not 0 <= diversity <= LARGEST_DIVERSITY:
             raise RuleError(f"diversity is {diversity:g}; expected 0 to {LARGEST_DIVERSITY:g}")
+        if not 0 <= rules.strength <= 1:
+            raise RuleError(f"strength is {rules.strength:g}; expected 0 to 1")
+        if (rules.weight is None) != (parts.get("strength") is None):
+            raise RuleError('weight and strength belong together: {"weight": "margin", "strength": 0.3}')
         return rules
 
     def together(self, other: "Rules") -> "Rules":
@@ -98,6 +108,8 @@ class Rules:
             caps=tuple((name, int(n)) for name, n in _by_name(self.caps + other.caps, min)),
             pinned=_joined(self.pinned, other.pinned),
             diversity=other.diversity or self.diversity,
+            weight=other.weight or self.weight,
+            strength=other.strength if other.weight else self.strength,
         )
 
     def compiled(self, catalogue: Catalogue, *, is_lenient: bool = False) -> CompiledRules:
@@ -163,6 +175,12 @@ def _names(given: Any, where: str) -> tuple[str, ...]:
         raise RuleError(f"{where} is {str(given)[:60]!r}; expected a list of names")
     names: tuple[str, ...] = tuple(dict.fromkeys(given))
     return _few(names, where)
+
+
+def _name(given: Any, where: str) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise RuleError(f"{where} is {str(given)[:60]!r}; expected the name of a number of the items")
+    return given
 
 
 def _amounts(given: Any, where: str) -> Amounts:

@@ -30,7 +30,7 @@ def select_items(
     return backend.loops.select_users(policy_scores(policy, engine, available, make_rng), available, k, make_rng)
 
 
-def selection_details(
+def selection_details(  # noqa: PLR0913  (each has a default)
     policy: Policy,
     engine: ScoringEngine,
     available: BoolArray,
@@ -38,14 +38,15 @@ def selection_details(
     *,
     make_rng: MakeRng,
     boosts: Float32Array | None = None,
+    weights: Float32Array | None = None,
     explorer: Explorer | None = None,
 ) -> Selection:
     """Select as `select_items` does for the only user of `engine`, and return what is believed of the selected items.
 
-    `boosts`, (items,), are added to the scores; an `explorer` draws some of the items among the best.
+    Scores are multiplied by `weights`, (items,), then `boosts` are added; an `explorer` draws some of the best items.
     """
     size = k if explorer is None else min(k + AMONG - 1, int(np.count_nonzero(available)))
-    among, scores = scored_items(policy, engine, available, size, make_rng=make_rng, boosts=boosts)
+    among, scores = scored_items(policy, engine, available, size, make_rng=make_rng, boosts=boosts, weights=weights)
     is_open = available if among is None else np.ones((1, len(among)), dtype=np.bool_)
     places, best = (each[0] for each in backend.loops.select_users(scores[None], is_open, size, make_rng))
     if explorer is not None:
@@ -54,7 +55,7 @@ def selection_details(
     return engine.describe(places if among is None else among[places], best, available[0], among)
 
 
-def scored_items(
+def scored_items(  # noqa: PLR0913  (each has a default)
     policy: Policy,
     engine: ScoringEngine,
     available: BoolArray,
@@ -62,16 +63,19 @@ def scored_items(
     *,
     make_rng: MakeRng,
     boosts: Float32Array | None = None,
+    weights: Float32Array | None = None,
     also: IntArray | None = None,
 ) -> tuple[IntArray | None, AnyFloatArray]:
     """Return the scores of all items for the only user, (items,); with an index those of candidates and `also`.
 
+    Under `weights` all items are scored: an index does not know them.
     The first result are the rows that were scored, in order, or None for all.
     """
-    if isinstance(engine, IndexedEngine) and is_searchable(policy):
+    if weights is None and isinstance(engine, IndexedEngine) and is_searchable(policy):
         draw = policy.draw(engine, make_rng())[0, 0] if policy.propensity == "sampled" else None
         return engine.candidate_scores(available[0], policy.optimism or 0.0, k, draw=draw, boosts=boosts, also=also)
     scores = policy_scores(policy, engine, available, make_rng)[0]
+    scores = scores if weights is None else scores * weights
     return None, scores if boosts is None else scores + boosts
 
 

@@ -46,13 +46,17 @@ class CompiledRules:
     pinned: tuple[int, ...]
     """Rows of the pinned items."""
     diversity: float
+    weights: Float32Array | None = None
+    """What the score of each item is multiplied by, (items,); None: by 1."""
     _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     """What `limits` found so far."""
 
     @cached_property
     def is_filter(self) -> bool:
         """Whether the rules do no more than leave items out."""
-        return not (self.boosts is not None or self.has_caps or self.pinned or self.diversity)
+        return not (
+            self.boosts is not None or self.weights is not None or self.has_caps or self.pinned or self.diversity
+        )
 
     @property
     def has_caps(self) -> bool:
@@ -76,7 +80,9 @@ class CompiledRules:
         """
         if self.has_caps or self.pinned or self.diversity:
             return _select_slate(self, policy, engine, available, k, make_rng, explorer, beside)
-        return selection_details(policy, engine, available, k, make_rng=make_rng, boosts=self.boosts, explorer=explorer)
+        return selection_details(
+            policy, engine, available, k, make_rng=make_rng, boosts=self.boosts, weights=self.weights, explorer=explorer
+        )
 
     def allowed_last(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items, (1, items), may replace the last item of an answer.
@@ -134,6 +140,7 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
         none_of += [rows for name, rows in catalogue.category_rows.items() if name not in caps]
         category_cap = None
     rows = [catalogue.row_of.get(item_id) for item_id in rules.pinned]
+    weighed = catalogue.attributes.numbers.get(rules.weight) if rules.weight and rules.strength else None
     mask = _mask(rules, catalogue, none_of)
     return CompiledRules(
         catalogue=catalogue,
@@ -143,7 +150,17 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),
         diversity=rules.diversity,
+        weights=None if weighed is None else success_weights(weighed, str(rules.weight), rules.strength),
     )
+
+
+def success_weights(numbers: FloatArray, name: str, strength: float) -> Float32Array:
+    """Return what a success counts on each item: its number against the mean of all, as far as the strength says."""
+    mean = float(np.nanmean(numbers))
+    if not mean > 0:
+        raise RuleError(f"the number {name!r} of the items has the mean {mean:g}; expected a positive one for a weight")
+    relative = np.where(np.isnan(numbers), 1.0, numbers / mean)
+    return np.asarray(1.0 - strength + strength * relative, dtype=np.float32)
 
 
 def _mask(rules: "Rules", catalogue: Catalogue, capped: list[Any]) -> BoolArray | None:
@@ -169,7 +186,8 @@ def _refuse_unknown(rules: "Rules", labels: Iterable[str], catalogue: Catalogue)
     for name in labels:
         if name not in catalogue.labels:
             raise RuleError(f"no item has the category or tag {name[:80]!r}{nearest(name, catalogue.labels)}")
-    for name, _ in (*rules.least, *rules.most):
+    weighed = () if rules.weight is None else (rules.weight,)
+    for name in (*dict((*rules.least, *rules.most)), *weighed):
         if name not in catalogue.attributes.numbers:
             raise RuleError(f"no item has the number {name[:80]!r}{nearest(name, catalogue.attributes.numbers)}")
     for item_id in rules.pinned:
@@ -199,7 +217,14 @@ def _select_slate(  # noqa: PLR0913  (those of CompiledRules.select)
         if explorer is not None:
             explorer.propensities.clear()
         among, scores = scored_items(
-            policy, engine, available, min(size, left), make_rng=make_rng, boosts=rules.boosts, also=pinned
+            policy,
+            engine,
+            available,
+            min(size, left),
+            make_rng=make_rng,
+            boosts=rules.boosts,
+            weights=rules.weights,
+            also=pinned,
         )
         choice = _Choice(rules, engine.model, _open_scores(among, scores, available[0]), make_rng, explorer)
         if beside is not None:

@@ -87,6 +87,8 @@ RULES: dict[str, Any] = {
         "caps": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
         "pinned": NAMES,
         "diversity": {"type": "number", "minimum": 0},
+        "weight": {"type": "string"},
+        "strength": {"type": "number", "minimum": 0, "maximum": 1},
     },
     "additionalProperties": False,
 }  # fmt: skip
@@ -133,7 +135,7 @@ class RecommendationRequest(Schema):
     )
     rules: dict[str, Any] | None = Field(
         default=None,
-        description="Filters, boosts, caps, pinned items and diversity; they hold beside those of the server.",
+        description="Filters, boosts, caps, pinned items, diversity, a weight; they hold beside those of the server.",
         examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
         json_schema_extra={"anyOf": [RULES, {"type": "null"}]},
     )
