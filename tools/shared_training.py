@@ -23,8 +23,8 @@ from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import shared_log
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import Executor
-from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Worker
+from igcf.training.kept import Kept
 from igcf.training.progress import watching
 
 

@@ -104,6 +104,9 @@ def test_resumed_pretraining_gives_the_same_model(tmp_path: Path) -> None:
 
     with pytest.raises(InterruptedRunError):
         pretrain(log, checkpoint=tmp_path, progress=crash, **settings)  # type: ignore[arg-type]
+    for other in ({**settings, "learning_rate": 0.2}, {}):
+        with pytest.raises(ConfigError, match="holds the state of another training: settings differ"):
+            pretrain(log, checkpoint=tmp_path, resume=True, **other)  # type: ignore[arg-type]
     resumed = pretrain(log, checkpoint=tmp_path, resume=True, **settings)  # type: ignore[arg-type]
     whole = pretrain(log, **settings)  # type: ignore[arg-type]
     np.testing.assert_array_equal(resumed.item_vectors, whole.item_vectors)
@@ -125,7 +128,7 @@ def test_a_training_that_ends_before_its_first_checkpoint_can_be_resumed(tmp_pat
     assert not state.exists()
     with pytest.raises(InterruptedRunError):
         pretrain(log, checkpoint=state, progress=crash, method="graph", dim=4, epochs=12, validate_every=3)
-    assert list(state.iterdir()) == []
+    assert [file.name for file in state.iterdir()] == ["training.json"]
     resumed = pretrain(
         log, checkpoint=state, resume=True, progress=False, method="graph", dim=4, epochs=12, validate_every=3
     )

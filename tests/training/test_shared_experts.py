@@ -22,8 +22,8 @@ from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import even_bounds, shared_log, with_people
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import array_bytes, ranges
-from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Part, Worker
+from igcf.training.kept import Kept
 
 FAST: dict[str, Any] = {"iterations": 2, "logistic_dim": 4, "validate_rounds": 10, "linear_dim": 6}
 

@@ -15,8 +15,8 @@ from igcf.errors import ConfigError, DataError, ModelError
 from igcf.training import pretrain
 from igcf.training.cluster import executors
 from igcf.training.cluster.executors import PartActor
-from igcf.training.experts.kept import Kept
 from igcf.training.experts.part import Worker
+from igcf.training.kept import Kept
 from tests.training.test_shared_experts import FAST, Several
 
 DAMAGES = [b"", b"torn", b"PK\x03\x04 and no more", b"[]", b"null", b"\xff\xfe"]

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from igcf.config import GraphConfig
-from igcf.errors import ConfigError, ModelError, TrainingDivergedError
+from igcf.errors import TrainingDivergedError
 from igcf.training import Progress
+from igcf.training.kept import Kept
 from igcf.training.variational.objective import Parameters, initial_parameters
 from igcf.training.variational.train import Trainer, fit, learning_rate, make_optimiser
 from tests.training.worlds import small_world
@@ -94,7 +95,7 @@ class InterruptedRunError(Exception):
 @pytest.mark.parametrize("config", [SMALL, BATCHES], ids=["adam", "sgd batches"])
 def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp_path: Path) -> None:
     training_pairs = small_world(config).training_pairs
-    path = tmp_path / "run" / "checkpoint.safetensors"
+    kept = Kept(tmp_path / "run")
 
     def score(trainer: Trainer) -> float:
         return trainer.parameters.mean[0, 0].item()
@@ -105,8 +106,8 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
 
     whole = fit(training_pairs, config, score=score)
     with pytest.raises(InterruptedRunError):
-        fit(training_pairs, config, score=score, checkpoint=path, progress=crash)
-    resumed = fit(training_pairs, config, score=score, checkpoint=path, resume=True)
+        fit(training_pairs, config, score=score, kept=kept, progress=crash)
+    resumed = fit(training_pairs, config, score=score, kept=kept)
     assert torch.equal(resumed.trainer.best.mean, whole.trainer.best.mean)
     assert torch.equal(resumed.trainer.best.rho, whole.trainer.best.rho)
     assert resumed.state.history == whole.state.history
@@ -114,41 +115,12 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    training_pairs, path = small_world(SMALL).training_pairs, tmp_path / "c.safetensors"
-    first = fit(training_pairs, SMALL, checkpoint=path)
+    training_pairs, kept = small_world(SMALL).training_pairs, Kept(tmp_path)
+    first = fit(training_pairs, SMALL, kept=kept)
     seen: list[Progress] = []
-    again = fit(training_pairs, SMALL, checkpoint=path, resume=True, progress=seen.append)
+    again = fit(training_pairs, SMALL, kept=kept, progress=seen.append)
     assert torch.equal(first.trainer.best.mean, again.trainer.best.mean)
     assert seen == []
-
-
-def test_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c.safetensors"
-    fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path)
-    other = replace(SMALL, learning_rate=0.2)
-    with pytest.raises(ConfigError, match=r"other settings \(learning_rate=0.05\)"):
-        fit(small_world(other).training_pairs, other, checkpoint=path, resume=True)
-
-
-def test_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c.safetensors"
-    fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path)
-    with pytest.raises(ConfigError, match="begun on other data"):
-        fit(small_world(SMALL, seed=5).training_pairs, SMALL, checkpoint=path, resume=True)
-
-
-@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x10\x00\x00\x00\x00\x00\x00\x00{}              "])
-def test_damaged_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "c.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(ModelError, match="checkpoint"):
-        fit(small_world(SMALL).training_pairs, SMALL, checkpoint=path, resume=True)
-
-
-def test_checkpoint_that_cannot_be_written_is_one_clear_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ModelError, match="cannot write the checkpoint"):
-        fit(small_world(SMALL).training_pairs, SMALL, checkpoint=tmp_path / "file" / "c.safetensors")
 
 
 def test_divergence_is_named_with_advice() -> None:

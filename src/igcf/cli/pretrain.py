@@ -150,7 +150,7 @@ def pretrain(
     are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
     own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
     state = own_state or checkpoint
-    resume = resume and _resumed(state, config, is_named=own_state is None)
+    resume = resume and _resumed(state, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
     if are_workers_asked_for and context:
         raise ConfigError("--context needs the whole log in one process; leave out --shards, --engine and --address")
@@ -189,11 +189,11 @@ def pretrain(
         note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
 
 
-def _resumed(state: Path | None, config: Config, *, is_named: bool) -> bool:
+def _resumed(state: Path | None, *, is_named: bool) -> bool:
     """Return whether there is a checkpoint to resume; print a note if not. A named folder must exist."""
     from igcf.training.pretraining import can_resume
 
-    if (is_named or (state is not None and state.exists())) and can_resume(state, config):
+    if (is_named or (state is not None and state.exists())) and can_resume(state):
         return True
     note(f"--resume: nothing to go on from in {state}; training begins anew")
     return False

@@ -20,7 +20,7 @@ from igcf.training.cluster.executors import Engine, Workers
 from igcf.training.content import fit_content
 from igcf.training.context import with_context
 from igcf.training.experts import fit_experts
-from igcf.training.experts.kept import NOTE, Kept
+from igcf.training.kept import Kept
 from igcf.training.progress import Watch, watching
 
 
@@ -75,7 +75,7 @@ def pretrain(
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
     folder = None if checkpoint is None else Path(checkpoint)
     if resume:
-        can_resume(folder, config)
+        can_resume(folder)
     workers.check(config)
     if folder is not None:
         with suppress(OSError):  # from here on it can be resumed; where it cannot be made, the first to write says why
@@ -96,17 +96,18 @@ def pretrain(
             from igcf.training.variational.run import fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        model = fit_graph(data, config, validation=validation, folder=folder, resume=resume, progress=watch)
+        kept = _kept(folder, data, config, validation, resume)
+        model = fit_graph(data, config, validation=validation, kept=kept, progress=watch)
         return _told(model, data, success, data)
 
 
-def can_resume(folder: Path | None, config: Config) -> bool:
-    """Whether a folder holds state of a training by this method; one that does not exist is refused."""
+def can_resume(folder: Path | None) -> bool:
+    """Whether a folder holds the state of a training; one that does not exist is refused."""
     if folder is None:
         raise ConfigError("resume needs the checkpoint folder of the run to continue")
     if not folder.is_dir():
         raise ConfigError(f"resume: there is no checkpoint folder {folder}; check its name, or train without resume")
-    return any(folder.glob(NOTE if isinstance(config, ExpertsConfig) else "*.safetensors"))
+    return Kept(folder).is_begun
 
 
 def _told(model: Model, data: Interactions, success: Success, log: Interactions) -> Model:
@@ -121,6 +122,17 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     return model.with_items(known) if known else model
 
 
+def _kept(
+    folder: Path | None, data: Interactions, config: Config, validation: Interactions | None, resume: bool
+) -> Kept:
+    """Return the state of a training in a folder, which must be that of this log with these settings."""
+    kept = Kept(folder)
+    if folder is not None:
+        identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
+        kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
+    return kept
+
+
 def _learned(
     data: Interactions,
     config: ExpertsConfig,
@@ -131,10 +143,8 @@ def _learned(
 ) -> tuple[Model, Success]:
     """Learn the default model in this process; return also what is a success in the log."""
     success = success_in(data, config.satisfied)
-    kept, config = Kept(folder), replace(config, satisfied=success.threshold)
-    if folder is not None:
-        identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
-        kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
+    config = replace(config, satisfied=success.threshold)
+    kept = _kept(folder, data, config, validation, resume)
     return fit_experts(data, config, validation=validation, progress=watch, kept=kept), success
 
 

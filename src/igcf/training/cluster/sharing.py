@@ -23,9 +23,9 @@ from igcf.data.reading import MICROSECONDS, RowReader, Rows, id_order, latest_re
 from igcf.errors import DataError, ModelError
 from igcf.training.attribute_prior import drawn_users
 from igcf.training.experts.executor import Executor
-from igcf.training.experts.kept import damaged, read_note, replaced
 from igcf.training.experts.part import Part, Worker
 from igcf.training.experts.shared_log import NOBODY, SharedLog, catalogue_of
+from igcf.training.kept import damaged, read_note, replaced
 
 USER_IDS = "users.arrow"
 """File of the ids of all users beside the parts of files; no ending of a log, whose folder may be the same."""

@@ -17,7 +17,6 @@ import scipy.sparse as sp
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.training.experts.executor import BLOCK, Executor, InProcess, ranges
-from igcf.training.experts.kept import Kept
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (
     WITHOUT_OPINION,
@@ -28,6 +27,7 @@ from igcf.training.experts.logistic_steps import (
     user_posteriors,
 )
 from igcf.training.experts.part import Worker
+from igcf.training.kept import Kept
 
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000

@@ -20,7 +20,6 @@ from igcf.training.experts.choosing import (
 )
 from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
-from igcf.training.experts.kept import Kept
 from igcf.training.experts.neighbour_choice import (
     MIXES,
     MOST_USERS,
@@ -34,6 +33,7 @@ from igcf.training.experts.neighbour_choice import (
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.rare_items import frequent_items, judged_items, of_all_items
 from igcf.training.experts.shared_log import SharedLog
+from igcf.training.kept import Kept
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_of, most_active, validation_table
 

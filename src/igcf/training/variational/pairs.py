@@ -83,8 +83,6 @@ class TrainingPairs:
     targets: Float32Array
     """Reward of each pair."""
     propagation: Propagation
-    fingerprint: str
-    """Hash of the log, so that a checkpoint is only continued on the data that it began with."""
 
     @property
     def n_pairs(self) -> int:

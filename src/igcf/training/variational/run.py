@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.graph import build_propagation
 from igcf.model import Model, Reward
+from igcf.training.kept import Kept
 from igcf.training.progress import Watch
 from igcf.training.selection import held_out_users, interactive_precision, validation_table
 from igcf.training.variational.objective import curvature
@@ -59,7 +59,6 @@ class GraphTrainingData:
             item_idx=data.item_idx,
             targets=reward.of(data.values).astype(np.float32),
             propagation=propagation,
-            fingerprint=data.fingerprint(),
         )
         return cls(data, config, reward, training_pairs)
 
@@ -105,17 +104,16 @@ def fit_graph(
     config: GraphConfig,
     *,
     validation: Interactions | None,
-    folder: Path | None,
-    resume: bool,
+    kept: Kept,
     progress: Watch,
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.
 
-    Checkpoints are written to `folder` unless it is None, and with `resume` training continues from those there.
+    Its state is kept, and goes on from what is there already.
     """
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, success_in(data, config.satisfied).threshold)
-    training = _Training(config, reward, folder, resume, progress)
+    training = _Training(config, reward, kept, progress)
     if validation is not None:
         trained = training.select(data, validation_table(validation, data))
     else:
@@ -142,7 +140,7 @@ class Trained:
             "settings": config.as_dict(),
             "data": {
                 "name": data.name,
-                "fingerprint": self.training_data.training_pairs.fingerprint,
+                "fingerprint": data.fingerprint(),
                 "users": data.n_users,
                 "items": data.n_items,
                 "reactions": len(data),
@@ -167,8 +165,7 @@ class _Training:
 
     config: GraphConfig
     reward: Reward
-    folder: Path | None
-    resume: bool
+    kept: Kept
     progress: Watch
 
     def train(self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None) -> Trained:
@@ -221,7 +218,7 @@ class _Training:
             self.config,
             epochs=epochs,
             score=score,
-            checkpoint=None if self.folder is None else self.folder / f"{name}.safetensors",
-            resume=self.resume,
+            kept=self.kept,
+            stage=name,
             progress=self.progress,
         )

@@ -2,23 +2,21 @@
 
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from igcf.config import GraphConfig
-from igcf.errors import ConfigError, ModelError, TrainingDivergedError
+from igcf.errors import TrainingDivergedError
 from igcf.threads import at_most_threads
+from igcf.training.kept import NOTHING_KEPT, Kept
 from igcf.training.progress import Progress, StepStats, Watch
 from igcf.training.variational import objective
 from igcf.training.variational.objective import Parameters, initial_parameters, sample_and_kl, standard_normal
@@ -104,10 +102,10 @@ class Trainer:
         variances = pairs.propagation.variances(parameters.std.detach().numpy() ** 2, rng=np.random.default_rng(0))
         return Vectors(items, sums, variances[pairs.n_users :])
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint."""
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what a training that goes on from here needs; parameters share their memory."""
         states = self.optimiser.state_dict()["state"]
-        return {
+        tensors = {
             "mean": self.parameters.mean.detach(),
             "rho": self.parameters.rho.detach(),
             "best_mean": self.best.mean,
@@ -119,17 +117,19 @@ class Trainer:
                 if isinstance(value, Tensor)
             },
         }
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
 
-    def restore(self, saved: dict[str, Tensor]) -> None:
-        """Load the tensors of a checkpoint."""
+    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over what `arrays` returned."""
         for index, tensor in enumerate(self.parameters.tensors()):
             prefix = f"optimiser.{index}."
-            state = {name.removeprefix(prefix): each for name, each in saved.items() if name.startswith(prefix)}
+            own = {name.removeprefix(prefix): each for name, each in saved.items() if name.startswith(prefix)}
+            state = {name: torch.from_numpy(each) for name, each in own.items()}
             if state:
                 self.optimiser.state[tensor] = state
-        for name, tensor in self.tensors().items():
+        for name, array in self.arrays().items():
             if not name.startswith("optimiser."):
-                tensor.copy_(saved[name])
+                array[...] = saved[name]
 
 
 def learning_rate(config: GraphConfig, done: float) -> float:
@@ -180,22 +180,23 @@ def fit(
     *,
     epochs: int | None = None,
     score: Callable[[Trainer], float] | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
+    kept: Kept = NOTHING_KEPT,
+    stage: str = "final",
     progress: Watch | None = None,
 ) -> Fit:
     """Train for `epochs` of the schedule of `config` (all of them unless given), or until `score` stops growing.
 
     The random numbers of a step depend on the seed and the number of the step only: a run that was interrupted and
-    resumed ends with the same parameters as one that was not.
+    resumed, from what is `kept` of its `stage`, ends with the same parameters as one that was not.
     """
     begun = time.perf_counter()
     last_epoch = config.epochs if epochs is None else min(epochs, config.epochs)
     steps_per_epoch = 1 if config.batch_size is None else -(-training_pairs.n_pairs // config.batch_size)
     trainer = Trainer(training_pairs, config)
     state = FitState()
-    if resume and checkpoint is not None and checkpoint.exists():
-        state = FitState(**read_checkpoint(checkpoint, trainer))
+    if (saved := kept.load(stage)) is not None:
+        state = FitState(**json.loads(str(saved.pop("state"))))
+        trainer.restore(saved)
     before = state.seconds
     while state.epoch < last_epoch and not state.finished:
         mean = trainer.epoch(state.epoch, state.steps)
@@ -212,8 +213,8 @@ def fit(
         state.seconds = before + time.perf_counter() - begun
         state.history.append({"epoch": state.epoch, "validation": validation, **asdict(mean)})
         state.finished = state.finished or is_last
-        if checkpoint is not None and (state.finished or state.epoch % config.validate_every == 0):
-            write_checkpoint(checkpoint, trainer, asdict(state))
+        if state.finished or state.epoch % config.validate_every == 0:
+            kept.save(stage, {"state": np.array(json.dumps(asdict(state))), **trainer.arrays()})
         if progress is not None:
             progress(Progress(state.epoch, last_epoch, mean, validation, state.best_score, state.seconds))
     return Fit(trainer, state)
@@ -227,53 +228,3 @@ def _remember(state: FitState, validation: float, trainer: Trainer) -> None:
         trainer.remember()
     state.looks_without_gain = 0 if has_gained else state.looks_without_gain + 1
     state.finished = state.looks_without_gain >= trainer.config.patience
-
-
-FORMAT = "igcf-checkpoint-3"
-
-
-def write_checkpoint(path: Path, trainer: Trainer, state: Mapping[str, Any]) -> None:
-    """Write to a temporary name, then rename: a crash leaves the previous checkpoint as it was."""
-    notes = {
-        "format": FORMAT,
-        "config": json.dumps(trainer.config.as_dict()),
-        "fingerprint": trainer.training_pairs.fingerprint,
-        "state": json.dumps(dict(state)),
-    }
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(trainer.tensors(), part, notes)
-        os.replace(part, path)
-    except (OSError, SafetensorError) as error:
-        with suppress(OSError):
-            part.unlink()
-        raise ModelError(f"cannot write the checkpoint {path}: {error}; free some space or choose another") from error
-
-
-def read_checkpoint(path: Path, trainer: Trainer) -> dict[str, Any]:
-    """Load the saved tensors, and return the saved state."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise ModelError(f"{path} is not a checkpoint of this igcf; delete it or train without resume")
-            _check_same(path, json.loads(header["config"]), json.loads(json.dumps(trainer.config.as_dict())))
-            if header["fingerprint"] != trainer.training_pairs.fingerprint:
-                raise ConfigError(
-                    f"{path} was begun on other data; train without resume, or give the log that it was begun on"
-                )
-            trainer.restore({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (not a mapping)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path} is not a readable checkpoint ({error}); delete it or train without resume") from error
-    state: dict[str, Any] = json.loads(header["state"])
-    return state
-
-
-def _check_same(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
-    changed = sorted(name for name in saved.keys() | now.keys() if saved.get(name) != now.get(name))
-    if changed:
-        raise ConfigError(
-            f"{path} was begun with other settings ({', '.join(f'{n}={saved.get(n)}' for n in changed)}); "
-            "resume with the same settings or train without resume"
-        )

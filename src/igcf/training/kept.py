@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from igcf.errors import ConfigError, ModelError
 
-FORMAT, NOTE = "igcf-experts-state-1", "training.json"
+FORMAT, NOTE = "igcf-training-2", "training.json"
 
 
 class Kept:
@@ -67,6 +67,9 @@ class Kept:
     def part(self, name: str) -> "Kept":
         """Return a folder within this one."""
         return Kept(None if self.folder is None else self.folder / name)
+
+
+NOTHING_KEPT = Kept()
 
 
 def _differing(one: Any, other: Any) -> str:
