@@ -38,7 +38,7 @@ class Budget:
         if self.is_cancelled:
             raise RequestCancelledError("the client has closed the connection")
         if time.monotonic() - self.started > self.limit_s:
-            raise TimeBudgetError(f"the request takes more than {self.limit_s:g} s; ask for less at a time")
+            raise TimeBudgetError(f"the request took more than {self.limit_s:g} s; ask for less at a time")
 
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:

@@ -109,14 +109,14 @@ def nearest(name: str) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        raise ConfigError(f"there is no file of settings at {file}; `igcf serve --print-config` shows what it may hold")
+        raise ConfigError(f"settings file {file} does not exist; `igcf serve --print-config` shows what it may hold")
     try:
         found: dict[str, Any] = TomlConfigSettingsSource(ServiceSettings, file)()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"cannot read the settings in {file}: {error}") from error
     for name in found:
         if name not in ServiceSettings.model_fields:
-            raise ConfigError(f"{file}: there is no setting {name}{nearest(name)}")
+            raise ConfigError(f"{file}: unknown setting {name}{nearest(name)}")
     return found
 
 

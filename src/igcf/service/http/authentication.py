@@ -86,7 +86,7 @@ class Keys:
         if not (is_admin or is_server):
             raise KeyRequiredError("this server needs an API key; send it as 'Authorization: Bearer KEY'")
         if needed_role(method, path) == "admin" and not is_admin:
-            raise ForbiddenError("this needs an admin key")
+            raise ForbiddenError(f"{method} {path} needs an admin key; this one is a server key")
 
     def _check_token(self, token: str, method: str, path: str) -> None:
         found = token_user(list(self.page), token)

@@ -207,7 +207,7 @@ class Guard:
         lane = self.lanes.of(scope["method"], scope["path"])
         if lane.in_flight >= lane.max_in_flight:
             self.metrics.refused.inc()
-            raise OverloadedError(f"this server works on {lane.in_flight} such requests already; try again")
+            raise OverloadedError(f"{lane.in_flight} requests of this kind are in progress already; try again")
         token = lane_of_request.set(lane)
         budget_of_request.set(Budget(self.settings.request_timeout_s, receive))
         lane.in_flight += 1
@@ -230,7 +230,7 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise BadRequestError("the client went away before its body had arrived")
+                        raise BadRequestError("the client closed the connection before the whole body arrived")
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     more = message.get("more_body", False)

@@ -28,31 +28,31 @@ def user_routes(context: ServiceContext) -> APIRouter:
     async def post_recommendations(
         user: User, ask: Annotated[requests.RecommendationRequest, Body(default_factory=requests.RecommendationRequest)]
     ) -> responses.RecommendationResponse:
-        """The `k` best items that this user has not reacted to; an unknown user is a new one."""
+        """Recommend the `k` best items that the user has not reacted to; an unknown user is treated as new."""
         return await recommend_quickly(context, user, ask)
 
     @router.post("/users/{user}/feedback", responses=problems(404, 409))
     @as_json
     async def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
-        """Store one reaction and learn from it; durable when answered, and the same `event_id` twice counts once."""
+        """Store one reaction and learn from it. Durable once answered; idempotent by `event_id`."""
         return await reacting.react_together(context, user, reaction)
 
     @router.post("/users/{user}/history", responses=problems())
     @as_json
     def post_history(user: User, history: requests.History) -> responses.HistoryReceipt:
-        """Store what a user did elsewhere, in a log, where absence counts too; durable when answered, each one once."""
+        """Import past interactions. Items missing from the record count as weak negatives. Idempotent by `event_id`."""
         return reacting.add_history(context, user, history)
 
     @router.post("/feedback", response_model=responses.BatchReceipt, responses=problems())
     async def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> Response:
-        """Store many reactions; entries that cannot be stored are reported one by one and do not stop the others."""
+        """Store many reactions; an entry that fails is reported in its place and does not stop the others."""
         entries = batch.feedback if isinstance(batch, requests.FeedbackBatch) else batch
         return await in_lane(lambda: json_response(reacting.react_batch(context, entries), nulls=False))
 
     @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
     @as_json
     def delete_feedback(user: User, event_id: EventId) -> responses.UndoResponse:
-        """Take one reaction back: the belief is what it would be without it; asked again, the answer is the same."""
+        """Undo one reaction: the belief becomes what it would be without it. Idempotent."""
         return responses.UndoResponse(revision=reacting.retract(context, user, event_id))
 
     @router.get("/users/{user}", responses=problems())
@@ -62,19 +62,19 @@ def user_routes(context: ServiceContext) -> APIRouter:
         cov: Annotated[bool, Query(description="Add the full covariance.")] = False,
         limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = reading.LISTED,
     ) -> responses.UserState:
-        """History and belief of a user."""
+        """Return the history and the belief of a user."""
         return reading.user_state(store, current_model.served, user, with_cov=cov, limit=limit)
 
     @router.put("/users/{user}/attributes", responses=problems())
     @as_json
     def put_attributes(user: User, ask: requests.AttributesRequest) -> responses.AttributesReceipt:
-        """Store what is known of a user beside reactions, instead of any before; it moves what is expected of items."""
+        """Replace the attributes of a user; the model takes them into account before the first reaction."""
         return reacting.set_attributes(context, user, ask.attributes)
 
     @router.delete("/users/{user}", responses=problems())
     @as_json
     def delete_user(user: User) -> responses.DeletionResponse:
-        """Forget a user completely."""
+        """Delete everything stored about a user."""
         return responses.DeletionResponse(user=user, deleted=reacting.forget(context, user))
 
     @router.get("/users/{user}/explanations/{item}", responses=problems(404))
@@ -86,7 +86,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
             int, Query(ge=0, le=10_000, description="How many reactions, largest first.")
         ] = reading.LISTED,
     ) -> responses.ExplanationResponse:
-        """Where the expected reward of an item comes from: the population plus each past reaction."""
+        """Explain the expected reward of an item: the population's part, plus that of each past reaction."""
         return reading.explanation(users, current_model.served, user, item, limit=limit)
 
     return router
@@ -99,13 +99,13 @@ def many_routes(context: ServiceContext) -> APIRouter:
     @router.post("/recommendations", responses=problems())
     @as_json
     def post_many(ask: requests.BatchRequest) -> responses.BatchResponse:
-        """Recommendations for at most 1,000 users; an error for one user takes the place of their answer."""
+        """Recommend to up to 1,000 users; an error for one user takes the place of their answer."""
         return recommend_to_many(context, ask)
 
     @router.post("/users/{user}/merge", responses=problems(409))
     @as_json
     def post_merge(user: User, ask: requests.MergeRequest) -> responses.MergeReceipt:
-        """An anonymous visitor becomes this user: the visitor's reactions count here, once."""
+        """Merge an anonymous visitor into this user; each of the visitor's reactions counts once."""
         return reacting.merge(context, user, ask.visitor)
 
     @router.get("/users", responses=problems())
@@ -114,7 +114,7 @@ def many_routes(context: ServiceContext) -> APIRouter:
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = reading.LISTED,
     ) -> responses.UserPage:
-        """All users in pages, ordered by id."""
+        """List all users in pages, ordered by id."""
         return reading.user_page(store, after, limit)
 
     return router
@@ -127,7 +127,7 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     @router.post("/model", responses=problems(409))
     @as_json
     def post_model(ask: requests.ModelRequest) -> responses.ModelLoaded:
-        """Serve another model from now on, here and on all servers of this store; users keep their history."""
+        """Serve another model, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
 
     @router.post("/model/rollback", responses=problems(409))
@@ -154,19 +154,19 @@ def item_routes(context: ServiceContext) -> APIRouter:
         after: Annotated[requests.Id | None, Query(description="`next` of the page before.")] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     ) -> item_responses.CataloguePage:
-        """The catalogue in pages: the population's favourites first, or what is liked more than it used to be."""
+        """List the catalogue in pages, the most popular items or those with a rising trend first."""
         return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, after, limit))
 
     @router.post("/items", responses=problems(409))
     @as_json
     def post_items(batch: requests.ItemBatch) -> item_responses.ItemsStored:
-        """Add items, or describe them anew: all of a batch or nothing; durable when answered."""
+        """Add or update items, all of a batch or none. Durable once answered."""
         return catalogue.add_items(context, batch)
 
     @router.get("/items/{item}/similar", responses=problems(404))
     @as_json
     def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> item_responses.SimilarItems:
-        """The items that the same people like."""
+        """List the items that the same people like, most similar first."""
         return catalogue.similar_items(context, item, limit)
 
     @router.get("/items/{item}/feedback", responses=problems())
@@ -176,13 +176,13 @@ def item_routes(context: ServiceContext) -> APIRouter:
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = reading.LISTED,
     ) -> responses.ItemFeedbackPage:
-        """The reactions of all users to one item that are in force, in pages, ordered by user."""
+        """List all users' current reactions to one item in pages, ordered by user."""
         return reading.item_feedback(context.store, item, after, limit)
 
     @router.get("/items/{item}", responses=problems(404))
     @as_json
     def get_item(item: ItemPath) -> item_responses.CatalogueItem:
-        """One item."""
+        """Return one item."""
         return catalogue.catalogue_item(context, item)
 
     @router.patch("/items/{item}", responses=problems(404))
@@ -193,19 +193,19 @@ def item_routes(context: ServiceContext) -> APIRouter:
             dict[str, Any], Body(json_schema_extra={"properties": CHANGES, "additionalProperties": False})
         ],
     ) -> item_responses.ItemChanged:
-        """Change some fields of an item; null takes one back."""
+        """Change some fields of an item; null clears a field."""
         return catalogue.change_item(context, item, fields)
 
     @router.delete("/items/{item}", responses=problems(404))
     @as_json
     def delete_item(item: ItemPath) -> item_responses.ItemRetired:
-        """Retire an item: it is in no answer any more; `POST /v1/items` brings it back."""
+        """Retire an item: it is no longer recommended. `POST /v1/items` restores it."""
         return catalogue.retire_item(context, item)
 
     @router.get("/model", responses=problems())
     @as_json
     def get_model() -> responses.ModelInfo:
-        """What is served."""
+        """Describe the model in service."""
         return model_info(context.current_model, context.settings)
 
     return router

@@ -6,8 +6,8 @@ from pydantic import BaseModel, Field
 
 ItemStatus = Literal["active", "hidden", "retired", "scheduled", "expired", "waiting"]
 STATUS = (
-    "`active`: may be shown; `hidden`, `retired`: may not; `scheduled`, `expired`: not yet, not any more; "
-    "`waiting`: the model does not know it."
+    "`active`: may be shown; `hidden`, `retired`: may not; `scheduled`, `expired`: outside its dates; "
+    "`waiting`: unknown to the model."
 )
 
 
@@ -15,10 +15,10 @@ class NewItemState(BaseModel):
     """How far an item is known that the model was not trained with."""
 
     reactions: int = Field(description="Reactions of all users that it was learned from.")
-    trials: int = Field(description="Times that this process showed it in order to learn.")
-    settled: bool = Field(description="It is learned no further.")
+    trials: int = Field(description="Times this process showed it in order to learn.")
+    settled: bool = Field(description="Learning about it has ended.")
     expected: float = Field(description="Expected reward over the population.")
-    std: float = Field(description="How unsure that is, for what is unknown of the item.")
+    std: float = Field(description="Standard deviation due to what is unknown about the item.")
 
 
 class CatalogueItem(BaseModel):
@@ -41,10 +41,11 @@ class CatalogueItem(BaseModel):
         default=None, description="For an item that the model was not trained with: how far it is known."
     )
     trend: float | None = Field(
-        default=None, description="With `sort=trending`: satisfied reactions of the last days against the time before."
+        default=None,
+        description="With `sort=trending`: satisfied users of the last 7 days relative to the 28 days before.",
     )
     similarity: float | None = Field(
-        default=None, description="To the item asked for, -1 to 1: do the same people like both."
+        default=None, description="Correlation with the requested item over the population, -1 to 1."
     )
 
 
@@ -69,10 +70,10 @@ class ItemsStored(BaseModel):
     """What became of a batch of items; it is durable and in force here, on all servers within a second."""
 
     revision: int = Field(description="Revision of the catalogue that contains the batch.")
-    duplicate: bool = Field(description="A batch of this event id was stored before; nothing was changed.")
+    duplicate: bool = Field(description="A batch with this event id was already stored; nothing changed.")
     added: int
     changed: int
-    returned: int = Field(description="Items that had been retired and are back.")
+    returned: int = Field(description="Retired items that were restored.")
     unchanged: int
 
 
@@ -88,4 +89,4 @@ class ItemRetired(BaseModel):
 
     item: str
     revision: int
-    duplicate: bool = Field(description="It had been retired before.")
+    duplicate: bool = Field(description="It was already retired.")

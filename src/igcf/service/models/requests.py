@@ -101,13 +101,13 @@ ATTRIBUTES: dict[str, Any] = {
     "additionalProperties": {"anyOf": [*PLAIN, {"type": "array", "items": {"anyOf": PLAIN}}]},
 }
 """Attributes as JSON; `igcf.encoding` checks them, so that library, command line and service say the same."""
-ATTRIBUTES_TEXT = "Values by the names that `GET /v1/model` lists; they replace all that were stored before."
+ATTRIBUTES_TEXT = "Values by the names listed at `GET /v1/model`; they replace all stored attributes."
 
 
 Context = Annotated[
     dict[str, Any] | None,
     Field(
-        description="Features of the moment, such as a device or a time, by the names that `GET /v1/model` lists.",
+        description="Features of the request, such as device or time of day, by the names listed at `GET /v1/model`.",
         json_schema_extra={"anyOf": [ATTRIBUTES, {"type": "null"}]},
     ),
 ]
@@ -123,25 +123,27 @@ class RecommendationRequest(Schema):
     """What to recommend."""
 
     k: WholeNumber = Field(default=5, ge=1, le=LIMITS.max_k, description="How many items.")
-    fewer: bool = Field(default=False, description="Return what is left where that is less than `k`, instead of a 409.")
-    exclude: list[Id] = Field(default=[], max_length=LIMITS.max_list, description="Items not to show now.")
+    fewer: bool = Field(default=False, description="If fewer than `k` items are left, return those instead of a 409.")
+    exclude: list[Id] = Field(default=[], max_length=LIMITS.max_list, description="Items to leave out of this answer.")
     candidates: list[Id] | None = Field(
         default=None, max_length=LIMITS.max_list, description="Choose among these only."
     )
-    reserve: WholeNumber = Field(default=0, ge=0, le=20, description="Further items to keep, not shown now.")
+    reserve: WholeNumber = Field(
+        default=0, ge=0, le=20, description="Further items to return for later use; they do not count as shown."
+    )
     policy: PolicyName | None = Field(default=None, description="Instead of the server's own.")
     nu: Number | None = Field(
         default=None, ge=0, le=LIMITS.max_nu, description="Exploration of `ucb`: mean + nu * std."
     )
     rules: dict[str, Any] | None = Field(
         default=None,
-        description="Filters, boosts, caps, pinned items, diversity, a weight; they hold beside those of the server.",
+        description="Filters, boosts, caps, pinned items, diversity and a weight, in addition to the server's own rules.",
         examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
         json_schema_extra={"anyOf": [RULES, {"type": "null"}]},
     )
     attributes: dict[str, Any] | None = Field(
         default=None,
-        description="What is known of the user, for this answer only, beside and before what is stored.",
+        description="Attributes of the user for this answer only; they take precedence over stored ones.",
         json_schema_extra={"anyOf": [ATTRIBUTES, {"type": "null"}]},
     )
     context: Context = None
@@ -166,14 +168,14 @@ class Feedback(Schema):
     kind: Id | None = Field(
         default=None,
         description="Instead of a value: `shown`, the item drew no reaction; `skip`, not now (no evidence); "
-        "or a kind that `GET /v1/model` lists.",
+        "or a kind listed at `GET /v1/model`.",
     )
     time: Number | None = Field(
-        default=None, ge=0, le=2**53, description="When it happened, in seconds since 1970; now, where it is left out."
+        default=None, ge=0, le=2**53, description="When it happened, in seconds since 1970; default: now."
     )
     event_id: PathId | None = Field(
         default=None,
-        description="Makes a retry safe: the same id twice counts once; with another reaction it is a 409.",
+        description="Makes retries safe: the same id counts once; reused for a different reaction, it is a 409.",
     )
     recommendation_id: Id | None = Field(default=None, description="The answer in which the item was shown.")
     context: Context = None
@@ -195,11 +197,10 @@ class LoggedReaction(Schema):
         json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
     )
     kind: Id | None = Field(default=None, description="Instead of a value: a kind that `GET /v1/model` lists.")
-    time: Number | None = Field(
-        default=None, ge=0, le=2**53, description="Seconds since 1970; now, where it is left out."
-    )
+    time: Number | None = Field(default=None, ge=0, le=2**53, description="Seconds since 1970; default: now.")
     event_id: PathId | None = Field(
-        default=None, description="By default made of user, item, value and time, so that a repetition counts once."
+        default=None,
+        description="Default: derived from user, item, value and time, so that a repeated import counts once.",
     )
 
 
@@ -246,7 +247,7 @@ class BatchRequest(RecommendationRequest):
 class MergeRequest(Schema):
     """Whose reactions become those of the user."""
 
-    visitor: PathId = Field(alias="from", description="The anonymous visitor; nothing is left under this name.")
+    visitor: PathId = Field(alias="from", description="The anonymous visitor; this id is empty afterwards.")
 
 
 NULL: dict[str, Any] = {"type": "null"}
@@ -275,7 +276,8 @@ class ItemBatch(Schema):
 
     items: list[Any] = Field(min_length=1, max_length=LIMITS.max_items, json_schema_extra={"items": ITEM})
     event_id: PathId | None = Field(
-        default=None, description="Makes a retry safe: the same id twice counts once; with other items it is a 409."
+        default=None,
+        description="Makes retries safe: the same id counts once; reused for different items, it is a 409.",
     )
 
 
@@ -287,4 +289,7 @@ class ModelRequest(Schema):
         max_length=4096,
         description="A model folder on the server, relative to the folder of `--models`.",
     )
-    force: bool = Field(default=False, description="Also one that knows less than half of the items in service.")
+    force: bool = Field(
+        default=False,
+        description="Accept a model that knows less than half of the items in service, or has another scale.",
+    )

@@ -31,7 +31,7 @@ class Scores(BaseModel):
     """What is expected of an item."""
 
     mean: float = Field(description="Expected reward.")
-    std: float = Field(description="How unsure that expectation is.")
+    std: float = Field(description="Standard deviation of that expectation.")
     chance: float = Field(description="Probability that the user is satisfied, if they react to the item.")
     low: float = Field(description="Lower end of the chance's 80 % interval.")
     high: float = Field(description="Upper end of the chance's 80 % interval.")
@@ -53,7 +53,7 @@ class ScoredItem(Scores, NamedItem):
 class RecommendedItem(ScoredItem):
     """One recommended item."""
 
-    score: float = Field(description="What the policy ranked by.")
+    score: float = Field(description="The policy's score, by which items are ranked.")
     rank: int
     mean_rank: int = Field(description="The rank that the mean alone would have given it.")
     reason: Reason = Field(
@@ -84,8 +84,10 @@ class RecommendationResponse(BaseModel):
         description="`exact`: known; `estimated`: by repeating the draw from the belief; `unknown`: no item has one."
     )
     items: list[RecommendedItem]
-    reserve: list[RecommendedItem] = Field(description="What would come next; not logged, not counted as shown.")
-    ignored: list[str] = Field(default_factory=list, description="Values of attributes that the model does not know.")
+    reserve: list[RecommendedItem] = Field(
+        description="The items that would come next; neither logged nor counted as shown."
+    )
+    ignored: list[str] = Field(default_factory=list, description="Attribute values unknown to the model.")
 
 
 class FeedbackReceipt(BaseModel):
@@ -119,9 +121,11 @@ class HistoryReceipt(BaseModel):
     user: str
     revision: int
     stored: int
-    duplicates: int = Field(description="Stored before.")
-    conflicts: list[str] = Field(description="Event ids under which something else is stored; nothing was changed.")
-    unknown_items: int = Field(description="Stored reactions to items that the model in service does not know.")
+    duplicates: int = Field(description="Already stored.")
+    conflicts: list[str] = Field(
+        description="Event ids already in use for something else; those reactions were not stored."
+    )
+    unknown_items: int = Field(description="Stored reactions to items unknown to the model in service.")
 
 
 @dataclass(slots=True)  # made in a seventh of the time of a model: a batch has a thousand of them
@@ -163,7 +167,7 @@ class AttributesReceipt(BaseModel):
     user: str
     revision: int
     attributes: dict[str, Any]
-    ignored: list[str] = Field(description="One sentence per value that the model in service does not know.")
+    ignored: list[str] = Field(description="One sentence per value unknown to the model in service.")
 
 
 class PastReaction(BaseModel):
@@ -186,7 +190,7 @@ class BeliefSummary(BaseModel):
 
     mean: list[float]
     std: list[float] = Field(description="Square roots of the covariance's diagonal.")
-    trace: float = Field(description="Of the covariance: what is still unknown in all.")
+    trace: float = Field(description="Trace of the covariance: the total remaining uncertainty.")
     prior_trace: float
     cov: list[list[float]] | None = None
 
@@ -200,7 +204,7 @@ class UserState(BaseModel):
     revision: int
     reactions: int = Field(description="How many are in force.")
     history: list[PastReaction] = Field(description="The latest of them, oldest first.")
-    attributes: dict[str, Any] = Field(description="What is known beside reactions.")
+    attributes: dict[str, Any] = Field(description="Stored attributes.")
     belief: BeliefSummary
 
 
@@ -233,8 +237,8 @@ class ExplanationResponse(Scores):
     prior: float
     attributes: list[AttributePart] = Field(description="Of the user's attributes.")
     contributions: list[ContributionPart] = Field(description="Of the reactions that matter most, oldest first.")
-    rest: float = Field(description="What all other reactions add together.")
-    absence: float = Field(description="What it adds that all other items are absent from the user's logged record.")
+    rest: float = Field(description="Total of all other reactions.")
+    absence: float = Field(description="Contribution of the items missing from the user's imported history.")
 
 
 class MergeReceipt(BaseModel):
@@ -242,9 +246,9 @@ class MergeReceipt(BaseModel):
 
     user: str
     revision: int
-    moved: int = Field(description="Reactions that came from the visitor.")
-    known: int = Field(description="Reactions of the visitor that the user's log had already; they count once.")
-    duplicate: bool = Field(description="The visitor had been merged before and nothing was left to move.")
+    moved: int = Field(description="Reactions moved from the visitor.")
+    known: int = Field(description="The visitor's reactions that the user's log already had; they count once.")
+    duplicate: bool = Field(description="The visitor was merged before; there was nothing left to move.")
 
 
 class BatchResult(BaseModel):
@@ -342,8 +346,8 @@ class ModelInfo(BaseModel):
     policies: list[PolicyInfo]
     forgetting: float
     limits: dict[str, float]
-    attributes: list[AttributeInfo] = Field(description="What may be said of users; empty: nothing.")
-    context: list[AttributeInfo] = Field(description="What may be said of the moment of a request or a reaction.")
+    attributes: list[AttributeInfo] = Field(description="Attributes of users that the model understands.")
+    context: list[AttributeInfo] = Field(description="Context features that the model understands.")
     metadata: dict[str, Any]
     generation: int
 

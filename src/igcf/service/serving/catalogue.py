@@ -49,10 +49,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         items=served.model.n_items,
         dim=served.model.dim,
         reward=RewardInfo(
-            kind=reward.kind,
-            threshold=reward.threshold,
-            low=reward.low,
-            high=reward.high,
+            **vars(reward),
             implicit=reward.is_implicit,
             typical=metadata.get("success", {}).get("typical", []),
             unit=(metadata.get("reading", {}).get("columns") or {}).get("value"),
@@ -258,12 +255,11 @@ def _item(
     similarity: float | None = None,
 ) -> CatalogueItem:
     item = served.catalogue.item(row)
-    x, y = served.map_points[row].tolist()
-    told = _told(item, item_status(context, served, item), int(served.popularity[row]), [x, y])
-    told |= {} if trend is None else {"trend": trend}
-    if (state := new_item_state(served, row)) is not None:
-        told["new"] = state
-    return CatalogueItem(**told | ({} if similarity is None else {"similarity": similarity}))
+    (x, y), status = served.map_points[row].tolist(), item_status(context, served, item)
+    optional = {"trend": trend, "new": new_item_state(served, row), "similarity": similarity}
+    known = {name: value for name, value in optional.items() if value is not None}
+    rank = int(served.popularity[row])
+    return CatalogueItem(item=item.id, status=status, popularity_rank=rank, x=x, y=y, **vars(item), **known)
 
 
 def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
@@ -284,22 +280,4 @@ def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
 def _waiting(context: ServiceContext, item: Item) -> CatalogueItem:
     stored = context.items.stored(item.id)
     status: ItemStatus = "retired" if stored is not None and stored.is_retired else "waiting"
-    return CatalogueItem(**_told(item, status, None, [None, None]))
-
-
-def _told(item: Item, status: ItemStatus, rank: int | None, place: Sequence[float | None]) -> dict[str, Any]:
-    return {
-        "item": item.id,
-        "title": item.title,
-        "categories": list(item.categories),
-        "tags": list(item.tags),
-        "numbers": dict(item.numbers),
-        "text": item.text,
-        "image": item.image,
-        "available_from": item.available_from,
-        "available_until": item.available_until,
-        "status": status,
-        "popularity_rank": rank,
-        "x": place[0],
-        "y": place[1],
-    }
+    return CatalogueItem(item=item.id, status=status, popularity_rank=None, x=None, y=None, **vars(item))

@@ -121,7 +121,7 @@ class AuditLog:
     def flush(self) -> None:
         """Write everything taken so far; what cannot be written stays."""
         if not self._writing.acquire(timeout=self._wait_s):
-            raise StoreError("the audit log is being written and does not get ahead")
+            raise StoreError(f"the audit log was not written within {self._wait_s:g} s")
         try:
             while batch := self._answers[:BATCH]:
                 self._write(batch)

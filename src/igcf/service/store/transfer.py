@@ -252,7 +252,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         is_ours = False
     if not is_ours:
-        raise StoreError(f"{folder} is no export of a store; `igcf store export {folder}` writes one")
+        raise StoreError(f"{folder} is not an exported store; `igcf store export {folder}` writes one")
     if manifest["schema"] != SCHEMA:
         raise StoreError(
             f"{folder} was exported with schema {manifest['schema']}, this igcf has {SCHEMA}; import it with "
