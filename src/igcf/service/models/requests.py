@@ -137,7 +137,7 @@ class RecommendationRequest(Schema):
     )
     rules: dict[str, Any] | None = Field(
         default=None,
-        description="Filters, boosts, caps, pinned items, diversity and a weight, in addition to the server's own rules.",
+        description="Filters, boosts, caps, pinned items, diversity, a weight; in addition to the server's own.",
         examples=[{"filter": {"none": ["War"], "min": {"year": 1990}}, "caps": {"Drama": 2}}],
         json_schema_extra={"anyOf": [RULES, {"type": "null"}]},
     )

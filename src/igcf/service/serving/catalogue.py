@@ -256,7 +256,7 @@ def _item(
 ) -> CatalogueItem:
     item = served.catalogue.item(row)
     (x, y), status = served.map_points[row].tolist(), item_status(context, served, item)
-    optional = {"trend": trend, "new": new_item_state(served, row), "similarity": similarity}
+    optional: dict[str, Any] = {"trend": trend, "new": new_item_state(served, row), "similarity": similarity}
     known = {name: value for name, value in optional.items() if value is not None}
     rank = int(served.popularity[row])
     return CatalogueItem(item=item.id, status=status, popularity_rank=rank, x=x, y=y, **vars(item), **known)
