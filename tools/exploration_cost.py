@@ -13,6 +13,8 @@ from igcf.online.replay import ModelLearner, replay
 from igcf.online.selection import select_items
 from tools.off_policy_truth import drawn
 
+AFTER = (10, 20, 40, 120)
+
 
 class Exploring(ModelLearner):
     """A model and a policy that explore a share of the slots."""
@@ -31,7 +33,6 @@ def main() -> None:
     """Print successes by share."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", default="ml-100k")
-    parser.add_argument("--rounds", type=int, default=120)
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     data = igcf.load_dataset(options.dataset)
@@ -39,19 +40,18 @@ def main() -> None:
     model = igcf.pretrain(split.train, config=igcf.ExpertsConfig(neighbours=False), seed=0)
     truth = split.validation.dense()
     learner, first = Exploring(model, own_policy(model.policy)), None
+    print(f"{options.dataset}: successes of {len(truth)} validation users in {', '.join(map(str, AFTER))} rounds")
     for share in (0.0, 0.05, 0.1, 0.2):
         learner.share = share
         found = []
-        for seed in range(options.seeds if share else 1):
-            shown = replay(learner, truth, rounds=options.rounds, rng=np.random.default_rng(seed))
-            found.append(float(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).mean()))
-        mean, error = float(np.mean(found)), float(np.std(found) / np.sqrt(len(found)))
+        for seed in range(options.seeds):
+            shown = replay(learner, truth, rounds=AFTER[-1], rng=np.random.default_rng(seed))
+            counts = model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1).mean(axis=0)
+            found.append(counts[np.array(AFTER) - 1])
+        mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
         first = mean if first is None else first
-        print(
-            f"{options.dataset}, {len(truth)} validation users, {options.rounds} rounds, explore {share:g}: "
-            f"{mean:.2f} ± {error:.2f} successes per user ({mean / first - 1:+.1%})",
-            flush=True,
-        )
+        told = [f"{m:.2f} ± {e:.2f} ({m / f - 1:+.1%})" for m, e, f in zip(mean, error, first, strict=True)]
+        print(f"explore {share:g}: {', '.join(told)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def _diagnostics(kind: Kind, weights: FloatArray, is_slot: BoolArray, users: Int
 
 
 def _refusal(size: float, missing: float, error: float) -> str | None:
-    if missing - Z * error > MOST_MISSING:
+    if missing - error > MOST_MISSING:
         return (
             f"no conclusion: the log never shows about {missing:.0%} of what the candidate would show; serve "
             "with `--explore` for some time, or try the candidate in an experiment"
