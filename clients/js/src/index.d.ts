@@ -101,6 +101,7 @@ export class Client extends EventTarget {
   changeItem(item: string, fields: Api.PatchItemBody): Promise<Api.ItemChanged>;
   retireItem(item: string): Promise<Api.ItemRetired>;
   loadModel(folder: string, options?: { force?: boolean }): Promise<Api.ModelLoaded>;
+  rollBack(): Promise<Api.ModelLoaded>;
   model(): Promise<Api.ModelInfo>;
   /** Reactions that are not yet stored by the service, oldest first. */
   waiting(user?: string): WaitingReaction[];

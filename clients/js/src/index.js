@@ -239,6 +239,11 @@ export class Client extends EventTarget {
     return this.call("POST", "/v1/model", { folder, force });
   }
 
+  /** Serve the previous model again (admin key). */
+  rollBack() {
+    return this.call("POST", "/v1/model/rollback");
+  }
+
   /** What is served. */
   model() {
     return this.call("GET", "/v1/model");

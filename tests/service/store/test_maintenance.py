@@ -176,7 +176,7 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
     export_store(context.store, out)
     with pytest.raises(StoreError, match="never overwritten"):
         export_store(context.store, out)
-    with pytest.raises(StoreError, match="is no export"):
+    with pytest.raises(StoreError, match="is not an exported store"):
         import_store(empty, tmp_path)
     manifest = (out / "manifest.json").read_text()
     for wrong in (
@@ -186,7 +186,7 @@ def test_an_import_is_whole_or_nothing(open_service: OpenService, store_url: str
         manifest.replace("users/", "strangers/"),
     ):
         (out / "manifest.json").write_text(wrong)
-        with pytest.raises(StoreError, match="is no export"):
+        with pytest.raises(StoreError, match="is not an exported store"):
             import_store(empty, out)
     (out / "manifest.json").write_text(manifest)
     file = out / "users" / "00000.parquet"
