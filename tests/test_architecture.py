@@ -42,9 +42,3 @@ def test_all_sql_is_in_the_store_and_the_service_has_few_modules() -> None:
     assert {path.parent for path in service.rglob("*.py") if sql.search(path.read_text())} == {service / "store"}
     for folder in ("store", "serving"):
         assert len(list((service / folder).glob("*.py"))) <= 14, folder
-
-
-def test_a_reaction_is_durable_after_at_most_twelve_hops() -> None:
-    way = next(text for title, text in LISTS if title.startswith("A reaction changes"))
-    durable, _ = way.split("The next answer follows")
-    assert 1 <= len(re.findall(r"^\d+\. ", durable, re.MULTILINE)) <= 12

@@ -79,7 +79,14 @@ def belief_from_history(
 
 
 def learned(belief: Belief, model: Model, row: int, value: float) -> Belief:
-    """Return the belief after one reaction to the item at `row`; NaN is an item shown without a reaction."""
+    """Return the belief after one reaction.
+
+    Args:
+        belief: What was known before; it stays as it was.
+        model: The model that the belief is of.
+        row: Row of the item in the model.
+        value: The reaction; NaN is an item shown without a reaction.
+    """
     return belief_from_history(model, [row], [value], 1.0, belief)
 
 

@@ -57,6 +57,17 @@ def replay(
     available: BoolArray | None = None,
     begun: Callable[[IntArray], None] | None = None,
 ) -> Shown:
-    """Let `learner` meet users whose reactions are known; the arguments are those of `Environment` and its `play`."""
+    """Let a learner recommend to users with known reactions, and return what it showed.
+
+    Args:
+        learner: Selects items and learns from the reactions to them.
+        truth: Reactions of each user to every item, shape (users, items); NaN draws no reaction. A sequence of such
+            arrays divides the rounds into equal phases.
+        rounds: Number of slates per user.
+        slate: Number of items per slate.
+        rng: Breaks ties.
+        available: Items that may be shown to each user, shape (users, items); None: all.
+        begun: Called with the rows of the users before the first round.
+    """
     environment = Environment(truth, rounds=rounds, slate=slate, available=available)
     return environment.play(learner, rng=rng, begun=begun)
