@@ -16,13 +16,12 @@ from igcf.cli.main import cli
 from igcf.data import load_dataset as load
 from igcf.data import synthetic_catalogue
 from igcf.online import POLICIES
-from tests.pages import FOR_USERS, ROOT, blocks, demo_model, pages_with_code, run_line, write_logs
+from tests.pages import ROOT, blocks, demo_model, pages_with_code, run_line, write_logs
 from tests.service.processes import Server
 
 PAGES = pages_with_code()
 EVERY_PAGE = [
-    *FOR_USERS,
-    *sorted(ROOT.glob("docs/tutorials/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *sorted(ROOT.glob("clients/*/README.md")),

@@ -1,4 +1,4 @@
-"""Fill the tables of docs/bench.md from docs/figures/bench.json: python tools/bench_tables.py.
+"""Fill the tables of docs/bench/measured.md from docs/figures/bench.json: python tools/bench_tables.py.
 
 `igcf bench --out docs/figures` writes that file.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from igcf.lab.bench.report import as_text
 
-PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
+PAGE = Path(__file__).parents[1] / "docs" / "bench" / "measured.md"
 BLOCK = re.compile(r"(<!-- bench -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -19,5 +19,5 @@ def filled(page: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    document = json.loads(PAGE.with_name("figures").joinpath("bench.json").read_text(encoding="utf-8"))
+    document = json.loads((PAGE.parents[1] / "figures" / "bench.json").read_text(encoding="utf-8"))
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), as_text(document)), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Fill the tables of docs/results.md from docs/results-tables.md: python -m tools.results_page.
+"""Fill the tables of docs/results/ from docs/results-tables.md: python -m tools.results_page.
 
-`make results` runs every published experiment, writes the page of all tables and then calls this. A table of
-docs/results.md stands between two marks, the first of which names the experiment and the columns:
+`make results` runs every published experiment, writes the page of all tables and then calls this. A table
+stands between two marks; the first one names the experiment and the columns:
 
     <!-- table cold-start-ml-1m: P@10, P@120, fit s -->
     <!-- end -->
@@ -18,6 +18,7 @@ from igcf.lab.evaluate.published import PUBLISHED
 from igcf.tables import markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS / "results.md", *sorted((DOCS / "results").glob("*.md"))]
 MARK = re.compile(r"(<!-- table (?P<name>[\w.-]+)(?:: (?P<columns>[^>]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 COMMIT = re.compile(r"(<!-- commit -->\n).*?(<!-- end -->)", re.DOTALL)
 METRICS = {
@@ -105,6 +106,6 @@ def _markdown(header: list[str], rows: Rows) -> str:
 
 
 if __name__ == "__main__":
-    results = DOCS / "results.md"
-    text = filled(results.read_text(encoding="utf-8"), (DOCS / "results-tables.md").read_text(encoding="utf-8"))
-    results.write_text(text, encoding="utf-8")
+    tables_text = (DOCS / "results-tables.md").read_text(encoding="utf-8")
+    for each in PAGES:
+        each.write_text(filled(each.read_text(encoding="utf-8"), tables_text), encoding="utf-8")
