@@ -24,6 +24,7 @@ from igcf.lab.baselines.bandits import (
     play_egreedy,
     play_linucb,
 )
+from igcf.lab.baselines.by_attributes import ATTRIBUTE_METHODS
 from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
 from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim
@@ -199,6 +200,7 @@ _ALL = (
         grid={"penalty": (30.0, 100.0, 300.0, 1000.0, 4000.0), "epsilon": (0.01, 0.05, 0.2)},
         is_refitted=True,
     ),
+    *ATTRIBUTE_METHODS,
     *IMPLICIT,
     *GRAPH_METHODS,
     Method(
