@@ -13,7 +13,6 @@ from igcf.cli.options import parse_kinds
 from igcf.errors import IgcfError
 from igcf.lab.evaluate.tuned_settings import parse_changes
 from igcf.model import Model
-from igcf.online.index.files import load_lists
 from igcf.online.rules import read_rules
 from igcf.service.http.authentication import Keys
 from igcf.service.sources import load_settings
@@ -36,12 +35,6 @@ def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], kind: s
         read(path)
 
 
-def _index(path: Path) -> Any:
-    (path.parent / "index").mkdir()
-    shutil.copy(path, path.parent / "index" / "meta.json")
-    return load_lists(path.parent)
-
-
 def _model(path: Path) -> Any:
     shutil.copy(path, path.parent / "meta.json")
     return Model.load(path.parent)
@@ -62,7 +55,7 @@ def _value_of_kind(path: Path) -> Any:
     return parse_kinds(str(path))
 
 
-READERS = [read_rules, read_batch, _index, _model, _table, _export, _value_of_kind]
+READERS = [read_rules, read_batch, _model, _table, _export, _value_of_kind]
 
 
 @pytest.mark.parametrize("read", READERS)

@@ -14,7 +14,7 @@ from igcf.data.registry import load_dataset
 from igcf.lab.bench.measure import one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
-from igcf.online.index import IndexedEngine, build_lists, save_lists
+from igcf.online.index import IndexedEngine, build_lists
 from igcf.online.selection import selection_details
 from igcf.tables import markdown_table
 from tools.catalogues import clustered, linear_model, replayed_beliefs, replicated
@@ -79,14 +79,13 @@ def answered(engine: IndexedEngine, belief: Belief, nu: float) -> dict[str, floa
 
 
 def measured(model: Model, beliefs: dict[float, list[tuple[int, Belief]]], folder: Path | None) -> dict[str, Any]:
-    """Build the index of a catalogue, and ask it for every user; `folder`: also save the model and its index there."""
+    """Build the index of a catalogue, and ask it for every user; `folder`: also save the model there."""
     with one_thread():
         peak, begun = PeakMemory(), time.process_time()
         lists = build_lists(model)
         seconds, megabytes = time.process_time() - begun, (peak.bytes() or 0) / 1e6
         if folder is not None:
             model.save(folder)
-            save_lists(lists, folder)
         engine = IndexedEngine(model, lists)
         lines = [
             {"nu": nu, "reactions": stage, **answered(engine, belief, nu)}
@@ -122,9 +121,7 @@ def as_markdown(found: dict[str, Any]) -> str:
 @click.option("--users", default=10, show_default=True)
 @click.option("--nu", "nus", multiple=True, type=float, default=(0.0, 0.5), show_default=True)
 @click.option("--catalogue", "names", multiple=True, type=click.Choice(list(CATALOGUES)), default=list(CATALOGUES))
-@click.option(
-    "--save", type=click.Path(path_type=Path), help="Save the catalogues below this folder, with their index."
-)
+@click.option("--save", type=click.Path(path_type=Path), help="Save the catalogues below this folder.")
 def main(
     model: Path | None,
     dataset: str,

@@ -1,9 +1,6 @@
 """Candidates from an index of the items."""
 
-import json
 import logging
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +14,10 @@ from igcf.errors import ConfigError, ModelError, NoItemsLeftError
 from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.model import Model
 from igcf.online import InfoUcb, Policy, ScoringEngine
-from igcf.online.index import IndexedEngine, build_lists, files, lists, load_lists, save_lists
+from igcf.online.index import IndexedEngine, build_lists, lists
 from igcf.online.selection import is_searchable
 from tests.model.test_adding import genre_model
 
-pytest.importorskip("faiss")
 N_ITEMS = 600
 LABELS = ("red", "green", "blue")
 
@@ -224,55 +220,9 @@ class TestNewItems:
         assert best not in {pick.item_id for pick in session.recommend(20)}
 
 
-class TestFiles:
-    def saved(self, folder: Path) -> Path:
-        model = replaced(MODELS["experts"])
-        model.save(folder)
-        save_lists(INDEXES["experts"], folder)
-        return folder
-
-    def test_a_stored_index_is_mapped_and_gives_the_same_answers(self, tmp_path: Path) -> None:
-        folder = self.saved(tmp_path / "m")
-        found = load_lists(folder)
-        assert found is not None
-        assert isinstance(found.channels[0].vectors.base, np.memmap)
-        past = [("3", 5.0), ("8", 1.0)]
-        one, other = (
-            opened("experts", igcf.Ucb(0.5), past, index=each).recommend(5) for each in (found, INDEXES["experts"])
-        )
-        assert one == other
-
-    def test_a_model_without_one_has_none(self, tmp_path: Path) -> None:
-        replaced(MODELS["linear"]).save(tmp_path / "m")
-        assert load_lists(tmp_path / "m") is None
-
-    def test_it_can_be_built_again(self, tmp_path: Path) -> None:
-        folder = self.saved(tmp_path / "m")
-        save_lists(INDEXES["experts"], folder)
-        assert load_lists(folder) is not None
-        assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
-
-    def test_damage_is_refused(self, tmp_path: Path) -> None:
-        folder = self.saved(tmp_path / "m")
-        path = folder / "index" / "centres_0.npy"
-        path.write_bytes(path.read_bytes()[:-8])
-        with pytest.raises(ModelError, match=r"centres_0.npy is not the file that was saved.*igcf index"):
-            load_lists(folder)
-        path.unlink()
-        with pytest.raises(ModelError, match="does not hold a complete index"):
-            load_lists(folder)
-
-    def test_the_index_of_another_model_is_refused(self, tmp_path: Path) -> None:
-        folder = self.saved(tmp_path / "m")
-        meta = json.loads((folder / "index" / "meta.json").read_text())
-        (folder / "index" / "meta.json").write_text(json.dumps({**meta, "model": "0" * 64}))
-        with pytest.raises(ModelError, match="index of another model"):
-            load_lists(folder)
-        with pytest.raises(ModelError, match=r"the index has vectors of shapes .*, the model \[\(600, 8\)\]"):
-            igcf.Recommender(MODELS["linear"], index=INDEXES["experts"])
-        again = random_model(random_vectors(N_ITEMS, 8)[::-1])
-        with pytest.raises(ModelError, match="the index is that of another model"):
-            igcf.Recommender(again, index=INDEXES["linear"])
+def test_the_index_of_another_model_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"the index is of items and widths .*, the model has \(600, \[8\]\)"):
+        igcf.Recommender(MODELS["linear"], index=INDEXES["experts"])
 
 
 class TestChoice:
@@ -280,27 +230,18 @@ class TestChoice:
         assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
     def test_large_ones_get_an_index(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(files, "INDEX_FROM", N_ITEMS)
+        monkeypatch.setattr(lists, "INDEX_FROM", N_ITEMS)
         assert isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
 
-    def test_without_faiss_auto_says_so_and_is_exact(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setattr(files, "INDEX_FROM", N_ITEMS)
-        monkeypatch.setitem(sys.modules, "faiss", None)
-        with caplog.at_level(logging.WARNING, "igcf.index"):
-            assert not isinstance(index_of(igcf.Recommender(MODELS["linear"], index="auto")), IndexedEngine)
-        assert len(caplog.messages) == 1
-        assert "all 600 items are scored for every answer" in caplog.text
-        assert "pip install 'igcf[index]'" in caplog.text
-        with pytest.raises(ConfigError, match="needs faiss"):
-            igcf.Recommender(MODELS["linear"], index="faiss")
-
     def test_an_unknown_one_is_refused(self) -> None:
-        with pytest.raises(ConfigError, match="index must be one of auto, exact, faiss"):
+        with pytest.raises(ConfigError, match="index must be one of auto, exact, lists"):
             igcf.Recommender(MODELS["linear"], index="annoy")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match=r"got None; `igcf index` stores one in the folder of a model"):
-            igcf.Recommender(MODELS["linear"], index=None)  # type: ignore[arg-type]
+
+    def test_every_item_is_in_one_list(self) -> None:
+        found = build_lists(MODELS["linear"])
+        assert sorted(found.rows.tolist()) == list(range(N_ITEMS))
+        assert 0.8 < found.n_lists / (4 * np.sqrt(N_ITEMS)) < 1.2
+        np.testing.assert_array_equal(found.rows, build_lists(MODELS["linear"]).rows)
 
     def test_policies_that_it_can_answer(self) -> None:
         assert [is_searchable(policy) for policy in POLICIES] == [True, True, True, True, False]
@@ -312,8 +253,3 @@ class TestChoice:
             assert caplog.messages == []
             igcf.Recommender(MODELS["linear"], InfoUcb(), index=INDEXES["linear"])
         assert caplog.messages == ["InfoUcb(delta=0.05) scores all 600 items: an index cannot be asked for it"]
-
-
-def replaced(model: Model) -> Model:
-    """Return the model without attributes, as a folder holds it."""
-    return model.with_prior(model.prior_mean, model.prior_cov)

@@ -2,16 +2,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from click.testing import CliRunner
 
 from igcf.data import load_dataset
 from igcf.lab.bench.worlds import random_experts, random_model, random_vectors
-from igcf.online.index import load_lists
 from tools.catalogues import clustered, replicated
 from tools.retrieval import main
-
-pytest.importorskip("faiss")
 
 
 def test_replicated_items_keep_the_population_and_stay_near_their_originals() -> None:
@@ -43,4 +39,3 @@ def test_one_command_measures_and_saves_a_catalogue(tmp_path: Path) -> None:
         (nu, n) for nu in (0, 0.5) for n in (0, 10, 100)
     }
     assert all(line["first"] >= -1e-6 and 0.5 <= line["recall"] <= 1 for line in found["lines"])
-    assert load_lists(tmp_path / "out" / "clustered") is not None

@@ -25,7 +25,6 @@ PACKAGES = {
     "client": ("httpx", "pydantic"),
     "service": ("fastapi", "uvicorn", "sqlalchemy", "prometheus-client"),
     "postgresql": ("psycopg",),
-    "index": ("faiss-cpu",),
     "scale": ("ray",),
 }
 

@@ -15,7 +15,6 @@ COMMANDS = {
     "demo": ("igcf.cli.demo:demo", "See it work on the embedded catalogue, in about a minute."),
     "data": ("igcf.cli.data:data", "List, fetch and validate interaction logs."),
     "pretrain": ("igcf.cli.pretrain:pretrain", "Learn a model from an interaction log."),
-    "index": ("igcf.cli.index:index", "Build the index of a large catalogue, and store it with its model."),
     "recommend": ("igcf.cli.recommend:recommend", "Recommend to one user, on the terminal or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
     "retrain": ("igcf.cli.retrain:retrain", "Train on a store, compare with the model in service, promote."),

@@ -1,6 +1,7 @@
 """A model and a policy, ready for users."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -18,8 +19,7 @@ from igcf.online.answers import Past, Reaction, Recommendation
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief, check_pairs
 from igcf.online.exploration import checked_share
-from igcf.online.index.files import IndexChoice, find_index, logger
-from igcf.online.index.lists import ItemLists
+from igcf.online.index import IndexChoice, ItemLists, find_index
 from igcf.online.new_items.trials import Exposure
 from igcf.online.new_items.update import NewItems
 from igcf.online.policies import Policy, checked_policy, own_policy
@@ -50,8 +50,8 @@ class Recommender:
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is put aside.
         clock: returns the time in seconds since 1970, by which items become available and cease to be.
-        index: `exact` scores all items for every answer; `faiss` builds an index now and asks it for candidates, and
-            `auto` does so for large catalogues. Or an index: `igcf.online.index.load_lists` reads a stored one.
+        index: `exact` scores all items for every answer; `lists` builds an index now and asks it for candidates, and
+            `auto` does so for large catalogues. Or an index that was built before.
         exposure: how much new items are tried; by default as `igcf.Exposure` says.
         explore: share of the slots that are drawn among the 10 best items left, with known probabilities, so that
             other policies can be evaluated on what was logged.
@@ -90,7 +90,9 @@ class Recommender:
         self.skip_rounds = skip_rounds
         lists = find_index(model, index)
         if lists is not None and not is_searchable(self.policy):
-            logger.warning("%s scores all %d items: an index cannot be asked for it", self.policy, model.n_items)
+            logging.getLogger("igcf.index").warning(
+                "%s scores all %d items: an index cannot be asked for it", self.policy, model.n_items
+            )
         self._live = LiveServing(model, exposure, lists)
         self._seed = seed
         self._opened = count()

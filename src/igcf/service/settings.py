@@ -21,7 +21,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LogLevel = Literal["debug", "info", "warning", "error"]
-IndexChoice = Literal["auto", "exact", "faiss"]
+IndexChoice = Literal["auto", "exact", "lists"]
 
 
 class ServiceSettings(BaseSettings):
@@ -55,7 +55,7 @@ class ServiceSettings(BaseSettings):
     explore: float = 0.0
     """Share of the slots drawn among the 10 best items left, with known propensities; 0: none."""
     index: IndexChoice = "auto"
-    """What is scored for an answer: exact, all items; faiss, candidates of an index; auto, the latter if it pays."""
+    """What is scored for an answer: exact, all items; lists, candidates of an index; auto, the latter if it pays."""
     forgetting: float = 1.0
     """Weight that earlier reactions keep with every new one; 1 never forgets."""
     skip_rounds: Count = 20

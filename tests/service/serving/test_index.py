@@ -1,21 +1,17 @@
 """A service that asks an index for candidates."""
 
-import logging
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from igcf.item import Item
-from igcf.online.index import IndexedEngine, files, lists
+from igcf.online.index import IndexedEngine, lists
 from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from tests.model.test_adding import genre_model
 from tests.service.conftest import OpenService, small_model
-
-pytest.importorskip("faiss")
 
 
 @pytest.fixture(autouse=True)
@@ -30,45 +26,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_an_index_is_built_at_load_and_stored_for_the_other_processes(folder: Path) -> None:
-    first, second = (ServedModel.from_folder(folder, ServiceSettings(index="faiss")) for _ in range(2))
-    assert (folder / "index" / "meta.json").is_file()
-    for served in (first, second):
-        assert served.lists is not None
-        assert isinstance(served.lists.channels[0].vectors.base, np.memmap)
-
-
-def test_a_folder_that_cannot_be_written_to_is_served_from_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(**_: object) -> str:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("igcf.online.index.files.tempfile.mkdtemp", refuse)
-    with caplog.at_level(logging.WARNING, "igcf.index"):
-        served = ServedModel.from_folder(folder, ServiceSettings(index="faiss"))
-    assert served.lists is not None
-    assert "Permission denied" in caplog.text
-
-
 def test_a_small_catalogue_is_scored_exactly_unless_told_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ServedModel.from_folder(folder, ServiceSettings()).lists is None
-    monkeypatch.setattr(files, "INDEX_FROM", 200)
+    monkeypatch.setattr(lists, "INDEX_FROM", 200)
     assert ServedModel.from_folder(folder, ServiceSettings(index="exact")).lists is None
     assert ServedModel.from_folder(folder, ServiceSettings()).lists is not None
 
 
 def test_a_user_in_memory_counts_as_the_belief_alone(folder: Path) -> None:
-    served = ServedModel.from_folder(folder, ServiceSettings(index="faiss"))
+    served = ServedModel.from_folder(folder, ServiceSettings(index="lists"))
     assert served.bytes_per_user() < 8 * 8 * 9 + 3_000
     assert ServedModel.from_folder(folder, ServiceSettings()).bytes_per_user() > served.bytes_per_user()
 
 
 @pytest.mark.parametrize("policy", ["ucb", "greedy", "thompson", "info-ucb"])
 def test_answers_come_from_the_index(open_service: OpenService, folder: Path, policy: str) -> None:
-    context = open_service(folder, index="faiss")
+    context = open_service(folder, index="lists")
     exclude = [f"item-{number}" for number in range(0, 200, 2)]
     answer = recommend(
         context, "alice", RecommendationRequest.model_validate({"k": 5, "policy": policy, "exclude": exclude})
@@ -81,7 +56,7 @@ def test_answers_come_from_the_index(open_service: OpenService, folder: Path, po
 
 def test_an_item_that_joins_the_model_can_be_answered_at_once(tmp_path: Path) -> None:
     genre_model().save(tmp_path / "genres")
-    trained = ServedModel.from_folder(tmp_path / "genres", ServiceSettings(index="faiss"))
+    trained = ServedModel.from_folder(tmp_path / "genres", ServiceSettings(index="lists"))
     served = trained.with_items([Item("funny", categories=("comedy",))])
     assert served.lists is trained.lists
     categories = served.catalogue.categories

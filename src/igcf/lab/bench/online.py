@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from igcf.errors import ConfigError
 from igcf.lab.bench.measure import Job, Row, compared, exponent, interleaved, one_thread
 from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.worlds import (
@@ -28,7 +27,6 @@ from igcf.online import ModelLearner, Policy, Recommender, Session, Ucb, replay
 from igcf.online.engine import RESYNC_EVERY, ScoringEngine
 from igcf.online.evidence import logged_evidence
 from igcf.online.index import build_lists
-from igcf.online.index.lists import load_faiss
 from igcf.online.learning import belief_from_history
 from igcf.training.content import fit_content
 
@@ -325,10 +323,6 @@ def many_users(sizes: Sizes) -> dict[str, Any]:
 
 def index_rows(sizes: Sizes) -> dict[str, Any]:
     """Rounds of one user from an index beside exact ones of the smallest catalogue: linear models, and two experts."""
-    try:
-        load_faiss()
-    except ConfigError as error:
-        return {"rows": [], "curves": [], "missing": str(error)}
     kinds: dict[str, Callable[[int], Model]] = {
         "": lambda n: random_model(random_vectors(n, sizes.dim)),
         "two experts: ": lambda n: random_experts(n, *sizes.expert_dims),
@@ -341,7 +335,7 @@ def index_rows(sizes: Sizes) -> dict[str, Any]:
             slope = exponent(sizes.indexed, [point["seconds"] for point in points])
             curve = {"model": name.rstrip(": ") or "linear", "points": points, "exponent": slope}
             curves.append({**curve, "at_most": INDEX_EXPONENT, "met": slope <= INDEX_EXPONENT})
-    return {"rows": [row.as_dict() for row in rows], "curves": curves, "missing": None}
+    return {"rows": [row.as_dict() for row in rows], "curves": curves}
 
 
 def _indexed(name: str, make: Callable[[int], Model], sizes: Sizes) -> tuple[list[Row], list[dict[str, Any]]]:

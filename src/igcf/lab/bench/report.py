@@ -182,8 +182,6 @@ def _notes(document: dict[str, Any]) -> list[str]:
 
 
 def _index_notes(index: dict[str, Any]) -> list[str]:
-    if index["missing"]:
-        return [f"- Answers from an index were not measured: {index['missing']}."]
     notes = []
     for curve in index["curves"]:
         points = curve["points"]

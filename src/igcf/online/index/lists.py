@@ -6,7 +6,7 @@ not known of the user, both as deviations of z. All items of the best lists then
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from igcf.online import backend
 from igcf.online.backend.types import Arrays, Mixture
 from igcf.online.belief import Belief
 
+IndexChoice = Literal["auto", "exact", "lists"]
+INDEX_FROM = 50_000
+"""Items from which `auto` asks an index (docs/design/scale.md, section Retrieval)."""
 LISTS_ASKED = 32
 """Lists that are looked into at first; then four times as many, as long as too few of their items are available."""
 REFINED = 16
@@ -28,29 +31,21 @@ FEW = 0.02
 """Share of the items that are available up to which all of those are candidates."""
 TAIL = 3.0
 """Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
-COMPARED = 100
-"""Items whose vectors are compared with those of the model that an index is used with."""
 TINY = np.float32(1e-12)
 LISTS_PER_ROOT = 4.0
 """Lists per square root of the number of items: looking through the centres then takes about as long as the lists."""
-LEARNED_FROM = 40
-"""Items per list from which its centre is learned."""
-ROUNDS = 10
-CHUNK = 65_536
+ROUNDS = 6
+"""Steps of k-means."""
 TOP = 200
 """Items that the population likes best, at which the weights of the channels are taken."""
-SAMPLED = 100_000
-"""Items from which the covariance around the centres is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelLists:
-    """One scored channel's vectors, list by list."""
+    """What is typical of each list in one scored channel."""
 
-    vectors: Float32Array
-    """Item vectors, shape (items, d)."""
     lengths: Float32Array
-    """Their squared lengths, shape (items,)."""
+    """Squared lengths of the items' vectors, list by list, shape (items,)."""
     centres: Float32Array
     """Mean of each list's vectors, shape (lists, d)."""
     within: FloatArray
@@ -59,7 +54,7 @@ class ChannelLists:
 
 @dataclass(frozen=True, eq=False)
 class ItemLists:
-    """Items in lists: plain arrays, of which the large ones may be mapped from files."""
+    """The items that a model was trained on, in lists."""
 
     channels: tuple[ChannelLists, ...]
     """The channels that the model's expected reward depends on."""
@@ -76,18 +71,25 @@ class ItemLists:
         return len(self.spread)
 
     def check(self, model: Model) -> None:
-        """Refuse a model that these lists are not of: other vectors, or other items beside those added later."""
-        n_trained = model.n_items - len(model.added)
-        wanted = [(n_trained, model.channels[number].vectors.shape[1]) for number in model.scored]
-        found = [each.vectors.shape for each in self.channels]
+        """Refuse a model that has other items, beside those added later, or vectors of other widths."""
+        wanted = (model.n_trained, [model.channels[number].vectors.shape[1] for number in model.scored])
+        found = (len(self.rows), [each.centres.shape[1] for each in self.channels])
         if found != wanted:
-            raise ModelError(
-                f"the index has vectors of shapes {found}, the model {wanted}; build it again with `igcf index`"
-            )
-        some = np.linspace(0, n_trained - 1, COMPARED).astype(np.intp)
-        for each, number in zip(self.channels, model.scored, strict=True):
-            if not np.array_equal(each.vectors[some], model.channels[number].vectors[self.rows[some]]):
-                raise ModelError("the index is that of another model; build it again with `igcf index`")
+            raise ModelError(f"the index is of items and widths {found}, the model has {wanted}; build it again")
+
+
+def find_index(model: Model, index: "IndexChoice | ItemLists") -> ItemLists | None:
+    """Return the index that was given, or build one where it is wanted; None: all items are scored.
+
+    `index` may be `exact` (none), `lists` (in any case) or `auto` (for large catalogues).
+    """
+    if isinstance(index, ItemLists):
+        return index
+    if index not in get_args(IndexChoice):
+        names = ", ".join(get_args(IndexChoice))
+        raise ConfigError(f"index must be one of {names}, or an index that was built, got {index!r}")
+    is_wanted = index == "lists" or (index == "auto" and model.n_items >= INDEX_FROM)
+    return build_lists(model) if is_wanted else None
 
 
 class CandidateSearch:
@@ -101,6 +103,7 @@ class CandidateSearch:
         self._n_few = FEW * model.n_items
         self._mixture = Mixture.from_model(model)
         self._spans = tuple(model.channels[number].span for number in model.scored)
+        self._vectors = tuple(model.channels[number].vectors for number in model.scored)
         spread = np.square(lists.spread)
         self._tails = TAIL**2 * spread
         self._lengths = tuple(
@@ -175,20 +178,16 @@ class CandidateSearch:
         """Rows of all items of some lists and, roughly, their scores."""
         lists = self.lists
         ends = zip(lists.starts[asked].tolist(), lists.starts[asked + 1].tolist(), strict=True)
-        parts = [slice(first, last) for first, last in ends]
-        rows = np.concatenate([lists.rows[part] for part in parts])
-        multiply = backend.loops.multiply
-        z = tuple(
-            np.concatenate([multiply(own.vectors[part], user) for part in parts])
-            for own, user in zip(lists.channels, users, strict=True)
-        )
+        places = np.concatenate([np.arange(first, last) for first, last in ends])
+        rows = lists.rows[places]
+        pairs = zip(self._vectors, users, strict=True)
+        z = tuple(backend.loops.multiply(vectors.take(rows, axis=0), user) for vectors, user in pairs)
         if not nu:
             return rows, self._expected(z)
         sizes, variances = np.diff(lists.starts)[asked], []
         for place, own in enumerate(lists.channels):
             relative = np.float32(nu**2) * self._variances_in(place, belief, asked) / self._lengths[place][asked]
-            lengths = np.concatenate([own.lengths[part] for part in parts])
-            variances.append(lengths * np.repeat(relative, sizes))
+            variances.append(own.lengths[places] * np.repeat(relative, sizes))
         return rows, self._expected(z) + self._deviations(z, tuple(variances))
 
     def _expected(self, z: Arrays) -> AnyFloatArray:
@@ -209,83 +208,74 @@ def build_lists(model: Model, *, seed: int = 0) -> ItemLists:
     vectors are compared after multiplication with the root of the users' second moments, channel by channel, each
     weighted by how much it matters to the expected reward of the best items.
     """
-    faiss = load_faiss()
-    rows = np.delete(np.arange(model.n_items), model.added)
-    if not len(rows):
+    n = model.n_trained
+    if not n:
         raise ConfigError("the model has no items but those added to it; an index needs items that were trained")
-    channels = [model.channels[number] for number in model.scored]
-    n_lists = max(1, min(int(LISTS_PER_ROOT * np.sqrt(len(rows))), len(rows)))
-    metric = _metric(model)
+    vectors = [model.channels[number].vectors[:n] for number in model.scored]
+    points = np.concatenate([own @ part for own, part in zip(vectors, _metric(model), strict=True)], axis=1)
+    n_lists = max(1, min(int(LISTS_PER_ROOT * np.sqrt(n)), n))
+    lists = _clustered(points, n_lists, np.random.default_rng(seed))
+    rows = np.argsort(lists, kind="stable")
+    starts = np.searchsorted(lists[rows], np.arange(lists.max() + 2))
 
-    def vectors_at(own: IntArray) -> Float32Array:
-        return np.concatenate([channel.vectors[own] for channel in channels], axis=1)
-
-    rng = np.random.default_rng(seed)
-    learned_from = np.sort(rng.permutation(rows)[: LEARNED_FROM * n_lists])
-    means = faiss.Kmeans(
-        metric.shape[1], n_lists, niter=ROUNDS, seed=seed, min_points_per_centroid=1,
-        max_points_per_centroid=LEARNED_FROM,
-    )  # fmt: skip
-    means.train(np.ascontiguousarray(vectors_at(learned_from) @ metric))
-    lists = np.empty(len(rows), dtype=np.int64)
-    for part in _chunks(len(rows)):
-        lists[part] = means.index.search(np.ascontiguousarray(vectors_at(rows[part]) @ metric), 1)[1][:, 0]
-    order = np.argsort(lists, kind="stable")
-    sizes = np.bincount(lists, minlength=n_lists)
-    is_used = sizes > 0
-    lists = (np.cumsum(is_used) - 1)[lists[order]]
-    starts = np.concatenate([[0], np.cumsum(sizes[is_used])]).astype(np.int64)
-    rows = rows[order]
-    sample = np.sort(rng.permutation(len(rows))[:SAMPLED])
-    own = tuple(_channel_lists(channel.vectors[rows], starts, lists, sample) for channel in channels)
-    squares = np.empty(len(rows))
-    for part in _chunks(len(rows)):
-        apart = np.concatenate([each.vectors[part] - each.centres[lists[part]] for each in own], axis=1)
-        squares[part] = np.square(apart @ metric).sum(axis=1)
+    squares = np.square(points - _centres(points, lists)[lists]).sum(axis=1)[rows]
     typical = max(float(squares.mean()), float(np.finfo(np.float32).tiny))
     spread = np.sqrt(np.add.reduceat(squares, starts[:-1]) / np.diff(starts) / typical)
-    return ItemLists(own, rows, starts, spread.astype(np.float32))
+    channels = []
+    for own in vectors:
+        centres = _centres(own, lists)
+        around = own - centres[lists]
+        within = np.asarray(around.T @ around, dtype=np.float64) / n
+        channels.append(ChannelLists(np.einsum("nd,nd->n", own, own)[rows], centres, within))
+    return ItemLists(tuple(channels), rows, starts, spread.astype(np.float32))
 
 
-def load_faiss() -> Any:
-    """Import faiss, in one thread as everything here is, or say how to get it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ConfigError(
-            "building an index of items needs faiss, which is not installed; `pip install 'igcf[index]'`, or answer "
-            "without an index (exact)"
-        ) from error
-    faiss.omp_set_num_threads(1)
-    return faiss
+def _clustered(points: Float32Array, n: int, rng: np.random.Generator) -> IntArray:
+    """Return the cluster of each point, without gaps: k-means into few clusters, of each into more, then of all."""
+    groups = _k_means(points, points[rng.permutation(len(points))[: round(np.sqrt(n))]], ROUNDS)
+    found = np.empty(len(points), dtype=np.int64)
+    n_found = 0
+    for group in range(groups.max() + 1):
+        own = points[groups == group]
+        size = max(1, round(n * len(own) / len(points)))
+        found[groups == group] = n_found + _k_means(own, own[rng.permutation(len(own))[:size]], ROUNDS)
+        n_found = int(found.max(where=groups == group, initial=0)) + 1
+    return _k_means(points, _centres(points, found), 1)
 
 
-def _metric(model: Model) -> Float32Array:
-    """The matrix that vectors side by side are multiplied with before they are compared, shape (width, width')."""
-    from scipy.linalg import block_diag
+def _k_means(points: Float32Array, centres: Float32Array, rounds: int) -> IntArray:
+    """Return the cluster of each point, without gaps, by Lloyd's algorithm."""
+    for number in range(rounds):
+        own = np.unique(_nearest(points, centres), return_inverse=True)[1]
+        centres = centres if number == rounds - 1 else _centres(points, own)
+    return own
 
+
+def _centres(points: Float32Array, own: IntArray) -> Float32Array:
+    """Return the mean of the points of each cluster."""
+    order = np.argsort(own, kind="stable")
+    sizes = np.bincount(own)
+    sums = np.add.reduceat(points[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.float64)
+    return np.asarray(sums / sizes[:, None], dtype=np.float32)
+
+
+def _nearest(points: Float32Array, centres: Float32Array) -> IntArray:
+    half = 0.5 * np.square(centres).sum(axis=1)
+    parts = np.array_split(points, -(-points.size // 2**22))
+    return np.concatenate([(part @ centres.T - half).argmax(axis=1) for part in parts])
+
+
+def _metric(model: Model) -> list[Float32Array]:
+    """What each scored channel's vectors are multiplied with before they are compared, shapes (d, d)."""
     channels = {number: model.channels[number] for number in model.scored}
     z = {number: channel.vectors @ model.prior_mean[channel.span] for number, channel in channels.items()}
     active = activations(model.channels, z)
     top = np.argsort(-expectation(model.terms, active), kind="stable")[:TOP]
     slopes = gradients(model.channels, model.terms, {number: own[top] for number, own in active.items()})
-    blocks = []
+    found = []
     for number, channel in channels.items():
         mean = model.prior_mean[channel.span]
         size, axes = np.linalg.eigh(model.prior_cov[channel.span, channel.span] + np.outer(mean, mean))
         weight = float(np.sqrt(np.mean(np.square(slopes[number]))))
-        blocks.append(weight * axes * np.sqrt(np.maximum(size, 0.0)))
-    return np.asarray(block_diag(*blocks), dtype=np.float32)
-
-
-def _channel_lists(vectors: Float32Array, starts: IntArray, lists: IntArray, sample: IntArray) -> ChannelLists:
-    """One channel's vectors, which are in the order of the lists, and what is typical of each list."""
-    lengths = np.einsum("nd,nd->n", vectors, vectors)
-    sums = np.add.reduceat(vectors, starts[:-1], axis=0, dtype=np.float64)
-    centres = (sums / np.diff(starts)[:, None]).astype(np.float32)
-    around = (vectors[sample] - centres[lists[sample]]).astype(np.float64)
-    return ChannelLists(vectors, lengths, centres, np.asarray(around.T @ around / len(sample)))
-
-
-def _chunks(n: int) -> list[slice]:
-    return [slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
+        found.append((weight * axes * np.sqrt(np.maximum(size, 0.0))).astype(np.float32))
+    return found

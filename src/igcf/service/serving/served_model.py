@@ -17,8 +17,7 @@ from igcf.model.catalogue import Catalogue
 from igcf.model.files import load_model, model_id
 from igcf.model.usage import PolicyChoice
 from igcf.online import Recommender
-from igcf.online.index import ItemLists
-from igcf.online.index.files import index_of_folder
+from igcf.online.index import ItemLists, find_index
 from igcf.online.policies import own_policy
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
@@ -126,7 +125,7 @@ class ServedModel:
         """Load a model folder; a bad one is refused with one sentence."""
         model = load_model(folder)
         policy = model.policy.changed(settings.policy, settings.nu)
-        lists = index_of_folder(model, folder, settings.index)
+        lists = find_index(model, settings.index)
         return cls(model, model_id(folder), str(folder.resolve()), policy, settings.forgetting, lists)
 
     def with_items(self, items: Sequence[Item]) -> "ServedModel":
