@@ -1,5 +1,6 @@
 """Settings of the service: one typed definition, frozen and checked; where their values come from is in `sources`."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -106,6 +107,8 @@ class ServiceSettings(BaseSettings):
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
+    no_reaction_after: str | None = None
+    """Time, such as 30m, after which an item that was shown and drew nothing counts as ignored; unset: never."""
     images: str | None = None
     """Folder of the pictures that the items' `image` names, shown to everybody; unset: covers are drawn."""
     max_items: Count = int(CEILINGS["max_items"])
@@ -142,11 +145,26 @@ class ServiceSettings(BaseSettings):
         for name, ceiling in (CEILINGS | {"port": 65535, "workers": 64}).items():
             if not 0 <= getattr(self, name) <= ceiling:
                 raise ConfigError(f"{name} must be at most {ceiling}, got {getattr(self, name)}")
+        if (self.no_reaction_s or 1.0) > 86_400 * self.audit_days:
+            raise ConfigError(f"no_reaction_after is {self.no_reaction_after}; the audit forgets answers before that")
         if not 0 < self.forgetting <= 1:
             raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= (self.nu or 0.0) <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
+
+    @property
+    def no_reaction_s(self) -> float | None:
+        """Seconds after which an item without a reaction counts as ignored; None: never."""
+        if self.no_reaction_after is None:
+            return None
+        found = re.fullmatch(r"(\d{1,9})([smhd])", self.no_reaction_after)
+        if found is None or not int(found[1]):
+            raise ConfigError(
+                f"no_reaction_after: expected a number above 0 with s, m, h or d, such as 30m, got "
+                f"{self.no_reaction_after!r}"
+            )
+        return float(int(found[1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[found[2]])
 
     def changed(self, **values: Any) -> "ServiceSettings":
         """Make settings that differ in some values."""

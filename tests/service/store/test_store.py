@@ -51,6 +51,10 @@ def test_a_store_from_before_attributes_is_migrated(store_url: str) -> None:
     engine = sa.create_engine(database_url(store_url))
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE feedback DROP COLUMN details")
+        connection.exec_driver_sql("DROP INDEX recommendations_due")
+        for column in ("experiment", "arm", "due"):
+            connection.exec_driver_sql(f"ALTER TABLE recommendations DROP COLUMN {column}")
+        connection.exec_driver_sql("DROP TABLE experiments")
         connection.exec_driver_sql("UPDATE schema_version SET version = 1")
     engine.dispose()
     store = Store(store_url)
@@ -62,7 +66,7 @@ def test_a_store_from_before_attributes_is_migrated(store_url: str) -> None:
 
 def test_every_table_that_grows_with_the_users_has_the_user_first_in_its_key() -> None:
     """So that a database that shards by user keeps all rows of one user together."""
-    of_no_user = {"deletions", "shown", "serving", "items", "item_events"}
+    of_no_user = {"deletions", "shown", "serving", "items", "item_events", "experiments"}
     for name, table in tables.metadata.tables.items():
         assert name in of_no_user or table.primary_key.columns.keys()[0] == "user_id"
         assert not table.foreign_keys

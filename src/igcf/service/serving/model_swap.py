@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from igcf.service.models.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.announcements import Announcement, announcements, note_first, way_back
+from igcf.service.store.no_reaction import count_ignored
 from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")
@@ -77,12 +79,20 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
                 "cannot follow to the announced model": lambda: follow(context),
                 "cannot look for deleted users": lambda: context.users.forget_hashed(context.audit.follow()),
                 "cannot look for changed items": context.items.look,
+                "cannot count what was ignored": lambda: learn_ignored(context),
                 "cannot set gauges": context.observe,
                 "cannot look for health": look_ready,
             },
         ),
         Repeated("igcf-learn", {"cannot learn new items": learn, "cannot save beliefs": context.users.save}),
     ]
+
+
+def learn_ignored(context: ServiceContext) -> None:
+    """Count what was shown and drew nothing in time, for all servers of the store."""
+    for user_id, appended in count_ignored(context.store.database, time.time()).items():
+        context.users.publish(context.current_model.served, user_id, appended)
+        context.metrics.feedback.labels("none").inc(len(appended.fresh))
 
 
 def readiness(context: ServiceContext) -> list[str]:

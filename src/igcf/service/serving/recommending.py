@@ -154,7 +154,7 @@ def recommend(
     )
     if session.ignored:
         answer.ignored = list(session.ignored)
-    context.audit.add(_logged(answer, is_shaped=_is_shaped(ask)))
+    context.audit.add(_logged(answer, context.settings.no_reaction_s, is_shaped=_is_shaped(ask)))
     learning = sum(item.reason == "learn" for item in answer.items)
     context.metrics.count_shown(pleasing=k - learning, learning=learning)
     return answer
@@ -281,7 +281,8 @@ def _items(
     return found
 
 
-def _logged(answer: RecommendationResponse, *, is_shaped: bool) -> Answer:
+def _logged(answer: RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
+    now = time.time()
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,
@@ -290,7 +291,8 @@ def _logged(answer: RecommendationResponse, *, is_shaped: bool) -> Answer:
         policy=_policy_text(answer.policy.name, answer.policy.nu, answer.policy.explore, is_shaped),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
-        time=time.time(),
+        time=now,
+        due=None if no_reaction_s is None else now + no_reaction_s,
     )
 
 

@@ -63,6 +63,10 @@ class Answer:
     """`exact`, or `estimated` from repeated draws"""
     items: list[dict[str, Any]]
     time: float
+    experiment: str | None = None
+    arm: str | None = None
+    due: float | None = None
+    """From when on items without a reaction count as ignored; None: never."""
 
 
 class AuditLog:

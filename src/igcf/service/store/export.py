@@ -256,6 +256,8 @@ def schema() -> "dict[str, pl.DataType]":
         "items": pl.List(pl.Struct(item)),
         "size": pl.Int64(),
         "time": pl.Float64(),
+        "experiment": pl.String(),
+        "arm": pl.String(),
     }
 
 

@@ -73,7 +73,16 @@ recommendations = Table(  # the audit
     Column("items", Text, nullable=False),
     Column("size", Integer, nullable=False),
     Column("time", Double, nullable=False),
+    Column("experiment", Text),
+    Column("arm", Text),
+    Column("due", Double),  # from when on items without a reaction count as ignored; null: never, or counted
     Index("recommendations_by_time", "time"),
+)
+Index(
+    "recommendations_due",
+    recommendations.c.due,
+    sqlite_where=recommendations.c.due.is_not(None),
+    postgresql_where=recommendations.c.due.is_not(None),
 )
 merges = Table(  # visitors, by the hash of their id, who became this user
     "merges",
@@ -104,6 +113,16 @@ serving = Table(  # one row per loaded model; the highest generation is the one 
     Column("model", Text, nullable=False),
     Column("time", Double, nullable=False),
 )
+experiments = Table(  # append-only: what was started, given other shares, or stopped; the highest number is in force
+    "experiments",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("running", Integer, nullable=False),
+    Column("definition", Text, nullable=False),  # JSON, the same in all rows of an experiment
+    Column("layout", Text, nullable=False),  # JSON: who has which part of the range
+    Column("time", Double, nullable=False),
+)
 items = Table(  # items added, changed or retired since the model was trained
     "items",
     metadata,
@@ -124,7 +143,17 @@ item_events = Table(  # batches of items sent with an event id, so that a repeti
     Column("time", Double, nullable=False),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (("ALTER TABLE feedback ADD COLUMN details TEXT",),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    ("ALTER TABLE feedback ADD COLUMN details TEXT",),
+    (
+        "ALTER TABLE recommendations ADD COLUMN experiment TEXT",
+        "ALTER TABLE recommendations ADD COLUMN arm TEXT",
+        "ALTER TABLE recommendations ADD COLUMN due DOUBLE PRECISION",
+        "CREATE INDEX recommendations_due ON recommendations (due) WHERE due IS NOT NULL",
+        "CREATE TABLE experiments (number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, running INTEGER NOT NULL, "
+        "definition TEXT NOT NULL, layout TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
+    ),
+)
 """Statements that lead from schema 1 to 2, from 2 to 3, and so on; append only."""
 SCHEMA = 1 + len(MIGRATIONS)
 """The schema that the tables above describe."""
