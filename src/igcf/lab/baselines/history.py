@@ -1,20 +1,21 @@
 """Methods that score items by what satisfied the user before: `item-knn`, `ease`, `slim` and `graph-filter`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError
-from igcf.graph.filter import FilterSettings, fit_graph_filter
+from igcf.graph.filter import FilterSettings, GraphFilter, fit_graph_filter
 from igcf.lab.baselines.simple import satisfied_counts
 from igcf.lab.baselines.task import Settings, Task
 from igcf.online import top_k
 
-Scores = Callable[[sp.csr_array], FloatArray]
+Scores = Callable[[sp.csr_array], AnyFloatArray]
 """Function from the successes of some users, (users, items) of ones, to a score of every item for each of them."""
 KNN_BLOCK = 1024
 """Items whose neighbours are sought at a time."""
@@ -28,6 +29,13 @@ class Logged:
 
     rows: IntArray
     values: Float32Array
+
+
+class FittedFilter(NamedTuple):
+    """A graph filter with the task that it was fitted on."""
+
+    graph_filter: GraphFilter
+    task: Task
 
 
 class HistoryLearner:
@@ -155,7 +163,12 @@ def _weighted(weights: FloatArray, task: Task) -> HistoryLearner:
     return HistoryLearner(lambda successes: np.asarray(successes @ single), task)
 
 
-def fit_filter(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
-    """Filter the graph of the training users' successes by a polynomial and an ideal low-pass, in closed form."""
-    fitted = fit_graph_filter(training_successes(task), FilterSettings(**settings), rng=rng)
-    return HistoryLearner(lambda successes: fitted.scores(successes).astype(np.float64), task)
+def fit_filter(task: Task, settings: Settings, rng: np.random.Generator) -> FittedFilter:
+    """Normalise the graph of the training users' successes and find its leading directions."""
+    return FittedFilter(fit_graph_filter(training_successes(task), FilterSettings(**settings), rng=rng), task)
+
+
+def play_filter(fitted: FittedFilter, settings: Settings) -> HistoryLearner:
+    """Filter by a polynomial and an ideal low-pass, in closed form."""
+    own = replace(fitted.graph_filter, settings=FilterSettings(**settings))
+    return HistoryLearner(own.scores, fitted.task)

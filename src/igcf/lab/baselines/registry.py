@@ -27,7 +27,7 @@ from igcf.lab.baselines.bandits import (
 from igcf.lab.baselines.by_attributes import ATTRIBUTE_METHODS
 from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
-from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim
+from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim, play_filter
 from igcf.lab.baselines.implicit_models import IMPLICIT
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
@@ -81,11 +81,11 @@ def _by_factors(name: str, defaults: Settings, grid: Settings) -> Method:
     )
 
 
-def _by_history(name: str, fit: Any, defaults: Settings, grid: Settings, **more: Any) -> Method:
+def _by_history(
+    name: str, fit: Any, defaults: Settings, grid: Settings, play: Any = _as_fitted, **more: Any
+) -> Method:
     """Return a method that scores by what satisfied the user before."""
-    return Method(
-        name, fit, _as_fitted, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True, **more
-    )
+    return Method(name, fit, play, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True, **more)
 
 
 _ALL = (
@@ -133,13 +133,15 @@ _ALL = (
             "popularity": 0.1,
         },
         {
-            "user_exponent": (0.3, 0.5),
-            "item_exponent": (0.4, 0.5),
-            "rank": (64, 128, 256, 512),
-            "low_pass": (0.1, 0.2, 0.4),
-            "sharpening": (0.0, 0.5, 0.8),
-            "popularity": (0.0, 0.1),
+            "user_exponent": (0.2, 0.3, 0.4, 0.5),
+            "item_exponent": (0.3, 0.4, 0.5),
+            "rank": (64, 128, 256, 512, 800),
+            "low_pass": (0.0, 0.1, 0.2, 0.4),
+            "sharpening": (0.0, 0.5, 0.8, 1.0),
+            "popularity": (0.0, 0.1, 0.2),
         },
+        play_filter,
+        online=frozenset({"low_pass", "sharpening", "popularity"}),
     ),
     _by_history(
         "als",

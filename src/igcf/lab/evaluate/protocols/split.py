@@ -16,6 +16,8 @@ from igcf.lab.evaluate.protocols.ranking import Ranking, RankingCase, known_case
 from igcf.tables import Table
 
 LENGTH = 20
+MOST_TUNED_ON = 2_000
+"""Users by whom settings are chosen, at most."""
 SOURCE = "BARS tables or the paper of the method"
 PUBLISHED: dict[str, dict[str, tuple[float, float, str]]] = {
     "gowalla": {
@@ -67,7 +69,7 @@ class Split(Ranking):
         ones = np.ones(len(user_idx), dtype=np.float32)
         hidden = sp.csr_array((ones, (user_idx, item_idx)), shape=(data.n_users, data.n_items))
         able = rng.permutation(np.flatnonzero(np.diff(hidden.indptr)))
-        tested = np.sort(able[: setup.n_users])
+        tested = np.sort(able[: setup.n_users if users == "test" else min(setup.n_users, MOST_TUNED_ON)])
         if not len(tested):
             raise DataError("no user of the test file is in the training file")
         everybody = rng.permutation(data.n_users)
