@@ -22,18 +22,16 @@ from igcf.data.log_files import LogFiles
 from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import shared_log
 from igcf.training.experts import fit_experts
-from igcf.training.experts.executor import Executor
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Executor, Worker
 from igcf.training.kept import Kept
 from igcf.training.progress import watching
 
 
-class Timed:
+class Timed(Executor):
     """Workers of another executor, whose processor time is noted by the name of the function."""
 
     def __init__(self, inner: Executor) -> None:
         self._inner, self.size = inner, inner.size
-        self.held: object = None
         self.slowest: dict[str, float] = {}
         self.all = 0.0
         self.exchanged = self.peak = 0

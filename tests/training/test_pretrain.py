@@ -10,7 +10,8 @@ from igcf.graph import GraphWarning
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.training import Progress, pretrain
-from igcf.training.selection import held_out_users, interactive_precision
+from igcf.training.calibrating import precision
+from igcf.training.selection import most_active
 from tests.training.worlds import checkerboard, log_of
 
 QUICK: dict[str, Any] = {"method": "graph", "dim": 4, "epochs": 120, "learning_rate": 0.1, "validate_every": 40}
@@ -159,11 +160,10 @@ def test_held_out_users_come_back_for_the_final_training() -> None:
 
 def test_held_out_users_are_the_most_active_ones() -> None:
     users = np.repeat(np.arange(100), np.arange(100) % 7 + 1)
-    log = log_of(users, np.concatenate([np.arange(n % 7 + 1) for n in range(100)]), np.ones(len(users)), 100, 7)
-    chosen = held_out_users(log, 0.1)
+    chosen = most_active(np.bincount(users), 0.1)
     assert len(chosen) == 10
     assert (np.bincount(users)[chosen] == 7).all()
-    assert len(held_out_users(log, 0.0)) == 0
+    assert len(most_active(np.bincount(users), 0.0)) == 0
 
 
 def test_log_with_few_users_is_trained_without_holding_anyone_out() -> None:
@@ -186,7 +186,7 @@ def test_tuning_never_lowers_the_validation_precision() -> None:
         )
         for tune in (True, False)
     )
-    precisions = [interactive_precision(model, validation.dense(), 8) for model in (tuned, plain)]
+    precisions = [precision(model, validation.dense(), 8) for model in (tuned, plain)]
     assert precisions[0] >= precisions[1]
     assert tuned.metadata["metrics"]["validation_precision"] == pytest.approx(precisions[0])
 

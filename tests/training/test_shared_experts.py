@@ -21,21 +21,18 @@ from igcf.training.attribute_prior import with_attributes
 from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import even_bounds, shared_log, with_people
 from igcf.training.experts import fit_experts
-from igcf.training.experts.executor import array_bytes, ranges
-from igcf.training.experts.part import Part, Worker
+from igcf.training.experts.executor import Executor, Worker, array_bytes, ranges
+from igcf.training.experts.shared_log import Part
 from igcf.training.kept import Kept
 
 FAST: dict[str, Any] = {"iterations": 2, "logistic_dim": 4, "validate_rounds": 10, "linear_dim": 6}
 
 
-class Several:
+class Several(Executor):
     """Workers in this process, each with its part."""
-
-    exchanged = 0
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.held: object = None
         self.workers = [Worker() for _ in range(size)]
 
     def call(self, function: Any, *shared: Any, each: Any = None) -> list[Any]:

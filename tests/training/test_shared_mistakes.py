@@ -15,7 +15,7 @@ from igcf.errors import ConfigError, DataError, ModelError
 from igcf.training import pretrain
 from igcf.training.cluster import executors
 from igcf.training.cluster.executors import PartActor
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Worker
 from igcf.training.kept import Kept
 from tests.training.test_shared_experts import FAST, Several
 

@@ -10,7 +10,7 @@ import igcf
 from igcf.config import ExpertsConfig
 from igcf.data import Interactions
 from igcf.data.success import success_in
-from igcf.training.experts.part import Part
+from igcf.training.experts.shared_log import Part
 
 QUICK = ExpertsConfig(iterations=3, logistic_dim=4, linear_dim=4, validate_rounds=5)
 

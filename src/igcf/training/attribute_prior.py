@@ -6,8 +6,9 @@ prior. Hence w = (sum s f f' + penalty)^-1 sum f (mu - m0), and its covariance i
 how well their vector is known. Everything follows from sums over users (docs/maths.md, section Who and when).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,9 +89,9 @@ def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVect
 def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], *, seed: int = 0) -> Fit:
     """Regress users' vectors on their attributes; attributes that predict nothing are left out of the encoder."""
     encoder = table.encoder(user_ids) if len(user_ids) >= FEWEST_USERS else Encoder(())
-    F = encoded_users(encoder, table, user_ids)
+    F = encoded(encoder, lambda name: table.values_of(name, user_ids), len(user_ids))
     problem = _Problem.from_users(vectors, F, np.random.default_rng(seed).permutation(len(F)) % FOLDS)
-    penalties, worth = choose_penalties(problem, encoder)
+    penalties, worth = choose_penalties(problem.gains, encoder)
     worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
     used = encoder.without([name for name, each in worth.items() if each.penalty is None])
     kept = np.flatnonzero(np.isfinite(penalties))
@@ -116,23 +117,15 @@ def identified(encoder: Encoder) -> FloatArray:
     return result
 
 
-def encoded_users(encoder: Encoder, table: UserTable, user_ids: list[str]) -> FloatArray:
-    """Return the numbers of some users' attributes, shape (users, columns); zero where unknown."""
-    F = np.zeros((len(user_ids), encoder.n_columns))
+def encoded(encoder: Encoder, values_of: Callable[[str], Sequence[Any]], n_rows: int) -> FloatArray:
+    """Return the numbers of attributes, whose values have a name each, shape (rows, columns); zero where unknown."""
+    F = np.zeros((n_rows, encoder.n_columns))
     for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
-        for row, value in enumerate(table.values_of(attribute.name, user_ids)):
+        for row, value in enumerate(values_of(attribute.name)):
             found = None if value is None else attribute.encoded(value)
             if found is not None:
                 F[row, span] = found
     return F
-
-
-class Gains(Protocol):
-    """A regression whose penalties are to be chosen."""
-
-    def gains(self, penalties: FloatArray) -> FloatArray:
-        """Return what weights with these penalties, one per column, add to the likelihood of held-out users."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +186,19 @@ class _Problem:
         return result
 
 
-def choose_penalties(problem: Gains, encoder: Encoder) -> tuple[FloatArray, dict[str, Worth]]:
-    """Choose the penalty of each attribute on held-out users; return it per column, and each attribute's worth."""
+def choose_penalties(
+    gains: Callable[[FloatArray], FloatArray], encoder: Encoder
+) -> tuple[FloatArray, dict[str, Worth]]:
+    """Choose the penalty of each attribute on held-out users; return it per column, and each attribute's worth.
+
+    `gains` returns what weights with some penalties, one per column, add to the likelihood of held-out users.
+    """
     penalties = np.full(encoder.n_columns, START)
 
     def gains_with(span: slice, penalty: float) -> FloatArray:
         tried = penalties.copy()
         tried[span] = penalty
-        return problem.gains(tried)
+        return gains(tried)
 
     for _ in range(PASSES):
         for span in encoder.spans:
@@ -208,7 +206,7 @@ def choose_penalties(problem: Gains, encoder: Encoder) -> tuple[FloatArray, dict
             penalties[span] = PENALTIES[int(np.argmax(found))]
     worth: dict[str, Worth] = {}
     for span in encoder.spans:
-        gain, error = _difference(problem.gains(penalties), gains_with(span, np.inf))
+        gain, error = _difference(gains(penalties), gains_with(span, np.inf))
         if gain <= LEAST_T * error:
             penalties[span] = np.inf
     for name, span in zip(encoder.names, encoder.spans, strict=True):

@@ -4,8 +4,9 @@ Users are played as in the protocol `observed`: only items to which they really 
 shown item gets its true reaction. Where every reaction is a success that would tell nothing, so all are available.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -250,7 +251,19 @@ def successes(model: Model, truth: Float32Array, rounds: int, nu: float, *, is_o
     return np.asarray(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).astype(np.float64))
 
 
-def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: "Play") -> PolicyChoice:
+def precision(model: Model, truth: Float32Array, rounds: int, play: "Play" = successes) -> float:
+    """Return the mean number of successes when every user of `truth` is played as a new user, greedily.
+
+    At most a quarter of the catalogue is shown: once everything has been shown, all models are equal.
+    """
+    return float(play(model, truth, min(rounds, max(model.n_items // 4, 1)), 0.0, is_observed=False).mean())
+
+
+Play: TypeAlias = Callable[..., FloatArray]
+"""Function that plays users as `successes` does."""
+
+
+def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: Play) -> PolicyChoice:
     """Return the exploration that is best on validation users, in the manner of the objective: none unless it pays.
 
     `rounds` are those of a play in which everything is available, as for the objective hit; `play` is `successes`, or
@@ -272,14 +285,6 @@ def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: "Play") 
         elif gain.mean() <= 0:  # more exploration would cost more
             break
     return PolicyChoice("ucb", best)
-
-
-class Play(Protocol):
-    """Plays users as `successes` does."""
-
-    def __call__(self, model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
-        """Return each user's number of successes."""
-        ...
 
 
 def for_use(model: Model, truth: Float32Array | None, rounds: int, play: Play = successes) -> Model:

@@ -16,7 +16,7 @@ from igcf.arrays import FloatArray, IntArray, covariance_root
 from igcf.data.interactions import Interactions
 from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior, Worth
-from igcf.training.attribute_prior import choose_penalties, identified
+from igcf.training.attribute_prior import choose_penalties, encoded, identified
 
 FOLDS = 10
 MOST_REACTIONS = 100_000
@@ -31,16 +31,11 @@ def with_context(model: Model, data: Interactions, *, seed: int = 0) -> Model:
     if data.context is None or linear is None:
         return model
     encoder = data.context.encoder()
-    F = np.zeros((len(data), encoder.n_columns))
-    for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
-        for row, value in enumerate(data.context.columns[attribute.name]):
-            found = None if value is None else attribute.encoded(value)
-            if found is not None:
-                F[row, span] = found
+    F = encoded(encoder, data.context.columns.__getitem__, len(data))
     span = linear.span
     live = np.flatnonzero(np.diagonal(model.prior_cov[span, span]) > 0)
     problem = _Sums.from_log(model, data, F, live, np.random.default_rng(seed))
-    penalties, worth = choose_penalties(problem, encoder)
+    penalties, worth = choose_penalties(problem.gains, encoder)
     worth |= {name: Worth(None, 0.0, 0.0) for name in data.context.kinds if name not in worth}
     used = encoder.without([name for name, each in worth.items() if each.penalty is None])
     found, covs = problem.fit(penalties)

@@ -1,12 +1,10 @@
-"""Validation users: who they are, and how a model is scored on them."""
+"""Validation users: who they are."""
 
 import numpy as np
 
 from igcf.arrays import Float32Array, IntArray
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
-from igcf.model import Model
-from igcf.online import Greedy, ModelLearner, replay
 
 MOST_USERS = 200
 """Largest number of validation users: more would take longer and decide little."""
@@ -18,13 +16,11 @@ FEWEST_USERS = 5
 """Smallest number of users that are worth holding out."""
 
 
-def held_out_users(data: Interactions, share: float) -> IntArray:
-    """Return the most active users, `share` of those who reacted and at most 200; nobody if that is fewer than five."""
-    return most_active(np.bincount(data.user_idx, minlength=data.n_users), share)
-
-
 def most_active(counts: IntArray, share: float) -> IntArray:
-    """Return the users with the most reactions, ascending, from the number of reactions of each (`held_out_users`)."""
+    """Return the most active users, ascending, `share` of those who reacted and at most 200; nobody if under five.
+
+    `counts` has the number of reactions of each user.
+    """
     n = min(int(share * (counts > 0).sum()), MOST_USERS)
     return np.sort(np.argsort(-counts, kind="stable")[: n if n >= FEWEST_USERS else 0])
 
@@ -56,13 +52,3 @@ def validation_table(validation: Interactions, data: Interactions, *, drawn: int
     if len(users) == 0:
         raise DataError("the validation log holds no reaction; give at least one user or leave it out")
     return validation.only_users(users).dense()
-
-
-def interactive_precision(model: Model, truth: Float32Array, rounds: int) -> float:
-    """Return the mean number of successes when every user of `truth` is played as a new user, greedily.
-
-    At most a quarter of the catalogue is shown: once everything has been shown, all models are equal.
-    """
-    rounds = min(rounds, max(model.n_items // 4, 1))
-    shown = replay(ModelLearner(model, Greedy()), truth, rounds=rounds, rng=np.random.default_rng(0))
-    return float(model.reward.is_satisfied(shown.values).sum(axis=(1, 2)).mean())

@@ -81,9 +81,7 @@ def _by_factors(name: str, defaults: Settings, grid: Settings) -> Method:
     )
 
 
-def _by_history(
-    name: str, fit: Any, defaults: Settings, grid: Settings, play: Any = _as_fitted, **more: Any
-) -> Method:
+def _by_history(name: str, fit: Any, defaults: Settings, grid: Settings, play: Any = _as_fitted, **more: Any) -> Method:
     """Return a method that scores by what satisfied the user before."""
     return Method(name, fit, play, defaults, grid=grid, uses_logged=True, needs_logged=True, is_refitted=True, **more)
 

@@ -19,8 +19,7 @@ from igcf.errors import ConfigError, ModelError, WorkerLostError
 from igcf.graph.sparse_products import compiled
 from igcf.threads import at_most_threads, one_thread_for_new_libraries
 from igcf.training.cluster.ray_cluster import ray_cluster
-from igcf.training.experts.executor import Executor, array_bytes
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Executor, Worker, array_bytes
 
 Engine = Literal["local", "ray"]
 ENGINES: tuple[str, ...] = get_args(Engine)
@@ -85,7 +84,7 @@ class PartActor:
             raise ModelError(f"a worker could not read or write a file: {error}{hint}") from None
 
 
-class Remote:
+class Remote(Executor):
     """Workers elsewhere: `start` begins a call at one of them, `results` waits for all."""
 
     def __init__(
@@ -95,8 +94,7 @@ class Remote:
         results: Callable[[list[Any]], list[Any]],
         put: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.size, self.exchanged = size, 0
-        self.held: object = None
+        self.size = size
         self._start, self._results, self._put = start, results, put
 
     def call(

@@ -22,9 +22,8 @@ from igcf.data.log_files import LogFiles
 from igcf.data.reading import MICROSECONDS, RowReader, Rows, id_order, latest_reactions
 from igcf.errors import DataError, ModelError
 from igcf.training.attribute_prior import drawn_users
-from igcf.training.experts.executor import Executor
-from igcf.training.experts.part import Part, Worker
-from igcf.training.experts.shared_log import NOBODY, SharedLog, catalogue_of
+from igcf.training.experts.executor import Executor, Worker
+from igcf.training.experts.shared_log import NOBODY, Part, SharedLog, catalogue_of
 from igcf.training.kept import damaged, read_note, replaced
 
 USER_IDS = "users.arrow"

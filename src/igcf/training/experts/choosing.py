@@ -5,10 +5,9 @@ import numpy as np
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.model import Model
 from igcf.online import Greedy, ModelLearner, replay
-from igcf.training.calibrating import successes, users_to_play
-from igcf.training.experts.executor import Executor, in_threads
+from igcf.training.calibrating import precision, successes, users_to_play
+from igcf.training.experts.executor import Executor, Worker, in_threads
 from igcf.training.experts.fitting import Fits
-from igcf.training.experts.part import Worker
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 """Candidates, tried in this order until one is worse than the one before; the first is the default."""
@@ -27,13 +26,11 @@ class Players:
         self._results: dict[tuple[Model, int, float, bool], FloatArray] = {}
 
     def precision(self, model: Model, truth: Float32Array, rounds: int) -> float:
-        """Return the mean number of successes (`igcf.training.selection`); with liking in the manner of `observed`."""
-        is_observed = model.objective == "liking"
-        if is_observed:
-            truth, rounds = users_to_play(truth)
-        else:
-            rounds = min(rounds, max(model.n_items // 4, 1))
-        return float(self.successes(model, truth, rounds, 0.0, is_observed=is_observed).mean()) if rounds else 0.0
+        """Return the mean number of successes (`calibrating.precision`); with liking in the manner of `observed`."""
+        if model.objective != "liking":
+            return precision(model, truth, rounds, self.successes)
+        truth, rounds = users_to_play(truth)
+        return float(self.successes(model, truth, rounds, 0.0, is_observed=True).mean()) if rounds else 0.0
 
     def successes(self, model: Model, truth: Float32Array, rounds: int, nu: float, *, is_observed: bool) -> FloatArray:
         """Return each user's number of successes, as `igcf.training.calibrating.successes` does."""

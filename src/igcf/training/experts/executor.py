@@ -1,6 +1,6 @@
 """Work in pieces: a function is called on every worker, each of which holds some of the users, and there in threads.
 
-The process that calls adds up what comes back. One process is the same code with one worker (`InProcess`); those of
+The process that calls adds up what comes back. One process is the same code with one worker (`Executor`); those of
 `igcf.training.cluster.executors` are processes of this machine or actors of a Ray cluster. The pieces of a worker are
 the same whatever the number of threads, so that the result does not depend on it.
 """
@@ -10,11 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from igcf.arrays import Float32Array
 from igcf.threads import at_most_threads, blas_threads
+
+if TYPE_CHECKING:
+    from igcf.training.experts.linear import LinearRows
+    from igcf.training.experts.logistic_steps import Sample
+    from igcf.training.experts.neighbours import Counts
+    from igcf.training.experts.shared_log import Part
 
 BLOCK = 256
 """Number of rows per thread that are dense at the same time."""
@@ -23,15 +30,39 @@ Done = TypeVar("Done")
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
 
 
-class Executor(Protocol):
-    """Workers that each hold a part of the users."""
+class Worker:
+    """What one worker holds: its part of the log, and what the current stage of training needs."""
 
-    size: int
+    def __init__(self, part: "Part | None" = None) -> None:
+        self._part = part
+        self.linear: LinearRows | None = None
+        self.sample: Sample | None = None
+        self.counts: Counts | None = None
+        self.truth: Float32Array | None = None
+
+    def hold(self, part: "Part") -> None:
+        """Take other users."""
+        self._part, self.linear = part, None
+
+    @property
+    def part(self) -> "Part":
+        """The users of this worker."""
+        assert self._part is not None, "this worker holds no users"  # noqa: S101
+        return self._part
+
+
+class Executor:
+    """Workers that each hold a part of the users: one, in this process; others override `call`."""
+
+    size = 1
     """Number of workers."""
-    exchanged: int
+    exchanged = 0
     """Number of bytes of arrays that were sent to workers and came back so far."""
-    held: object
+    held: object = None
     """Whose rows the workers hold at present (`Fits`)."""
+
+    def __init__(self, worker: Worker | None = None) -> None:
+        self._worker = worker or Worker()
 
     def call(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[tuple[Any, ...]] | None = None
@@ -40,23 +71,6 @@ class Executor(Protocol):
 
         `function` is one of a module, so that workers elsewhere find it by its name.
         """
-        ...
-
-
-class InProcess:
-    """One worker in this process."""
-
-    size = 1
-    exchanged = 0
-
-    def __init__(self, worker: Any) -> None:
-        self._worker = worker
-        self.held: object = None
-
-    def call(
-        self, function: Callable[..., Any], *shared: Any, each: Sequence[tuple[Any, ...]] | None = None
-    ) -> list[Any]:
-        """Call the function here."""
         return [function(self._worker, *shared, *(each[0] if each is not None else ()))]
 
 

@@ -14,9 +14,8 @@ from igcf.training.experts.assembling import Experts, ensemble_model
 from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic, sampled_users
 from igcf.training.experts.logistic_steps import WITHOUT_OPINION
-from igcf.training.experts.part import Part
 from igcf.training.experts.rare_items import with_rare_items
-from igcf.training.experts.shared_log import SharedLog
+from igcf.training.experts.shared_log import Part, SharedLog
 from igcf.training.kept import Kept
 
 MOST_USERS_OF_MAP = 200_000

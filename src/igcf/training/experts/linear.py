@@ -16,8 +16,7 @@ from scipy.linalg import svd
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from igcf.arrays import FloatArray, IntArray
-from igcf.training.experts.executor import Executor, InProcess
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Executor, Worker
 
 FLAT = 1e-12
 """Distance from 0 or 1 below which a column of zeros and ones is constant."""
@@ -84,7 +83,7 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, seed: int = 0) -> Li
     """
     worker = Worker()
     worker.linear = LinearRows(tables)
-    return fit_linear_on(InProcess(worker), [tables[0].shape[0]], dim, seed=seed)
+    return fit_linear_on(Executor(worker), [tables[0].shape[0]], dim, seed=seed)
 
 
 def fit_linear_on(executor: Executor, n_users: Sequence[int], dim: int, *, seed: int = 0) -> LinearExpert:

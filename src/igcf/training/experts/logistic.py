@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
-from igcf.training.experts.executor import BLOCK, Executor, InProcess, ranges
+from igcf.training.experts.executor import BLOCK, Executor, ranges
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (
     WITHOUT_OPINION,
@@ -26,7 +26,6 @@ from igcf.training.experts.logistic_steps import (
     item_vectors,
     user_posteriors,
 )
-from igcf.training.experts.part import Worker
 from igcf.training.kept import Kept
 
 DENSE_CELLS = 40_000_000
@@ -68,7 +67,7 @@ class _Fit:
         dim: int,
         executor: Executor | None = None,
     ) -> None:
-        self.executor = executor or InProcess(Worker())
+        self.executor = executor or Executor()
         self.executor.call(hold_sample, Sample.of(exposures, gradings))
         self.n_users, self.n_items = exposures.shape
         self.anchors = _logits(exposures, gradings)

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.sparse_products import csr_product, sampled_products
-from igcf.training.experts.executor import in_blocks
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Worker, in_blocks
 
 BIAS_PENALTY = 1e-3
 """Precision of the prior on the constant of being seen, whose mean is the logit of the item's share."""

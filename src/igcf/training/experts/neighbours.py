@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.model import Neighbours
-from igcf.training.experts.executor import Executor, InProcess, in_threads
-from igcf.training.experts.part import Worker
+from igcf.training.experts.executor import Executor, Worker, in_threads
 
 MOST_NEIGHBOURS = 50
 """Items that predict another one, at most."""
@@ -41,7 +40,7 @@ def fit_neighbours(
         dense: Whether all pairs of items are kept in memory; None: where the catalogue is small enough.
         executor: Workers that share the items; None: this process.
     """
-    executor = executor or InProcess(Worker())
+    executor = executor or Executor()
     n_items = successes.shape[1]
     k = min(MOST_NEIGHBOURS, n_items)
     is_dense = n_items <= MOST_DENSE_ITEMS if dense is None else dense

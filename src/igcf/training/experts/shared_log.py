@@ -1,18 +1,145 @@
 """A log whose users are divided among workers, as the process that leads the training sees it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, IntArray
 from igcf.data.interactions import MISSING_TIME, Interactions
-from igcf.training.experts import part
-from igcf.training.experts.executor import Executor, InProcess
+from igcf.training.experts.executor import Executor, Worker
 
 NOBODY = np.empty(0, dtype=np.int64)
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Reactions of consecutive users of a log, in the order of users and items."""
+
+    n_items: int
+    indptr: IntArray
+    """Where the reactions of each user begin, (users + 1,)."""
+    items: IntArray
+    values: Float32Array
+    times: IntArray | None
+    """Times of the reactions; None where the log has none."""
+
+    @classmethod
+    def of(cls, log: Interactions) -> "Part":
+        """Return a whole log as one part."""
+        shape = (log.n_users, log.n_items)
+        numbered = sp.csr_array((np.arange(len(log)), (log.user_idx, log.item_idx)), shape=shape)
+        numbered.sort_indices()
+        order, times = numbered.data, None if log.timestamps is None else log.timestamps[numbered.data]
+        return cls(log.n_items, numbered.indptr, numbered.indices, log.values[order], times)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Part":
+        """Open a part that `save` wrote; its columns stay on disk until they are looked at."""
+        columns = {file.stem: np.lib.format.open_memmap(file, mode="r") for file in folder.glob("*.npy")}
+        n_items = int(columns["n_items"])
+        return cls(n_items, *(columns.get(name) for name in ("indptr", "items", "values", "times")))  # type: ignore[arg-type]
+
+    def save(self, folder: Path) -> None:
+        """Write one file per column."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("n_items", "indptr", "items", "values", "times"):
+            if (column := getattr(self, name)) is not None:
+                np.save(folder / f"{name}.npy", np.asarray(column), allow_pickle=False)
+
+    def users(self, first: int, last: int) -> "Part":
+        """Return the users of some consecutive rows."""
+        rows = slice(int(self.indptr[first]), int(self.indptr[last]))
+        times = None if self.times is None else self.times[rows]
+        indptr = self.indptr[first : last + 1] - self.indptr[first]
+        return Part(self.n_items, indptr, self.items[rows], self.values[rows], times)
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, also those without a reaction."""
+        return len(self.indptr) - 1
+
+    def kept(self, without: IntArray) -> IntArray:
+        """Return the users who reacted, except some."""
+        reacted = np.flatnonzero(np.diff(self.indptr))
+        return reacted[~np.isin(reacted, without)] if len(without) else reacted
+
+    def table(self, users: IntArray, threshold: float) -> sp.csr_array:
+        """Return (users, items) ones where a reaction has at least this value."""
+        rows, indptr = self._rows(users)
+        items = self.items[rows]
+        is_in = (self.values[rows] >= threshold) | (threshold == -np.inf)  # NaN: met without an opinion
+        if not is_in.all():
+            before = np.concatenate([[0], np.cumsum(is_in)])
+            items, indptr = items[is_in], before[indptr]
+        kind = np.int32 if len(items) < np.iinfo(np.int32).max else np.int64
+        data = np.ones(len(items), dtype=np.float32)
+        return sp.csr_array((data, items.astype(kind), indptr.astype(kind)), shape=(len(users), self.n_items))
+
+    def _rows(self, users: IntArray) -> tuple[IntArray | slice, IntArray]:
+        """Return which reactions are those of some users in ascending order, and where each of them begins."""
+        counts = np.diff(self.indptr)
+        indptr = np.concatenate([[0], np.cumsum(counts[users])])
+        if indptr[-1] == self.indptr[-1]:
+            return slice(None), indptr
+        is_in = np.zeros(self.n_users, dtype=np.bool_)
+        is_in[users] = True
+        return np.flatnonzero(np.repeat(is_in, counts)), indptr
+
+
+def levels(worker: Worker, without: IntArray) -> tuple[Float32Array, IntArray]:
+    """Return the distinct values and their numbers; reactions without an opinion have none."""
+    rows, _ = worker.part._rows(worker.part.kept(without))
+    values = worker.part.values[rows]
+    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return found, counts
+
+
+def activities(worker: Worker) -> IntArray:
+    """Return the number of reactions of each user."""
+    return np.diff(worker.part.indptr)
+
+
+def item_counts(worker: Worker, threshold: float, without: IntArray) -> IntArray:
+    """Return the number of users whose reaction to each item has at least this value."""
+    part = worker.part
+    rows, _ = part._rows(part.kept(without))
+    return np.bincount(part.items[rows][part.values[rows] >= threshold], minlength=part.n_items)
+
+
+def reactions_of(worker: Worker, users: IntArray) -> tuple[IntArray, IntArray, Float32Array]:
+    """Return numbers of reactions, items and values of some users in ascending order."""
+    rows, indptr = worker.part._rows(users)
+    return np.diff(indptr), np.asarray(worker.part.items[rows]), np.asarray(worker.part.values[rows])
+
+
+def successes_of(worker: Worker, users: IntArray, threshold: float) -> tuple[IntArray, IntArray]:
+    """Return numbers of successes and their items of some users in ascending order."""
+    table = worker.part.table(users, threshold)
+    return np.diff(table.indptr), table.indices
+
+
+def appearances(worker: Worker, without: IntArray) -> IntArray | None:
+    """Return the smallest time of each item, (items,); `NEVER` without a reaction; None where the log has no times."""
+    part = worker.part
+    if part.times is None:
+        return None
+    times = np.full(part.n_items, NEVER)
+    rows, _ = part._rows(part.kept(without))
+    np.minimum.at(times, part.items[rows], part.times[rows])
+    return times
+
+
+def shares_of(users: IntArray, bounds: Sequence[int]) -> list[tuple[IntArray]]:
+    """Divide user rows of a log, in ascending order, among its parts, with the rows that they have there."""
+    places = np.searchsorted(users, bounds)
+    return [
+        (users[start:stop] - bound,) for start, stop, bound in zip(places[:-1], places[1:], bounds[:-1], strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +161,8 @@ class SharedLog:
     @classmethod
     def of(cls, log: Interactions) -> "SharedLog":
         """Return a log in memory as one with a single worker, this process."""
-        worker = part.Worker(part.Part.of(log))
-        return cls(InProcess(worker), catalogue_of(log), (0, log.n_users), NOBODY, log.fingerprint)
+        worker = Worker(Part.of(log))
+        return cls(Executor(worker), catalogue_of(log), (0, log.n_users), NOBODY, log.fingerprint)
 
     def without_users(self, users: IntArray) -> "SharedLog":
         """Return the log without some of its users."""
@@ -70,7 +197,7 @@ class SharedLog:
     @cached_property
     def activities(self) -> IntArray:
         """Number of reactions of each user, 0 for those who are left out."""
-        counts = np.concatenate(self.executor.call(part.activities))
+        counts = np.concatenate(self.executor.call(activities))
         counts[self.without] = 0
         return counts
 
@@ -82,23 +209,23 @@ class SharedLog:
     @cached_property
     def levels(self) -> tuple[Float32Array, IntArray]:
         """Distinct values and their numbers."""
-        found = self.executor.call(part.levels, each=self.left_out())
+        found = self.executor.call(levels, each=self.left_out())
         values, places = np.unique(np.concatenate([levels for levels, _ in found]), return_inverse=True)
         counts = np.concatenate([counts for _, counts in found])
         return values, np.bincount(places, weights=counts).astype(np.int64)
 
     def item_counts(self, threshold: float = -np.inf) -> IntArray:
         """Return the number of users whose reaction to each item has at least this value."""
-        counts = np.sum(self.executor.call(part.item_counts, threshold, each=self.left_out()), axis=0)
+        counts = np.sum(self.executor.call(item_counts, threshold, each=self.left_out()), axis=0)
         return np.asarray(counts if self.items is None else counts[self.items])
 
     def left_out(self) -> list[tuple[IntArray]]:
         """Return the rows at each worker of the users who are left out."""
-        return part.shares_of(self.without, self.bounds)
+        return shares_of(self.without, self.bounds)
 
     def only_users(self, users: IntArray) -> Interactions:
         """Return the reactions of some users, who become users 0, 1, ..., without times; rows must ascend."""
-        found = self.executor.call(part.reactions_of, each=part.shares_of(users, self.bounds))
+        found = self.executor.call(reactions_of, each=shares_of(users, self.bounds))
         counts, items, values = (np.concatenate([each[place] for each in found]) for place in range(3))
         rows = np.repeat(np.arange(len(users), dtype=np.int32), counts)
         if self.items is not None:
@@ -110,8 +237,8 @@ class SharedLog:
 
     def successes(self, threshold: float, users: IntArray) -> sp.csr_array:
         """Return ones where a reaction of one of some users, who ascend, has at least this value, (users, items)."""
-        each = [(*own, threshold) for own in part.shares_of(users, self.bounds)]
-        found = self.executor.call(part.successes_of, each=each)
+        each = [(*own, threshold) for own in shares_of(users, self.bounds)]
+        found = self.executor.call(successes_of, each=each)
         counts, items = (np.concatenate([each[place] for each in found]) for place in range(2))
         indptr = np.concatenate([[0], np.cumsum(counts)])
         data = np.ones(len(items), dtype=np.float32)
@@ -121,12 +248,12 @@ class SharedLog:
 
     def first_appearances(self) -> IntArray | None:
         """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
-        found = self.executor.call(part.appearances, each=self.left_out())
+        found = self.executor.call(appearances, each=self.left_out())
         if found[0] is None:
             return None
         first = np.min(found, axis=0)
         first = first if self.items is None else first[self.items]
-        return np.where(first == part.NEVER, MISSING_TIME, first)
+        return np.where(first == NEVER, MISSING_TIME, first)
 
 
 def catalogue_of(log: Interactions) -> Interactions:

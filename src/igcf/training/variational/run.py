@@ -13,9 +13,10 @@ from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.graph import build_propagation
 from igcf.model import Model, Reward
+from igcf.training.calibrating import precision as interactive_precision
 from igcf.training.kept import Kept
 from igcf.training.progress import Watch
-from igcf.training.selection import held_out_users, interactive_precision, validation_table
+from igcf.training.selection import most_active, validation_table
 from igcf.training.variational.objective import curvature
 from igcf.training.variational.pairs import TrainingPairs
 from igcf.training.variational.population import (
@@ -117,7 +118,7 @@ def fit_graph(
     if validation is not None:
         trained = training.select(data, validation_table(validation, data))
     else:
-        held_out = held_out_users(data, config.holdout)
+        held_out = most_active(np.bincount(data.user_idx, minlength=data.n_users), config.holdout)
         trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
     return trained.model(seconds=time.perf_counter() - begun)
 
