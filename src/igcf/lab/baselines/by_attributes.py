@@ -13,7 +13,7 @@ from igcf.lab.baselines.history import training_successes
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior
-from igcf.training.attribute_prior import encoded_users
+from igcf.training.attribute_prior import encoded
 
 SWEEPS = 8
 TINY = 1e-6
@@ -26,7 +26,7 @@ def _features(task: Task) -> tuple[Encoder, FloatArray]:
     if table is None:
         return Encoder(()), np.zeros((len(ids), 0))
     encoder = table.encoder(ids)
-    return encoder, encoded_users(encoder, table, ids)
+    return encoder, encoded(encoder, lambda name: table.values_of(name, ids), len(ids))
 
 
 def _linear(task: Task, vectors: FloatArray, cov: FloatArray, encoder: Encoder, moves: FloatArray) -> Model:
