@@ -23,8 +23,9 @@ from igcf.lab.bench.worlds import (
     with_random_features,
 )
 from igcf.model import Model
-from igcf.online import ModelLearner, Policy, Recommender, Session, Ucb, replay
+from igcf.online import Environment, ModelLearner, Policy, Recommender, Session, Ucb, replay
 from igcf.online.engine import RESYNC_EVERY, ScoringEngine
+from igcf.online.environment import rewards
 from igcf.online.evidence import logged_evidence
 from igcf.online.index import build_lists
 from igcf.online.learning import belief_from_history
@@ -48,6 +49,8 @@ LARGE_CATALOGUE = 100_000
 """Items from which the first answer to a known user is limited by products: before, fixed costs are larger."""
 LONGEST_ADD_S = 10.0
 """Seconds within which a tenth of the largest catalogue must have joined it."""
+STEP = 5.0
+"""Largest ratio of a step of the environment to copying the reactions of the same users to all items."""
 INDEX_EXPONENT = 0.5
 """Largest exponent of an answer's time over the number of items, with an index."""
 
@@ -114,6 +117,7 @@ def comparisons(sizes: Sizes) -> Iterator[Comparison]:
     yield from warm_user(experts, turns, run, sizes, "two experts: ", None)
     yield returning_user(experts, turns * run // 3, sizes, "two experts: ", None)
     yield lock_step(experts, sizes, "two experts: ", None)
+    yield environment_step(n_items, turns, run, sizes)
     yield from who_and_when(random_model(random_vectors(n_items, sizes.dim)), turns, run, "")
     yield from who_and_when(experts, turns, run, "two experts: ")
     for n_items, turns, run in sizes.items:
@@ -272,6 +276,23 @@ def lock_step(model: Model, sizes: Sizes, name: str, limit: float | None) -> Com
         limits={job: limit},
         where=place(model),
     )
+
+
+def environment_step(n_items: int, turns: int, run: int, sizes: Sizes) -> Comparison:
+    """One step of the environment that experiments and `igcf.lab.environments` play on, with what an agent is given."""
+    world, users = Environment(random_truth(sizes.users, n_items), rounds=sizes.rounds), np.arange(sizes.users)
+    shown = np.random.default_rng(8).integers(n_items, size=(sizes.users, 1))
+    world.reset(users)
+
+    def step() -> None:
+        if world.round == world.rounds:
+            world.reset(users)
+        world.step(shown)
+        rewards(world.info(4.0)["satisfied"])
+        world.observation()
+
+    job, table = f"a step of {sizes.users} users in the environment, {n_items:,} items", world.truth[0]
+    return Comparison({job: step}, lambda: table[users], turns, run, "a copy of their reactions", {job: STEP})
 
 
 def new_items(sizes: Sizes) -> Iterator[Comparison]:
