@@ -151,8 +151,6 @@ def test_a_wrong_separator_is_told_with_the_one_that_fits(tmp_path: Path) -> Non
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file at"):
         Interactions.from_csv(tmp_path / "nothing.csv")
-    with pytest.raises(DataError, match="is a folder"):
-        Interactions.from_csv(tmp_path)
     for name in ("log.csv", "log.pq"):
         os.mkfifo(tmp_path / name)
         with pytest.raises(DataError, match="is a pipe or a device"):

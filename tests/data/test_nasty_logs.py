@@ -305,6 +305,57 @@ def test_stars_plays_thumbs_and_a_scale_with_zero_are_not_warned_about(tmp_path:
         assert kinds(written(tmp_path / "log.csv", lines))["unrated"] == (30, ())
 
 
+def test_many_zeros_below_a_scale_that_falls_slowly_are_warned_about(tmp_path: Path) -> None:
+    values = [0] * 200 + [1] * 30 + [2] * 20 + [3] * 25 + [4] * 15 + [5] * 10
+    lines = ["user,item,value", *(f"u{n % 30},i{n},{value}" for n, value in enumerate(values))]
+    assert kinds(written(tmp_path / "log.csv", lines))["unrated"] == (200, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        (["sep=;"], rows(";")),
+        (['"sep=;"', ""], rows(";", quote='"')),
+        ([], [",".join(("", line, "")) for line in rows()]),  # columns without a name around the others
+        ([], ["  ".join(line.split(",")) for line in rows()]),
+    ],
+)
+def test_what_spreadsheets_add_costs_no_row(tmp_path: Path, before: list[str], lines: list[str]) -> None:
+    log = load_dataset(written(tmp_path / "log.csv", [*before, *lines]))
+    assert log.fingerprint() == load_dataset(written(tmp_path / "plain.csv", rows())).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ("# exported by hand", "the first line, '# exported by hand', has one column and lines below it 4; remove"),
+        ('{"user": 1, "item": 2}', "holds JSON, HTML or XML"),
+        ("<!DOCTYPE html>", "holds JSON, HTML or XML"),
+    ],
+)
+def test_what_is_no_table_or_comes_before_one_is_refused(tmp_path: Path, before: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load_dataset(written(tmp_path / "log.csv", [before, *rows()]))
+
+
+def test_utf_16_without_a_mark_is_refused_with_the_remedy_and_read_when_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv", rows(), encoding="utf-16-le")
+    with pytest.raises(DataError, match="needs encoding= "):
+        load_dataset(path)
+    assert len(load_dataset(path, columns=Columns(encoding="utf-16-le"))) == N
+
+
+def test_true_and_false_are_values(tmp_path: Path) -> None:
+    lines = ["user,item,liked", *(f"u{n % 9},i{n},{n % 3 == 0}" for n in range(60))]
+    assert load_dataset(written(tmp_path / "log.csv", lines)).values.sum() == 20
+
+
+@pytest.mark.parametrize("twin", ["e\u0301", "\u00e9\u200b", "\u00e9\u00a0", "\u00c9"])
+def test_ids_that_look_alike_are_warned_about(tmp_path: Path, twin: str) -> None:
+    lines = ["user,item,value", *(f"{user},i{n},{n % 5}" for n in range(9) for user in ("\u00e9", twin, "ann"))]
+    assert kinds(written(tmp_path / "log.csv", lines))["similar-ids"] == (18, (1, 2, 4, 5, 7))
+
+
 def test_thin_logs_can_be_cut_to_items_and_users_with_enough_reactions(tmp_path: Path) -> None:
     lines = ["user,item,value", *(f"u{n % 20},i{n % 7},{n % 5}" for n in range(140)), "u1,rare,5", "single,i1,3"]
     path = written(tmp_path / "log.csv", lines)

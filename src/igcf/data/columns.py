@@ -80,6 +80,8 @@ class Numbers:
     def _grouped(self, column: pl.Series) -> pl.Series:
         formats = [each for each in FORMATS if self.decimal in (None, each[0]) and self.group in ("", each[1])]
         fits = [int(column.str.contains(pattern).sum()) for _, _, pattern in formats]
+        if not any(fits):
+            return column.str.to_lowercase().replace_strict(TRUTHS, default=None, return_dtype=pl.Float32)
         self.decimal, self.group, _ = formats[int(np.argmax(fits))]
         for sign in filter(None, (self.group, "\u00a0", "\u202f")):
             column = column.str.replace_all(sign, "", literal=True)
@@ -106,6 +108,8 @@ def _formats() -> list[tuple[str, str, str]]:
 
 
 FORMATS = _formats()
+TRUTHS = {"true": 1.0, "false": 0.0}
+"""Values that a column of type bool has as text."""
 
 
 class Times:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 5
 WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
+INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufeff]"
 Level = Literal["error", "warning"]
 ERRORS = (
     "unreadable", "missing-column", "empty", "null-id", "fraction-in-id", "control-in-id", "null-value",
@@ -127,12 +128,17 @@ def check_ids(
     is_number = unique.str.contains(WHOLE_NUMBER)
     if is_number.all():
         return
-    is_twin = unique.str.strip_chars().str.to_lowercase().is_duplicated()
+    looks = unique.str.normalize("NFKC").str.replace_all(INVISIBLE, "").str.strip_chars().str.to_lowercase()
+    is_twin = looks.is_duplicated()
     is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
     for kind, message, is_suspect in (
         ("control-in-id", "holds a control character; an id is plain text on one line", unique.str.contains(CONTROL)),
         ("blank-in-id", "begins or ends with a blank", unique.str.contains(r"^\s|\s$")),
-        ("similar-ids", "differs from another id only in case or in blanks around it", is_twin),
+        (
+            "similar-ids",
+            "differs from another id only in case, in blanks around it, or in signs that look alike",
+            is_twin,
+        ),
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
     ):
         if is_suspect.any():

@@ -166,9 +166,6 @@ class Interactions:
                 `separator`: a comma, a tab, a semicolon, `|` or `::`. `encoding`: for instance `cp1252`.
                 `has_header`: whether the first row holds the names of the columns.
         """
-        from igcf.data.text_tables import check_readable
-
-        check_readable(Path(path))
         return cls.from_parquet(path, **columns)
 
     @classmethod

@@ -62,7 +62,7 @@ class LogFiles:
             if not (is_parquet(path) or is_text_table(path)):
                 known = ", ".join((*ENDINGS, ".parquet"))
                 raise DataError(f"{path} has no known ending; expected one of {known}, or a folder of such files")
-            check_readable(path, text=not is_parquet(path))
+            check_readable(path, text=not is_parquet(path), encoding=self.columns.encoding)
             return (path,)
         inside = self._inside
         files = [file for file in inside if is_parquet(file)] or [file for file in inside if is_text_table(file)]

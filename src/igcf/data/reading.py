@@ -137,7 +137,11 @@ class RowReader:
         if not np.isfinite(numbers).all():
             for kind, message, mask in (
                 ("null-value", f"{name} is empty", column.is_null()),
-                ("not-a-number", f"{name} is not a number", values.is_null() & column.is_not_null()),
+                (
+                    "not-a-number",
+                    f"{name} is not a number; remove these rows, or give words their values with kind= and kinds=",
+                    values.is_null() & column.is_not_null(),
+                ),
                 ("nan", f"{name} is NaN", values.is_nan().fill_null(False)),
                 ("infinite", f"{name} is infinite or too large", values.is_infinite().fill_null(False)),
             ):

@@ -103,7 +103,9 @@ def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[
             continue
         spread, gap = float(rest[-1] - rest[0]), abs(value - float(rest[place]))
         is_far = gap > (1.5 * float(np.diff(rest).min()) if place == 0 else 2.0 * spread)
-        is_spike = counts[place] >= 2 * n[place] and int(n.argmax()) != place % len(rest)
+        # counts that fall from level to level need no explanation, unless they fall much faster here than after it
+        is_steep = counts[0] * n[1] >= 2 * n[0] * n[0]
+        is_spike = counts[0] >= 2 * n[0] and (is_steep or int(n.argmax()) > 0)
         if is_far if place == -1 else is_spike or (is_far and counts[place] >= n.min()):
             share = _percent(float(counts[place] / counts.sum()))
             message = (

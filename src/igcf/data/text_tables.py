@@ -7,6 +7,7 @@ it is; for any other line `quoting` looks for the reading that gives it as many 
 import codecs
 import gzip
 import importlib
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -60,7 +61,7 @@ class TextTable:
         given = given or Columns()
         self.path, self._open = path, opener or partial(opened, path)
         if opener is None:
-            check_readable(path)
+            check_readable(path, encoding=given.encoding)
         self._given_encoding = _checked_encoding(given.encoding)
         self.encoding: str | None = None
         """Encoding, known to the end of the rows that were read; None while they are ASCII."""
@@ -69,20 +70,35 @@ class TextTable:
         lines = [line for line in head if line.strip()][: SAMPLE_ROWS + 1]
         if not lines:
             raise DataError(f"{path} is empty; expected a header and one row per reaction")
-        self.separator = given.separator or separator_of(lines) or ENDINGS.get(_ending(path)) or ","
+        if lines[0].lstrip().startswith(("{", '[{"', "<")):
+            raise DataError(
+                f"{path} holds JSON, HTML or XML: its first line is {quoted(lines[0])}; expected a table, one row per "
+                "reaction: save it as CSV or Parquet"
+            )
+        excel = re.fullmatch('"?sep=(.)"?', lines[0]) if len(lines) > 1 else None  # a line that Excel writes and reads
+        lines = lines[1:] if excel else lines
+        own = excel[1] if excel else separator_of(lines)
+        self.separator = given.separator or own or ENDINGS.get(_ending(path)) or ","
         self._is_wide = len(self.separator.encode()) > 1
         rows = [cells(line, self.separator) for line in lines]
         first, n_columns = rows[0], len(rows[0])
         has_names = any(map(is_known_name, first))
         found = has_names or not (any(map(_is_number, first)) or _occur_again(first, rows[1:]))
         self.has_header = found if given.has_header is None else given.has_header
+        self._n_before = bool(excel) + self.has_header
+        """Number of lines before the first row, not counting blank ones."""
         self._is_header_guessed = self.has_header and not has_names and given.has_header is None
-        self.names = first if self.has_header else [str(place + 1) for place in range(n_columns)]
-        self._refuse_names(lines[0])
+        self.names = [(self.has_header and name) or str(place) for place, name in enumerate(first, start=1)]
+        self._refuse_names(lines[0], max(map(len, rows)))
         body = [[cell or None for cell in [*row, *[""] * n_columns][:n_columns]] for row in rows[self.has_header :]]
         self.sample = pl.DataFrame(body, schema=dict.fromkeys(self.names, pl.String), orient="row")
 
-    def _refuse_names(self, line: str) -> None:
+    def _refuse_names(self, line: str, most_columns: int) -> None:
+        if self.has_header and len(self.names) == 1 < most_columns:
+            raise DataError(
+                f"{self.path}: the first line, {quoted(line)}, has one column and lines below it {most_columns}; "
+                "remove what comes before the header"
+            )
         other = next((sign for sign in SEPARATORS if sign in line and sign not in (self.separator, " ")), None)
         if len(self.names) == 1 and other is not None:
             raise DataError(
@@ -110,12 +126,12 @@ class TextTable:
         wanted, findings = list(self.names if wanted is None else wanted), findings or Findings()
         grammar = Grammar(UNIT_SIGN if self._is_wide else self.separator, len(self.names))
         id_places = {place: name for place, name in enumerate(self.names) if name in ids}
-        self._n_rows, is_first, rest = 0, self.has_header, b""
+        self._n_rows, n_before, rest = 0, self._n_before, b""
         yield pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         for block in self._blocks():
-            while is_first:
+            while n_before:
                 first, _, block = block.partition(b"\n")
-                is_first = not first.strip()  # blank lines may come before the header
+                n_before -= bool(first.strip())  # blank lines may come before the header
             if self._is_wide:
                 block = block.replace(self.separator.encode(), UNIT_SIGN.encode())
             frame, rest = self._frame(rest + block, grammar, wanted, id_places, findings)
@@ -356,8 +372,8 @@ def _checked_encoding(name: str | None) -> str | None:
     return {"utf-8": "utf-8-sig"}.get(found, found)
 
 
-def check_readable(path: Path, *, text: bool = True) -> None:
-    """Raise where a file is missing, a folder, empty or, for text, binary."""
+def check_readable(path: Path, *, text: bool = True, encoding: str | None = None) -> None:
+    """Raise where a file is missing, a folder, empty or, for text in no given encoding, binary."""
     if not path.exists():
         raise DataError(f"no file at {path}")
     if path.is_dir():
@@ -371,8 +387,11 @@ def check_readable(path: Path, *, text: bool = True) -> None:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
     if not head.strip():
         raise DataError(f"{path} is empty; expected a header and one row per reaction")
-    if text and b"\0" in head and not head.startswith(tuple(MARKS)):
-        raise DataError(f"{path} is not a text file; expected CSV, or a name that ends in .parquet")
+    if text and b"\0" in head and encoding is None and not head.startswith(tuple(MARKS)):
+        raise DataError(
+            f"{path} is not a text file: it holds zero bytes; expected CSV, or a name that ends in .parquet; "
+            "text in UTF-16 without a byte order mark needs encoding= (utf-16-le or utf-16-be)"
+        )
 
 
 def first_line(error: Exception) -> str:
