@@ -53,11 +53,6 @@ export interface Choices {
   item: string | null;
   outcomes: Array<Outcome>;
 }
-export interface DriftingUser {
-  user: string;
-  drift: number;
-  reactions: number;
-}
 export interface Generation {
   generation: number;
   model: string;
@@ -71,12 +66,6 @@ export interface GroupTaste {
   misses: number;
   unknown: number;
   standing: "liked" | "less" | "unsure";
-}
-export interface LikedItem {
-  item: string;
-  title: string | null;
-  likes: number;
-  reactions: number;
 }
 export interface Outcome {
   value: number | null;
@@ -96,12 +85,6 @@ export interface Regions {
   model: string;
   regions: Array<Region>;
 }
-export interface ShownItem {
-  item: string;
-  title: string | null;
-  times: number;
-  explored: number;
-}
 export interface StartingItem {
   item: string;
   title: string | null;
@@ -113,9 +96,6 @@ export interface StartingItems {
 }
 export interface Stats {
   model: ModelInfo;
-  most_shown: Array<ShownItem>;
-  most_liked: Array<LikedItem>;
-  drifting_users: Array<DriftingUser>;
   generations: Array<Generation>;
   catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;

@@ -1,6 +1,6 @@
 """How long a copy of a large store takes, and how large it is: `python -m tools.store_backup --folder /tmp/x`.
 
-Fills a SQLite store with users, their reactions and the beliefs that follow from them, then runs `igcf store backup`,
+Fills a SQLite store with users and their reactions, then runs `igcf store backup`,
 `restore`, `check`, `export` and `import` one after the other.
 """
 
@@ -15,12 +15,10 @@ import click
 import numpy as np
 import sqlalchemy as sa
 
-from igcf.service.serving.learning import belief_after
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import encode_belief
 from igcf.service.store.store import Store
-from igcf.service.store.tables import beliefs, feedback, users
+from igcf.service.store.tables import feedback, users
 from tools.load import random_model
 
 BATCH = 2_000
@@ -28,19 +26,18 @@ BATCH = 2_000
 
 
 def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) -> None:
-    """Store so many users with about so many reactions, each with a belief."""
+    """Store so many users with about so many reactions."""
     served = ServedModel.from_folder(model, ServiceSettings())
     rng = np.random.default_rng(seed)
     each = n_reactions // n_users
     store = Store(url)
     for start in range(0, n_users, BATCH):
-        people, saved, log = [], [], []
+        people, log = [], []
         for number in range(start, min(start + BATCH, n_users)):
-            user_id, reactions = f"user-{number:07d}", []
+            user_id = f"user-{number:07d}"
             items = rng.choice(served.model.n_items, size=each, replace=False)
             for revision, row in enumerate(items, start=1):
                 item_id, value = served.model.item_ids[int(row)], float(rng.integers(1, 6))
-                reactions.append((item_id, value))
                 log.append(
                     {
                         "user_id": user_id,
@@ -55,15 +52,7 @@ def fill(url: str, model: Path, *, n_users: int, n_reactions: int, seed: int) ->
                     }
                 )
             people.append({"user_id": user_id, "incarnation": f"{number:032x}", "revision": each, "updated": 1.7e9})
-            saved.append(
-                {
-                    "user_id": user_id,
-                    "model": served.model_id,
-                    "revision": each,
-                    "belief": encode_belief(belief_after(served.model, 1.0, reactions)),
-                }
-            )
-        rows = ((users, people), (beliefs, saved), (feedback, log))
+        rows = ((users, people), (feedback, log))
 
         def work(connection: sa.Connection, rows: tuple[tuple[sa.Table, list[dict[str, Any]]], ...] = rows) -> None:
             for table, content in rows:
@@ -84,13 +73,12 @@ def timed(*arguments: str) -> float:
 @click.option("--folder", required=True, type=click.Path(path_type=Path), help="New folder for everything; removed.")
 @click.option("--users", "n_users", default=100_000, show_default=True)
 @click.option("--reactions", "n_reactions", default=1_000_000, show_default=True)
-@click.option("--dim", default=32, show_default=True, help="Size of a belief.")
-def main(folder: Path, n_users: int, n_reactions: int, dim: int) -> None:
+def main(folder: Path, n_users: int, n_reactions: int) -> None:
     """Print one row per command: seconds, and megabytes of what it wrote."""
     folder.mkdir(parents=True)
     try:
         model, store = folder / "model", str(folder / "store.db")
-        random_model(n_items=2_000, dim=dim).save(model)
+        random_model(n_items=2_000).save(model)
         fill(store, model, n_users=n_users, n_reactions=n_reactions, seed=0)
         click.echo(f"store: {size(folder / 'store.db'):.0f} MB")
         click.echo("| command | seconds | MB |\n|---|---|---|")
@@ -98,7 +86,7 @@ def main(folder: Path, n_users: int, n_reactions: int, dim: int) -> None:
         for name, arguments, written in (
             ("backup", [str(folder / "copy"), "--store", store], folder / "copy"),
             ("restore", [str(folder / "copy"), "--store", again], folder / "again.db"),
-            ("check", ["--store", again, "--model", str(model)], None),
+            ("check", ["--store", again], None),
             ("export", [str(folder / "export"), "--store", store], folder / "export"),
             ("import", [str(folder / "export"), "--store", moved], folder / "moved.db"),
         ):

@@ -77,13 +77,9 @@ def test_a_small_request_for_large_answers_adds_little_to_the_audit(served: Path
     context.audit.flush()
     query = "SELECT SUM(LENGTH(items)), MIN(size), MAX(json_array_length(items)) FROM recommendations WHERE size > 2"
     kept, size, items = context.store.database.read(lambda connection: connection.exec_driver_sql(query).one())
-    counted = context.store.database.read(
-        lambda connection: connection.exec_driver_sql("SELECT SUM(times) FROM shown").scalar_one()
-    )
     context.close()
     assert (size, items) == (100, 20)
     assert kept < 50 * 20 * 200
-    assert counted == 40 + 50 * 100
 
 
 @pytest.mark.slow

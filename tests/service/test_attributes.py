@@ -12,9 +12,7 @@ from fastapi.testclient import TestClient
 from igcf.online import Greedy, Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving.learning import belief_problems
 from igcf.service.store import interactions_from_store
-from igcf.service.store.maintenance import problems
 from tests.service.conftest import OpenService, small_model
 from tests.toys import attributed, contextual
 
@@ -120,28 +118,6 @@ def test_bad_attributes_are_refused_and_nothing_is_stored(client: TestClient, gi
         assert "\n" not in answer.json()["message"]
         assert message in answer.json()["message"] or "NaN" in body or "Infinity" in body
     assert client.get("/v1/users/eve").json()["revision"] == 0
-
-
-def test_a_saved_belief_follows_attributes_that_come_after_it(service: ServiceContext, client: TestClient) -> None:
-    history = [(f"item-{n}", 5.0 if n % 3 else 1.0) for n in range(40)]
-    for item, value in history:
-        client.post("/v1/users/ann/feedback", json={"item": item, "value": value})
-    items(client, "ann")
-    service.users.save()
-    assert service.store.user("ann").saved is not None
-    put(client, "ann", ANN)
-    service.users.forget("ann")
-    assert items(client, "ann") == expected(list(history), ANN)
-    more = [(f"item-{n}", 4.0) for n in range(50, 90)]
-    for item, value in more:
-        client.post("/v1/users/ann/feedback", json={"item": item, "value": value})
-    items(client, "ann")
-    service.users.save()
-    with service.store.database.snapshot() as connection:
-        assert list(problems(connection)) == []
-        assert list(belief_problems(connection, service.current_model.served)) == []
-    service.users.forget("ann")
-    assert items(client, "ann") == expected([*history, *more], ANN)
 
 
 def test_deletion_and_merge_take_attributes_with_them(service: ServiceContext, client: TestClient) -> None:

@@ -15,10 +15,7 @@ from igcf.errors import UnknownItemError
 from igcf.service.client import Client
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.model_swap import load_and_announce
-from igcf.service.serving.recommending import recommend
-from igcf.service.serving.users import SAVE_EVERY
 from igcf.service.store.audit import AuditLog
 from igcf.service.store.tables import recommendations
 from tests.model.test_adding import genre_model
@@ -359,31 +356,6 @@ def test_a_new_item_is_recommended_by_its_content_learned_from_and_retired(
     again = TestClient(create_app(open_service(content_folder)))
     assert [each["item"] for each in again.get("/v1/users/alice").json()["history"]] == ["i0", "i2", "i4", "funny"]
     assert "funny" in shown(again, "bob", k=100, rules={"pinned": ["funny"]})[:1]
-
-
-@pytest.mark.parametrize("meets", ["when it loads the user", "when it follows the user"])
-def test_a_server_that_does_not_know_an_item_yet_saves_no_belief_without_a_reaction_to_it(
-    open_service: OpenService, content_folder: Path, meets: str
-) -> None:
-    one, two = open_service(content_folder), open_service(content_folder)
-    first = TestClient(create_app(one))
-
-    def tell(*items: str) -> None:
-        entries = [{"user": "ann", "item": item, "value": 5} for item in items]
-        assert first.post("/v1/feedback", json={"feedback": entries}).json()["stored"] == len(items)
-
-    tell(*(f"i{number % 20}" for number in range(SAVE_EVERY - 1)))
-    if meets == "when it follows the user":
-        recommend(two, "ann", RecommendationRequest(k=1))
-    first.post("/v1/items", json={"items": [{"id": "funny", "categories": ["comedy"]}]})
-    tell("funny")
-    assert recommend(two, "ann", RecommendationRequest(k=1)).revision == SAVE_EVERY  # without the reaction to "funny"
-    two.users.save()
-    assert two.store.user("ann").saved is None
-    two.items.look()
-    recommend(two, "ann", RecommendationRequest(k=1))
-    two.users.save()
-    assert two.store.user("ann").saved is None  # a belief with a new item in it moves with the item
 
 
 def test_the_client_speaks_of_items_and_of_many_users(client: TestClient) -> None:

@@ -16,7 +16,6 @@ from igcf.progress import show_progress
 if TYPE_CHECKING:
     from igcf.service.serving.served_model import ServedModel
     from igcf.service.settings import ServiceSettings
-    from igcf.service.store.maintenance import Problem
     from igcf.service.store.store import Store
 
 PROGRESS_S = 2.0
@@ -31,7 +30,7 @@ def store() -> None:
     Examples:
       igcf store backup copy.db --store igcf.db
       igcf store restore copy.db --store new.db
-      igcf store check --store postgresql://igcf@db/igcf --model model/
+      igcf store check --store postgresql://igcf@db/igcf
       igcf store export folder/ --store igcf.db
       igcf store import folder/ --store postgresql://igcf@db/igcf
       igcf store audit --store igcf.db --out audit.parquet
@@ -63,42 +62,34 @@ def restore(url: str, copy: Path) -> None:
 
 
 @store.command()
-@STORE
-@CONFIG
-@click.option("--model", help="Folder of the model whose beliefs are checked [default: the one that is announced].")
-@click.option("--rebuild", is_flag=True, help="Bring users and beliefs that are wrong in line with the log.")
+@of_store
+@click.option("--rebuild", is_flag=True, help="Bring the table of users in line with the log.")
 @AS_JSON
-def check(store: str | None, config: Path | None, model: str | None, rebuild: bool, as_json: bool) -> None:
+def check(url: str, rebuild: bool, as_json: bool) -> None:
     """Check that everything in a store fits together; exit code 1 where something does not.
 
-    It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, the
-    audit and its counts; and at every saved belief, which must equal one computed from the log to
-    1e-8.
+    It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, and
+    the audit.
     """
-    from igcf.service.store.maintenance import open_existing, rebuild_users
+    from igcf.service.store.maintenance import open_existing, problems, rebuild_users
 
-    settings = store_settings(store, config, model)
-    opened = open_existing(settings.store)
-    try:
-        found, is_complete = _found(opened, settings)
+    with _opened(open_existing(url)) as opened:
+        with show_progress(every=PROGRESS_S) as report, opened.database.snapshot() as connection:
+            found = list(problems(connection, report))
         mended = {each.user_id for each in found if each.user_id is not None} if rebuild else set()
         if mended:
             rebuild_users(opened.database, mended)
-    finally:
-        opened.close()
     left = [each for each in found if each.user_id is None or each.user_id not in mended]
     if as_json:
         rows = [vars(each) | {"rebuilt": each not in left} for each in found]
-        emit_json({"problems": rows, "beliefs_checked": is_complete})
+        emit_json({"problems": rows})
     else:
         for each in found:
             echo(f"{each}{'' if each in left else '; computed again from the log'}")
     if left:
-        note(f"{len(left):,} rows are wrong{'' if rebuild else '; --rebuild mends those of users and their beliefs'}")
+        note(f"{len(left):,} rows are wrong{'' if rebuild else '; --rebuild mends those of users'}")
         raise SystemExit(1)
-    note(
-        "The store is sound" + ("" if is_complete else "; its beliefs were not checked, name their model with --model")
-    )
+    note("The store is sound")
 
 
 @store.command("export")
@@ -171,20 +162,6 @@ def _opened(store: "Store") -> "Iterator[Store]":
         yield store
     finally:
         store.close()
-
-
-def _found(opened: "Store", settings: "ServiceSettings") -> "tuple[list[Problem], bool]":
-    """Look for problems; returns them, and whether beliefs were looked at."""
-    from igcf.service.serving.learning import belief_problems
-    from igcf.service.store.maintenance import problems
-
-    served = _served(opened, settings)
-    found: list[Problem] = []
-    with show_progress(every=PROGRESS_S) as report, opened.database.snapshot() as connection:
-        found += problems(connection, report)
-        if served is not None:
-            found += belief_problems(connection, served, report)
-    return found, served is not None
 
 
 def _served(opened: "Store", settings: "ServiceSettings") -> "ServedModel | None":

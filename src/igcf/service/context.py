@@ -1,10 +1,8 @@
 """What a running service consists of, put together once and closed once."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from igcf.errors import StoreError
 from igcf.online import Rules
 from igcf.online.rules import read_rules
 from igcf.service.metrics import Metrics
@@ -92,7 +90,5 @@ class ServiceContext:
     def close(self) -> None:
         """Write what is queued, close the connections."""
         self.reactions.close()
-        with suppress(StoreError):  # a cache: without it the next server reads more of the log
-            self.users.save()
         self.audit.close()
         self.store.close()

@@ -11,7 +11,6 @@ from igcf.progress import Report, silent
 from igcf.service.context import ServiceContext
 from igcf.service.serving.learning import load_user, skipped
 from igcf.service.store.export import shown_items
-from igcf.service.store.records import UserRow
 
 
 class AuditRead(NamedTuple):
@@ -43,7 +42,7 @@ def candidate_on_audit(context: ServiceContext, policy: Policy, report: Report =
                 n_unknown += 1
                 continue
             events = context.store.events(str(user), until=int(revision))
-            session = load_user(served, UserRow(str(user), revision=int(revision)), events).session
+            session = load_user(served, events)
             session.contributes, session.policy = False, policy
             values = rows["value"].to_list()
             answer = LoggedAnswer(

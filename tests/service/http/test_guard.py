@@ -306,10 +306,8 @@ def test_metrics_and_stats_count_what_happened(opened: Any) -> None:
     assert 'igcf_requests_total{method="POST",route="/v1/users/{user}/feedback",status="200"} 4.0' in text
     assert 'igcf_sessions_total{cache="miss"} 1.0' in text
     found = client.get("/page/stats").json()
-    assert found["most_liked"][0]["item"] == answer["items"][0]["item"]
     assert found["store"]["kind"] == "sqlite"
     assert found["store"]["reactions"] == 3
-    assert found["drifting_users"] == []  # nothing is said of somebody who reacted three times
 
 
 def test_an_unforeseen_error_tells_nothing_and_is_logged(

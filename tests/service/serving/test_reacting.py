@@ -1,6 +1,5 @@
 """The path of a reaction: counted once, and visible when it is committed, not before."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,10 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
-from igcf.service.models.requests import Feedback, History, RecommendationRequest
-from igcf.service.serving.learning import load_user
-from igcf.service.serving.model_swap import load_and_announce
-from igcf.service.serving.reacting import add_history, forget, react, retract
+from igcf.service.models.requests import Feedback, RecommendationRequest
+from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
-from igcf.service.serving.users import SAVE_EVERY
-from igcf.service.store import UserRow
 from igcf.service.store import log as log_module
-from igcf.service.store.tables import beliefs
 from tests.service.conftest import OpenService
 
 
@@ -57,62 +51,6 @@ def test_a_session_in_memory_hears_of_what_is_committed_and_needs_no_store(
                 assert user.revision == number
                 np.testing.assert_allclose(user.session.belief.mean, fresh.belief.mean, atol=1e-12)
                 np.testing.assert_allclose(user.session.belief.cov, fresh.belief.cov, atol=1e-12)
-
-
-@pytest.mark.parametrize("after", ["nothing", "more", "a retraction", "a logged reaction", "another model", "deletion"])
-def test_a_saved_belief_spares_the_log_before_it_and_never_says_anything_else(
-    open_service: OpenService, second_folder: Path, after: str
-) -> None:
-    one = open_service()
-    history = [(f"item-{n}", float(n % 5 + 1)) for n in range(SAVE_EVERY + 3)]
-    for number, (item, value) in enumerate(history):
-        react(one, "ann", Feedback(item=item, value=value, event_id=f"e{number}"))
-    shown(one)
-    one.users.save()
-    saved = one.store.user("ann").saved
-    assert saved is not None
-    assert saved.revision == len(history)
-    logged: list[tuple[str, float]] = []
-    if after == "more":
-        for number in range(100, 100 + SAVE_EVERY - 1):
-            history.append((f"item-{number}", 2.0))
-            tell(one, f"item-{number}", 2.0)
-    elif after == "a retraction":
-        retract(one, "ann", "e3")
-        del history[3]
-    elif after == "a logged reaction":
-        add_history(one, "ann", History.model_validate({"reactions": [{"item": "item-150", "value": 5.0}]}))
-        logged = [("item-150", 5.0)]
-    elif after == "another model":
-        load_and_announce(one, str(second_folder))
-    elif after == "deletion":
-        forget(one, "ann")
-        one.users.save()
-        assert one.store.user("ann").saved is None
-        history = [("item-7", 1.0)]
-        tell(one, "item-7", 1.0)
-    two = open_service(second_folder) if after == "another model" else open_service()
-    served = two.current_model.served
-    user = two.store.user("ann")
-    loaded = load_user(served, user, two.store.events("ann"))
-    assert loaded.saved == (saved.revision if after in ("nothing", "more") else 0)
-    assert user.revision - loaded.saved < SAVE_EVERY or loaded.saved == 0
-    expected = Recommender(served.model).session(history, logged=logged)
-    np.testing.assert_allclose(loaded.session.belief.mean, expected.belief.mean, atol=1e-8)
-    np.testing.assert_allclose(loaded.session.belief.cov, expected.belief.cov, atol=1e-8)
-    assert loaded.session.recommend(5) == expected.recommend(5)
-
-
-def test_a_belief_that_comes_late_does_not_bring_a_deleted_user_back(open_service: OpenService) -> None:
-    one, two = open_service(), open_service()
-    for number in range(SAVE_EVERY):
-        tell(one, f"item-{number}")
-    shown(one)
-    two.store.forget("ann")
-    one.users.save()
-    assert one.store.user("ann") == UserRow("ann")
-    left = sa.select(sa.func.count()).select_from(beliefs)
-    assert one.store.database.read(lambda connection: connection.execute(left).scalar_one()) == 0
 
 
 def refuse_writes(context: ServiceContext, *, yes: bool) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from igcf.model import Model
@@ -19,10 +18,7 @@ from igcf.service.serving.model_swap import follow, load_and_announce
 from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
 from igcf.service.serving.reading import explanation, user_state
 from igcf.service.serving.recommending import recommend
-from igcf.service.serving.users import SAVE_EVERY
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import decode_belief
-from igcf.service.store.tables import beliefs as saved_beliefs
 from tests.service.conftest import OpenService
 from tests.service.postgres import Cluster
 from tests.toys import ensemble_model
@@ -102,37 +98,6 @@ def test_memory_is_bounded_by_users_and_by_size(open_service: OpenService) -> No
     for number in range(8):
         ask(small, f"user-{number}", k=1)
     assert len(small.users) == min(8, most)
-
-
-@pytest.mark.parametrize("damage", [None, b"", b"x" * 17, np.full(44, np.nan).tobytes()])
-def test_a_missing_or_damaged_belief_is_rebuilt_from_the_log(open_service: OpenService, damage: bytes | None) -> None:
-    context = open_service()
-    history = [(f"item-{number}", float(number % 5 + 1)) for number in range(SAVE_EVERY)]
-    for item, value in history:
-        tell(context, "ann", item, value)
-    shown(context, "ann")
-    context.users.save()
-    assert context.store.user("ann").saved is not None
-    good = belief_of(context, "ann")
-    query = sa.delete(saved_beliefs) if damage is None else sa.update(saved_beliefs).values(belief=damage)
-    context.store.database.write(lambda connection: connection.execute(query))
-    other = open_service()
-    rebuilt = belief_of(other, "ann")
-    np.testing.assert_allclose(rebuilt.cov, good.cov, atol=1e-10)
-    np.testing.assert_allclose(rebuilt.mean, good.mean, atol=1e-10)
-    for number in range(100, 100 + SAVE_EVERY):
-        tell(other, "ann", f"item-{number}")
-    shown(other, "ann")
-    other.users.save()  # and the next time that it is saved mends the cache
-    saved = other.store.user("ann").saved
-    assert saved is not None
-    mended = decode_belief(saved.content, rebuilt.mean.size)
-    expected = Recommender(other.current_model.served.model).session(
-        [*history, *((f"item-{number}", 5.0) for number in range(100, 100 + SAVE_EVERY))]
-    )
-    assert mended is not None
-    np.testing.assert_allclose(mended.cov, expected.belief.cov, atol=1e-10)
-    np.testing.assert_allclose(belief_of(other, "ann").cov, expected.belief.cov, atol=1e-10)
 
 
 def test_users_keep_their_history_through_a_new_model(open_service: OpenService, second_folder: Path) -> None:

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
-from igcf.service.store.records import SavedBelief
 from igcf.service.store.tables import feedback, users
 from igcf.service.store.transfer import import_interactions, logged_event_id
 from tests.service.processes import Server
@@ -68,9 +67,7 @@ def test_a_log_is_stored_as_it_is_and_a_repetition_stores_nothing(
 def test_an_import_comes_after_what_is_stored(store_url: str) -> None:
     store, data = Store(store_url), log()
     event = NewEvent("e", "item-1", 5.0)
-    incarnation = store.append("u1", [event], "m").before.incarnation
-    store.save({"u1": (incarnation, SavedBelief("m", 1, b"belief"))})
-    assert store.user("u1").saved == SavedBelief("m", 1, b"belief")
+    store.append("u1", [event], "m")
     import_interactions(store, data, "m")
     assert [event.evidence for event in store.events("u1")][:2] == ["shown", "logged"]
     assert store.version("u1")[1] == len(store.events("u1"))

@@ -114,35 +114,6 @@ class StartingItems(BaseModel):
     items: list[StartingItem]
 
 
-class ShownItem(BaseModel):
-    """How often an item was shown, and how often in order to learn."""
-
-    item: str
-    title: str | None
-    times: int
-    explored: int
-
-
-class LikedItem(BaseModel):
-    """How often an item pleased."""
-
-    item: str
-    title: str | None
-    likes: int
-    reactions: int
-
-
-class DriftingUser(BaseModel):
-    """A user with enough reactions to say whether their taste changes."""
-
-    user: str
-    drift: float = Field(
-        description="How much worse the halves of the reactions foretell each other than the population does, in nats "
-        "per reaction; above 0 the taste has probably changed."
-    )
-    reactions: int
-
-
 class Generation(BaseModel):
     """A model that was announced."""
 
@@ -181,9 +152,6 @@ class Stats(BaseModel):
     """Figures of the store and the model for the dashboard; rates, latencies and queues are in `/metrics`."""
 
     model: ModelInfo
-    most_shown: list[ShownItem]
-    most_liked: list[LikedItem]
-    drifting_users: list[DriftingUser] = Field(description="Of those seen last, the largest drift first.")
     generations: list[Generation]
     catalogue_changes: list[CatalogueChange]
     store: StoreHealth

@@ -84,7 +84,7 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
                 "cannot look for health": look_ready,
             },
         ),
-        Repeated("igcf-learn", {"cannot learn new items": learn, "cannot save beliefs": context.users.save}),
+        Repeated("igcf-learn", {"cannot learn new items": learn}),
     ]
 
 

@@ -1,6 +1,5 @@
 """What only the page and the dashboard ask for: what would be chosen, where to begin, pictures, figures."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,23 +7,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from igcf.arrays import BoolArray, FloatArray
+from igcf.arrays import FloatArray
 from igcf.errors import ConfigError, NoItemsLeftError
-from igcf.online import Policy, Recommender, Session
-from igcf.online.answers import Reaction
+from igcf.online import Policy, Session
 from igcf.online.evidence import LoggedBelief
 from igcf.service.context import ServiceContext
 from igcf.service.models.page_responses import (
     CatalogueChange,
     Choice,
     Choices,
-    DriftingUser,
     Generation,
-    LikedItem,
     Outcome,
     Region,
     Regions,
-    ShownItem,
     StartingItem,
     StartingItems,
     Stats,
@@ -32,14 +27,11 @@ from igcf.service.models.page_responses import (
 )
 from igcf.service.models.requests import PolicyName
 from igcf.service.serving.catalogue import model_info, new_item_state
-from igcf.service.serving.learning import usable
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import groups_of
 from igcf.service.store import figures
 from igcf.service.store.announcements import announcements
-from igcf.service.store.records import in_force
-from igcf.service.store.store import Store
 
 MOST_IN_REGION = 4_000
 """Items of a region that the page may draw: as many as its whole map."""
@@ -97,7 +89,9 @@ def starting_items(context: ServiceContext, k: int) -> StartingItems:
 def _copied(served: ServedModel, session: Session) -> Session:
     """A session of its own that believes the same, for what has not happened."""
     known, rng = LoggedBelief(session.belief, session.offset), np.random.default_rng()
-    copied = served.recommender.session(session.history, logged=session.logged, belief=known, rng=rng)
+    copied = served.recommender.session(
+        session.history, logged=session.logged, belief=known, rng=rng, attributes=session.attributes
+    )
     copied.contributes = False
     return copied
 
@@ -216,85 +210,16 @@ class Pictures:
         return Picture(content, TYPES[path.suffix.lower()], f'"{changed:x}-{len(content):x}"')
 
 
-FEWEST = 12
-"""Reactions below which nothing is said."""
-LONGEST = 60
-"""Latest reactions that are looked at."""
-CLIPPED = 0.05
-"""Chances are kept this far from 0 and 1, so that one reaction cannot decide."""
-CANDIDATES, AT_ONCE, REMEMBERED = 60, 20, 1000
-"""Users that are ranked, of whom so many are new at once; and results that are remembered."""
-_drifts: "OrderedDict[tuple[str, str, int], float | None]" = OrderedDict()
-
-
-def drift_of(recommender: Recommender, history: Sequence[Reaction]) -> float | None:
-    """Return how much worse the halves foretell each other than the population does, in nats per reaction.
-
-    Above 0 the taste has probably changed; None where there are too few reactions.
-    """
-    threshold = recommender.model.reward.threshold
-    told = [(item_id, value) for item_id, value in history if value is not None][-LONGEST:]
-    if len(told) < FEWEST:
-        return None
-    half = len(told) // 2
-    halves = told[:half], told[half:]
-    rows = [recommender.model.item_rows([item_id for item_id, _ in part]) for part in halves]
-    hits = [np.array([value >= threshold for _, value in part]) for part in halves]
-    nobody = recommender.session().chances().chance
-    excess = 0.0
-    for known, unknown in ((0, 1), (1, 0)):
-        chance = recommender.session(halves[known]).chances().chance
-        own = _loss(chance[rows[unknown]], hits[unknown])
-        excess += own - _loss(nobody[rows[unknown]], hits[unknown])
-    return excess / len(told)
-
-
-def _loss(chances: FloatArray, hits: BoolArray) -> float:
-    """Sum of the negative logarithms of the chances of what happened."""
-    kept = np.clip(chances, CLIPPED, 1.0 - CLIPPED)
-    return float(-np.log(np.where(hits, kept, 1.0 - kept)).sum())
-
-
-def drifting_users(store: Store, served: ServedModel, top: int) -> list[DriftingUser]:
-    """Rank the users seen last by their drift; what was computed before is remembered, a few are new at each call."""
-    seen = figures.latest_users(store.database, FEWEST, CANDIDATES)
-    found: list[DriftingUser] = []
-    left = AT_ONCE
-    for user_id, revision in seen:
-        key = served.model_id, user_id, revision
-        if key not in _drifts:
-            if not left:
-                continue
-            left -= 1
-            history = usable(served.model, in_force(store.events(user_id, until=revision)))
-            _drifts[key] = drift_of(served.recommender, history)
-            while len(_drifts) > REMEMBERED:
-                _drifts.popitem(last=False)
-        drift = _drifts[key]
-        if drift is not None:
-            found.append(DriftingUser(user=user_id, drift=drift, reactions=revision))
-    return sorted(found, key=lambda each: -each.drift)[:top]
-
-
-TOP, LISTED = 10, 8
+LISTED = 8
 """Rows of the dashboard's tables."""
 
 
 def statistics(context: ServiceContext) -> Stats:
     """Answer `GET /page/stats`."""
-    served, store, database = context.current_model.served, context.store, context.store.database
+    served, database = context.current_model.served, context.store.database
     threshold = served.model.reward.threshold
     return Stats(
         model=model_info(context.current_model, context.settings),
-        most_shown=[
-            ShownItem(item=item_id, title=served.title_of(item_id), times=times, explored=explored)
-            for item_id, times, explored in figures.most_shown(database, TOP)
-        ],
-        most_liked=[
-            LikedItem(item=item_id, title=served.title_of(item_id), likes=likes, reactions=reactions)
-            for item_id, likes, reactions in figures.most_liked(database, threshold, TOP)
-        ],
-        drifting_users=drifting_users(store, served, TOP),
         generations=[
             Generation(generation=each.generation, model=each.model, time=each.time)
             for each in announcements(database, LISTED)

@@ -33,8 +33,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
     """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
-    loaded = load_user(served, user, events)
-    belief = loaded.session.belief
+    belief = load_user(served, events).belief
     rows = in_force(events)
     past = [event for event in rows if event.evidence != "attributes"]
     return UserState(

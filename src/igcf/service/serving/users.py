@@ -1,6 +1,5 @@
 """The users who are being served: sessions kept in memory, bounded, brought up to date from the store."""
 
-import itertools
 import threading
 import time
 from collections import OrderedDict
@@ -11,21 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.serving.learning import Aside, contexts_of, knows_items, load_user, saved_form, skipped, usable
+from igcf.service.serving.learning import Aside, contexts_of, load_user, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import Appended, Event, SavedBelief, Version, in_force, user_hash
+from igcf.service.store.records import Appended, Event, Version, in_force, user_hash
 from igcf.service.store.store import Store
 
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
 FEW = 4
 """Reactions that a session may have to learn and still count as warm."""
-SAVE_EVERY = 32
-"""Reactions after which the belief is saved again: so many, or fewer, are learned anew when a user is loaded."""
-SAVED_AT_ONCE = 200
-"""Users who are saved in one transaction: it is short, since others wait for it."""
-MOST_UNSAVED = 5_000
 
 
 @dataclass
@@ -41,10 +35,6 @@ class HotUser:
     """Committed reactions that follow the revision and are yet to be learned."""
     reacted: set[str | None] = field(default_factory=set)
     """Items with a reaction."""
-    saved: int = 0
-    """Revision of the belief that is saved in the store."""
-    is_complete: bool = True
-    """Whether all reactions are learned; otherwise the belief is for this server alone."""
 
     @property
     def reach(self) -> int:
@@ -76,19 +66,7 @@ class HotUser:
             session.observe(item_id, value, context=contexts.get(item_id))
         self.aside |= skipped(news)
         self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
-        self.is_complete = self.is_complete and knows_items(served, news)
         self.session, self.revision, self.news = session, self.revision + len(news), []
-
-    @property
-    def is_due(self) -> bool:
-        """Whether so much was learned since the belief was saved that it pays to save it again."""
-        return self.is_complete and self.revision - self.saved >= SAVE_EVERY
-
-    def to_save(self, served: ServedModel) -> tuple[str, SavedBelief] | None:
-        """Return the incarnation of the user and the belief; None if there is nothing to save."""
-        with self.lock:
-            belief = None if self.session is None else saved_form(served, self.session, self.revision)
-            return None if belief is None else (self.incarnation, belief)
 
 
 @dataclass(frozen=True)
@@ -110,8 +88,6 @@ class UsersInMemory:
         self._count = count
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
-        self._learned: dict[tuple[ServedModel, str], HotUser] = {}
-        """Users whose beliefs are to be saved."""
         self._nobody: tuple[str, HotUser] = "", HotUser()
 
     def __len__(self) -> int:
@@ -153,32 +129,17 @@ class UsersInMemory:
         if hot is not None and appended.fresh:
             hot.hear(appended)
 
-    def save(self) -> None:
-        """Save the beliefs that are due, in short transactions, since others wait."""
-        with self._lock:
-            learned, self._learned = self._learned, {}
-        waiting = iter(learned.items())
-        while part := dict(itertools.islice(waiting, SAVED_AT_ONCE)):
-            found = {user_id: hot.to_save(served) for (served, user_id), hot in part.items()}
-            beliefs = {user_id: belief for user_id, belief in found.items() if belief is not None}
-            done = self.store.save(beliefs)
-            for (_, user_id), hot in part.items():
-                if user_id in done:
-                    hot.saved = beliefs[user_id][1].revision
-
     def forget(self, user_id: str) -> None:
         """Drop a user from memory."""
         with self._lock:
             for key in [key for key in self._users if key[1] == user_id]:
                 del self._users[key]
-            for each in [each for each in self._learned if each[1] == user_id]:
-                del self._learned[each]
 
     def forget_hashed(self, hashes: set[str]) -> None:
         """Drop users by the hashes of their ids; one who has come back meanwhile is read from the store again."""
         if hashes:
             with self._lock:
-                names = {user_id for _, user_id in (*self._users, *self._learned)}
+                names = {user_id for _, user_id in self._users}
             for user_id in names:
                 if user_hash(user_id) in hashes:
                     self.forget(user_id)
@@ -188,7 +149,6 @@ class UsersInMemory:
         with self._lock:
             for key in [key for key in self._users if key[0] != served.key]:
                 del self._users[key]
-            self._learned = {key: hot for key, hot in self._learned.items() if key[0] is served}
 
     def _newcomer(self, served: ServedModel) -> HotUser:
         key, newcomer = self._nobody
@@ -230,22 +190,11 @@ class UsersInMemory:
             news = hot.news if is_told else self.store.events(user_id, after=hot.revision, until=revision)
             if len(news) <= CATCH_UP and hot.can_learn(news):
                 hot.learn(served, hot.session, news)
-                self._note(served, user_id, hot)
                 return hot.session
         user = self.store.user(user_id)
         events = self.store.events(user_id, until=user.revision)
-        loaded = load_user(served, user, events)
-        hot.session, hot.saved, hot.news = loaded.session, loaded.saved, []
-        hot.is_complete = loaded.is_complete
+        hot.session, hot.news = load_user(served, events), []
         past = in_force(events)
         hot.incarnation, hot.revision, hot.aside = user.incarnation, user.revision, skipped(past)
         hot.reacted = {event.item_id for event in past if event.evidence != "skip"}
-        self._note(served, user_id, hot)
         return hot.session
-
-    def _note(self, served: ServedModel, user_id: str, hot: HotUser) -> None:
-        """Note that a belief is to be saved, where that pays; beyond the limit it is learned again."""
-        if hot.is_due:
-            with self._lock:
-                if len(self._learned) < MOST_UNSAVED:
-                    self._learned[served, user_id] = hot

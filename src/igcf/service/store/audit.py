@@ -1,11 +1,8 @@
 """The audit: every answer given, written in batches by a thread so that answers do not wait for the disk."""
 
-import json
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,17 +32,6 @@ FORGET_GRACE_S = 60.0
 """How long the hash of a deleted user is kept, so that answers still in a queue are not written; nor are, for so long,
 those to a user who comes back."""
 LOOK_FOR_MARKS_S = 10.0
-
-_COUNT_SQLITE = sa.text(
-    "INSERT INTO shown (item_id, times, explored) SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), "
-    "json_extract(value, '$[2]') FROM json_each(:counts) WHERE true ON CONFLICT (item_id) DO UPDATE "
-    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
-)
-_COUNT_POSTGRES = sa.text(
-    "INSERT INTO shown (item_id, times, explored) SELECT * FROM unnest(CAST(:items AS text[]), "
-    "CAST(:times AS bigint[]), CAST(:explored AS bigint[])) ON CONFLICT (item_id) DO UPDATE "
-    "SET times = shown.times + excluded.times, explored = shown.explored + excluded.explored"
-)
 
 log = logging.getLogger("igcf.service")
 
@@ -86,7 +72,7 @@ class AuditLog:
         """Start the writer.
 
         Args:
-            store: where to; it also tells which users are deleted, and counts what was shown.
+            store: where to; it also tells which users are deleted.
             size: answers that may wait.
             wait_s: how long to wait for another flush.
             days: older answers are deleted, a few at a time; None keeps them all.
@@ -189,7 +175,6 @@ class AuditLog:
         # All that can be done before the transaction: others wait for it.
         hashes = {answer.user_id: user_hash(answer.user_id) for answer in batch}
         rows = [_row(answer) for answer in batch]
-        all_counts = _counts(batch)
 
         def work(connection: sa.Connection) -> None:
             if self._store.database.is_postgres:
@@ -203,9 +188,6 @@ class AuditLog:
                 if answer.recommendation_id not in there and hashes[answer.user_id] not in gone
             ]
             insert_rows(connection, recommendations, new)
-            counts = all_counts if not there else _counts(each for each in batch if each.recommendation_id not in there)
-            if counts:
-                _count_shown(connection, counts)
 
         self._store.database.write(work)
         self._is_unsure = False
@@ -242,22 +224,3 @@ def _written_before(connection: sa.Connection, batch: list[Answer]) -> set[str]:
     keys = [(answer.user_id, answer.recommendation_id) for answer in batch]
     found = sa.select(table.recommendation_id).where(sa.tuple_(table.user_id, table.recommendation_id).in_(keys))
     return set(connection.execute(found).scalars())
-
-
-def _counts(answers: Iterable[Answer]) -> list[tuple[str, int, int]]:
-    times: Counter[str] = Counter()
-    explored: Counter[str] = Counter()
-    for answer in answers:
-        for item in answer.items:
-            times[item["item"]] += 1
-            explored[item["item"]] += item["reason"] == "learn"
-    return [(item, n, explored[item]) for item, n in sorted(times.items())]
-
-
-def _count_shown(connection: sa.Connection, counts: Sequence[tuple[str, int, int]]) -> None:
-    """Add to the counts of items: how often they were shown, and how often of these to learn."""
-    if connection.dialect.name == "sqlite":
-        connection.execute(_COUNT_SQLITE, {"counts": json.dumps(counts)})
-        return
-    items, times, explored = zip(*counts, strict=True)
-    connection.execute(_COUNT_POSTGRES, {"items": list(items), "times": list(times), "explored": list(explored)})

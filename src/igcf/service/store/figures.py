@@ -9,10 +9,8 @@ import sqlalchemy as sa
 
 from igcf.service.store.database import Database
 from igcf.service.store.records import rows_in_force
-from igcf.service.store.tables import feedback, items, recommendations, shown, users
+from igcf.service.store.tables import feedback, items, recommendations, users
 
-RECENT = 100_000
-"""Reactions that `most_liked` looks back on."""
 AT_ONCE = 500
 """Items in one query."""
 _SIZE = {
@@ -38,28 +36,6 @@ def sizes(database: Database) -> dict[str, int]:
         return found
 
     return database.read(work)
-
-
-def most_shown(database: Database, limit: int) -> Sequence[Any]:
-    """Read item, times shown, and times shown to learn, the most shown first."""
-    query = sa.select(shown.c.item_id, shown.c.times, shown.c.explored).order_by(shown.c.times.desc())
-    return _rows(database, query.limit(limit))
-
-
-def most_liked(database: Database, threshold: float, limit: int) -> Sequence[Any]:
-    """Read item, likes and reactions of the items that pleased most often lately."""
-    rows = feedback.c
-    recent = sa.select(rows.item_id, rows.value).where(rows.item_id.is_not(None))
-    latest = recent.order_by(rows.arrived.desc()).limit(RECENT).subquery().c
-    likes = sa.func.sum(sa.case((latest.value >= threshold, 1), else_=0)).label("likes")
-    liked = sa.select(latest.item_id, likes, sa.func.count()).group_by(latest.item_id)
-    return _rows(database, liked.having(likes > 0).order_by(sa.text("likes DESC")).limit(limit))
-
-
-def latest_users(database: Database, fewest: int, limit: int) -> Sequence[Any]:
-    """Read id and revision of the users with at least so many events who were seen last."""
-    query = sa.select(users.c.user_id, users.c.revision).where(users.c.revision >= fewest)
-    return _rows(database, query.order_by(users.c.updated.desc()).limit(limit))
 
 
 def latest_changes(database: Database, threshold: float, limit: int) -> Sequence[Any]:

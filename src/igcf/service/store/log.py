@@ -23,13 +23,12 @@ from igcf.service.store.records import (
     NewEvent,
     Payload,
     Receipt,
-    SavedBelief,
     UserRow,
     attributes_in,
     in_force,
     user_hash,
 )
-from igcf.service.store.tables import beliefs, deletions, feedback, merges, recommendations, users
+from igcf.service.store.tables import deletions, feedback, merges, recommendations, users
 
 LAST = 2**31 - 1
 LONGEST_ID = 256
@@ -39,10 +38,7 @@ AT_ONCE = (512, 64)
 FORGET_LOCK = 0x69676367
 """Advisory lock of PostgreSQL that keeps the audit from being written while a user is deleted."""
 
-_USER = sa.select(users, beliefs.c.model, beliefs.c.revision, beliefs.c.belief).select_from(
-    users.outerjoin(beliefs, beliefs.c.user_id == users.c.user_id)
-)
-_USER = _USER.where(users.c.user_id == sa.bindparam("user_id"))
+_USER = sa.select(users).where(users.c.user_id == sa.bindparam("user_id"))
 _EVENTS = (
     sa.select(*EVENT_COLUMNS)
     .where(feedback.c.user_id == sa.bindparam("user_id"))
@@ -79,23 +75,15 @@ _ADVANCE_POSTGRES = sa.text(
     "CAST(:revisions AS integer[]), CAST(:updated AS double precision[])) AS new (user_id, revision, updated) "
     "WHERE users.user_id = new.user_id"
 )
-_SAVE_BELIEF = sa.text(
-    "INSERT INTO beliefs (user_id, model, revision, belief) VALUES (:user_id, :model, :revision, :belief) "
-    "ON CONFLICT (user_id) DO UPDATE SET model = excluded.model, revision = excluded.revision, "
-    "belief = excluded.belief WHERE beliefs.model <> excluded.model OR beliefs.revision < excluded.revision"
-)
 VERSIONS = sa.select(users.c.user_id, users.c.incarnation, users.c.revision).where(
     users.c.user_id == sa.any_(sa.bindparam("user_ids", type_=ARRAY(sa.Text)))
 )
 
 
 def read_user(connection: sa.Connection, user_id: str) -> UserRow:
-    """Read the state of a user and the saved belief."""
+    """Read the state of a user."""
     row = connection.execute(_USER, {"user_id": user_id}).first()
-    if row is None:
-        return UserRow(user_id)
-    saved = None if row[4] is None else SavedBelief(*row[4:])
-    return UserRow(row[0], row[1], row[2], row[3], saved)
+    return UserRow(user_id) if row is None else UserRow(*row)
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
@@ -271,7 +259,7 @@ def forget(connection: sa.Connection, user_id: str) -> int:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(FORGET_LOCK)))
     lock_users(connection, [user_id], create=True)  # a first reaction comes before all of this, or after it
     deleted = connection.execute(sa.delete(feedback).where(feedback.c.user_id == user_id)).rowcount
-    for table in (users, beliefs, recommendations, merges):
+    for table in (users, recommendations, merges):
         connection.execute(sa.delete(table).where(table.c.user_id == user_id))
     mark = {"user_hash": user_hash(user_id), "time": time.time()}
     connection.execute(sa.delete(merges).where(merges.c.visitor_hash == mark["user_hash"]))
@@ -354,19 +342,3 @@ def _free_id(event: Event, own: Mapping[str, Payload], visitor_hash: str) -> str
         if own[event_id].agrees_with(_payload(event)):
             return None
     raise AssertionError
-
-
-def save_beliefs(connection: sa.Connection, learned: Mapping[str, tuple[str, SavedBelief]]) -> set[str]:
-    """Save beliefs, each with the incarnation of its user, beside the logs; return those who were saved.
-
-    Users whom another server is changing are left for another time, those who were deleted meanwhile for good.
-    """
-    found = lock_users(connection, sorted(learned), waits=False)
-    mine = {user_id: learned[user_id][1] for user_id, user in found.items() if learned[user_id][0] == user.incarnation}
-    if mine:
-        rows = [
-            {"user_id": user_id, "model": each.model, "revision": each.revision, "belief": each.content}
-            for user_id, each in mine.items()
-        ]
-        connection.execute(_SAVE_BELIEF, rows)
-    return set(mine)

@@ -4,7 +4,6 @@ import json
 import os
 import sqlite3
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.database import BUSY_S, Database, rows_of
 from igcf.service.store.store import Store
-from igcf.service.store.tables import beliefs, feedback, recommendations, shown, users
+from igcf.service.store.tables import feedback, recommendations, users
 from igcf.service.store.urls import database_url
 
 PAGES = 4_000
@@ -44,13 +43,9 @@ def restore_store(backup: Path, store: str, report: Report = silent) -> None:
 
 
 def check_store(store: str) -> list[str]:
-    """Find what is wrong with a store: one sentence per row, none for a sound one. Beliefs are not looked at."""
-    opened = open_existing(store)
-    try:
-        with opened.database.snapshot() as connection:
-            return [str(problem) for problem in problems(connection)]
-    finally:
-        opened.close()
+    """Find what is wrong with a store: one sentence per row, none for a sound one."""
+    with closing(open_existing(store)) as opened, opened.database.snapshot() as connection:
+        return [str(problem) for problem in problems(connection)]
 
 
 def open_existing(store: str) -> Store:
@@ -104,15 +99,14 @@ def make_durable(path: Path) -> None:
 
 
 def rebuild_users(database: Database, user_ids: Iterable[str]) -> None:
-    """Make the rows of users agree with the log: the revision, and no saved belief.
+    """Make the rows of users agree with the log.
 
     Servers that have such a user in memory take the user for another one, and read the log again.
     """
 
     def work(connection: sa.Connection) -> None:
         for user_id in sorted(set(user_ids)):
-            for table in (users, beliefs):
-                connection.execute(sa.delete(table).where(table.c.user_id == user_id))
+            connection.execute(sa.delete(users).where(users.c.user_id == user_id))
             last = sa.select(sa.func.max(feedback.c.revision), sa.func.max(feedback.c.arrived))
             revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
             if revision is not None:
@@ -148,15 +142,6 @@ _USERS_AND_LOG = {
     ),
 }
 """Queries for users whose entry and log do not fit; they find nothing in a sound store."""
-_BELIEFS = {
-    "a belief about somebody who is not in the table of users": (
-        "SELECT user_id FROM beliefs EXCEPT SELECT user_id FROM users"
-    ),
-    "the belief is ahead of the log": (
-        "SELECT b.user_id FROM beliefs b JOIN users u ON u.user_id = b.user_id WHERE b.revision > u.revision"
-    ),
-}
-"""Queries for saved beliefs that fit no user; they find nothing in a sound store."""
 _LOG = {
     "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
         "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "
@@ -190,13 +175,12 @@ _LOG = {
 
 
 def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
-    """Find what is wrong, row by row: the file, the log, the users, the audit and its counts."""
+    """Find what is wrong, row by row: the file, the log, the users, the audit."""
     if connection.dialect.name == "sqlite":
         report("the file", 0, None)
         found = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
         yield from (Problem("file", "SQLite", str(line)) for line in found if line != "ok")
     rules = [(users, *rule) for rule in _USERS_AND_LOG.items()]
-    rules += [(beliefs, *rule) for rule in _BELIEFS.items()]
     rules += [(feedback, *rule) for rule in _LOG.items()]
     for done, (table, what, query) in enumerate(rules):
         report("rules about users and log", done, len(rules))
@@ -206,20 +190,7 @@ def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Pro
     yield from _audit_problems(connection, report)
 
 
-def saved_beliefs(connection: sa.Connection, model: str, report: Report = silent) -> Iterator[tuple[str, int, bytes]]:
-    """Read user, revision and content of the beliefs of a model that are saved."""
-    mine = beliefs.c.model == model
-    total = connection.execute(sa.select(sa.func.count()).select_from(beliefs).where(mine)).scalar_one()
-    query = sa.select(beliefs.c.user_id, beliefs.c.revision, beliefs.c.belief).where(mine)
-    for number, row in enumerate(rows_of(connection, query), start=1):
-        if number % 500 == 0:
-            report("beliefs computed from the log", number, total)
-        yield row.user_id, row.revision, row.belief
-
-
 def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:
-    times: Counter[str] = Counter()
-    explored: Counter[str] = Counter()
     query = sa.select(
         recommendations.c.recommendation_id, recommendations.c.revision, recommendations.c["items"], users.c.revision
     ).join_from(recommendations, users, users.c.user_id == recommendations.c.user_id, isouter=True)
@@ -229,18 +200,8 @@ def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Probl
         if revision > (reached or 0):
             yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
         try:
-            entries = [(str(each["item"]), each["reason"] == "learn") for each in json.loads(items)]
+            sound = all(isinstance(each["item"], str) for each in json.loads(items))
         except (ValueError, TypeError, KeyError, RecursionError):
+            sound = False
+        if not sound:
             yield Problem(recommendations.name, key, "its items cannot be read")
-            continue
-        times.update(item for item, _ in entries)
-        explored.update(item for item, is_learned in entries if is_learned)
-    counted = {row.item_id: (row.times, row.explored) for row in rows_of(connection, sa.select(shown))}
-    for item, least in times.items():  # the counts also tell of answers that have been deleted
-        n, n_explored = counted.get(item, (0, 0))
-        if n < least or n_explored < explored[item]:
-            what = f"counted {n} times, {n_explored} to learn; the audit has {least} and {explored[item]}"
-            yield Problem(shown.name, repr(item), what)
-    for item, (n, n_explored) in counted.items():
-        if not 0 <= n_explored <= n:
-            yield Problem(shown.name, repr(item), f"counted {n} times, and {n_explored} of them to learn")

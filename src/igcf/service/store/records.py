@@ -8,31 +8,15 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from igcf.arrays import IntArray
-from igcf.online import Belief
 from igcf.service.models.responses import EvidenceKind as EvidenceKind
 from igcf.service.store.tables import feedback
 
 Version = tuple[str, int]
 """`incarnation` and `revision` of a user; ("", 0) for a user without reactions."""
-
-
-@dataclass(frozen=True)
-class SavedBelief:
-    """A belief stored beside the log: a cache, which spares its readers the log up to its revision."""
-
-    model: str
-    """Id of the model that the belief belongs to."""
-    revision: int
-    """The last row of the log that it includes."""
-    content: bytes
-    """The belief as `encode_belief` writes it."""
 
 
 @dataclass(slots=True)
@@ -45,7 +29,6 @@ class UserRow:
     revision: int = 0
     updated: float = -math.inf
     """Arrival of the last row."""
-    saved: SavedBelief | None = None
 
 
 @dataclass(slots=True)
@@ -212,27 +195,3 @@ def rows_in_force(*conditions: "sa.ColumnElement[bool]") -> sa.Subquery:
 def user_hash(user_id: str) -> str:
     """Hash the id of a deleted user; it is kept for a minute."""
     return hashlib.sha256(user_id.encode()).hexdigest()
-
-
-def encode_belief(belief: Belief) -> bytes:
-    """Write mean and upper triangle of the covariance as little-endian float64: (d + d (d + 1) / 2) * 8 bytes."""
-    upper = belief.cov[_upper(len(belief.mean))]
-    return np.concatenate([belief.mean, upper]).astype("<f8").tobytes()
-
-
-def decode_belief(content: bytes, dim: int) -> Belief | None:
-    """Read what `encode_belief` wrote; None when the bytes do not fit `dim` or hold a number that is not finite."""
-    if len(content) != (dim + dim * (dim + 1) // 2) * 8:
-        return None
-    numbers = np.frombuffer(content, dtype="<f8")
-    if not np.isfinite(numbers).all():
-        return None
-    cov = np.zeros((dim, dim))
-    cov[_upper(dim)] = numbers[dim:]
-    cov += np.triu(cov, 1).T
-    return Belief(numbers[:dim].astype(np.float64), cov)
-
-
-@lru_cache(maxsize=4)
-def _upper(dim: int) -> tuple[IntArray, IntArray]:
-    return np.triu_indices(dim)

@@ -1,4 +1,4 @@
-"""The store: the feedback log (the truth), saved beliefs (a cache), deleted users and announced models."""
+"""The store: the feedback log, deleted users and announced models."""
 
 import asyncio
 import sqlite3
@@ -13,7 +13,7 @@ from igcf.errors import StoreError
 from igcf.service.models.responses import ItemReaction, ListedUser, MergeReceipt
 from igcf.service.store import announcements, log
 from igcf.service.store.database import Database, RefusedError
-from igcf.service.store.records import Appended, Event, NewEvent, SavedBelief, UserRow, Version, rows_in_force
+from igcf.service.store.records import Appended, Event, NewEvent, UserRow, Version, rows_in_force
 from igcf.service.store.tables import deletions, feedback, users
 
 _VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
@@ -121,10 +121,6 @@ class Store:
             }
         except StoreError as error:
             return dict.fromkeys(additions, error)
-
-    def save(self, learned: Mapping[str, tuple[str, SavedBelief]]) -> set[str]:
-        """Save beliefs, each with the incarnation of its user, beside the logs; return those who were saved."""
-        return self.database.write(lambda connection: log.save_beliefs(connection, learned)) if learned else set()
 
     def retract(self, user_id: str, event_id: str, model: str) -> int | None:
         """Retract one reaction, once; return the revision of the retraction, None where there is no such reaction."""

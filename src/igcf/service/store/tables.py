@@ -7,7 +7,7 @@ user: a database that shards by user keeps all rows of one user together.
 import time
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, Text
 
 from igcf.errors import StoreError
 
@@ -53,14 +53,6 @@ Index(
     sqlite_where=feedback.c.retracts.is_not(None),
     postgresql_where=feedback.c.retracts.is_not(None),
 )
-beliefs = Table(  # a cache: can be computed from the log up to the revision
-    "beliefs",
-    metadata,
-    Column("user_id", Text, primary_key=True),
-    Column("model", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("belief", LargeBinary, nullable=False),
-)
 recommendations = Table(  # the audit
     "recommendations",
     metadata,
@@ -97,13 +89,6 @@ deletions = Table(  # hashes of users deleted in the last minute, so that answer
     metadata,
     Column("user_hash", Text, primary_key=True),
     Column("time", Double, nullable=False),
-)
-shown = Table(
-    "shown",
-    metadata,
-    Column("item_id", Text, primary_key=True),
-    Column("times", BigInteger, nullable=False),
-    Column("explored", BigInteger, nullable=False),
 )
 serving = Table(  # one row per loaded model; the highest generation is the one to serve
     "serving",
@@ -153,6 +138,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE experiments (number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, running INTEGER NOT NULL, "
         "definition TEXT NOT NULL, layout TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
     ),
+    ("DROP TABLE IF EXISTS beliefs", "DROP TABLE IF EXISTS shown"),
 )
 """Statements that lead from schema 1 to 2, from 2 to 3, and so on; append only."""
 SCHEMA = 1 + len(MIGRATIONS)

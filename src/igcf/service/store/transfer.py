@@ -211,7 +211,7 @@ def _schema(table: sa.Table) -> "dict[str, type[pl.DataType]]":
     import polars as pl
 
     kinds: list[tuple[type[sa.types.TypeEngine[Any]], type[pl.DataType]]] = [
-        (sa.Integer, pl.Int64), (sa.Double, pl.Float64), (sa.LargeBinary, pl.Binary), (sa.Text, pl.String),
+        (sa.Integer, pl.Int64), (sa.Double, pl.Float64), (sa.Text, pl.String),
     ]  # fmt: skip
     return {
         column.name: next(kind for each, kind in kinds if isinstance(column.type, each)) for column in table.columns

@@ -6,7 +6,7 @@ import { Deck } from "./deck.js";
 import { byId, el, on, svg } from "./dom.js";
 import { openFinale, setUpFinale } from "./finale.js";
 import { setUpKeys } from "./keys.js";
-import { compare, offerPolicies, setUpLab, uncoverPage } from "./lab.js";
+import { compare, offerAttributes, offerPolicies, setUpLab, uncoverPage } from "./lab.js";
 import { setUpOwnItem, showOwnItem } from "./own_item.js";
 import { GOALS, factsOf, showLearned, showProgress } from "./learned.js";
 import { CatalogueMap } from "./map.js";
@@ -274,6 +274,7 @@ function showControls() {
   byId("nu-value").value = Number(byId("nu").value).toFixed(2);
   byId("nu").disabled = !policies.some((each) => each.name === name && "nu" in each.parameters);
   byId("slate").value = String(slate);
+  offerAttributes(visit.model.attributes, visit.attributes, (attributes) => visit.describe(attributes));
 }
 
 /** The reactions between the worst and the best, in the form that fits the log. */

@@ -11,8 +11,6 @@ let timer = 0;
 
 /** @param {number | null | undefined} n */
 const count = (n) => (n ?? 0).toLocaleString("en");
-/** @param {number | null | undefined} share */
-const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 /** @param {number} bytes */
 const size = (bytes) => (bytes > 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${count(Math.round((bytes ?? 0) / 1e3))} kB`);
 
@@ -35,7 +33,7 @@ function tile(name, value, more) {
 }
 
 /**
- * A table; a column is [heading, cell(row), "number" | "wide" | undefined], the first one names the row.
+ * A table; a column is [heading, cell(row), "number" | undefined], the first one names the row.
  * @template T
  * @param {string} caption
  * @param {[string, (row: T) => Child, string?][]} columns
@@ -46,16 +44,9 @@ function table(caption, columns, rows) {
   return el("table", null,
     el("caption", { class: "visually-hidden" }, caption),
     el("thead", null, el("tr", null, columns.map(([heading, , kind]) =>
-      el("th", { scope: "col", class: kind }, kind === "wide" ? el("span", { class: "visually-hidden" }, heading) : heading)))),
+      el("th", { scope: "col", class: kind }, heading)))),
     el("tbody", null, rows.map((row) => el("tr", null, columns.map(([, cell, kind], i) =>
       (i ? el("td", { class: kind }, cell(row)) : el("th", { scope: "row" }, cell(row))))))));
-}
-
-/** @param {number} share */
-function line(share) {
-  const bar = el("span", { class: "line", "aria-hidden": "true" });
-  bar.style.width = `${100 * share}%`;
-  return bar;
 }
 
 /**
@@ -87,24 +78,6 @@ function draw(stats) {
 
   /** @param {{ item: string, title: string | null }} each */
   const name = (each) => each.title ?? each.item;
-  byId("most-shown").replaceChildren(table("Most shown items", [
-    ["Item", name],
-    ["Share", (each) => line(each.times / Math.max(stats.most_shown[0].times, 1)), "wide"],
-    ["Times", (each) => count(each.times), "number"],
-    ["To learn", (each) => percent(each.explored / (each.times || 1)), "number"],
-  ], stats.most_shown));
-  byId("most-liked").replaceChildren(table("Most liked items", [
-    ["Item", name],
-    ["Share", (each) => line(each.likes / Math.max(stats.most_liked[0].likes, 1)), "wide"],
-    ["Likes", (each) => count(each.likes), "number"],
-    ["Of reactions", (each) => percent(each.likes / (each.reactions || 1)), "number"],
-  ], stats.most_liked));
-  byId("drift").replaceChildren(table("Users with the largest drift", [
-    ["User", (each) => each.user],
-    ["Drift", (each) => `${each.drift < 0 ? "−" : "+"}${Math.abs(each.drift).toFixed(2)}`, "number"],
-    ["", (each) => el("span", { class: `badge ${each.drift > 0.02 ? "learn" : ""}` }, each.drift > 0.02 ? "changing" : "steady"), "number"],
-    ["Reactions", (each) => count(each.reactions), "number"],
-  ], stats.drifting_users));
   byId("changes").replaceChildren(table("Items that came, changed or went", [
     ["Item", name],
     ["State", (each) => each.new?.settled ? `${each.state}, settled` : each.state, "number"],

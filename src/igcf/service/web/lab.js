@@ -7,6 +7,7 @@ import { chanceText, titleAndYear } from "./values.js";
 const OPEN = "igcf.lab";
 const COMPARED = 5;
 const CURIOUS = 2;
+const OTHER = "(other)"; // rare values, pooled
 /** @type {Api.PolicyInfo[]} */
 let policies = [];
 
@@ -21,6 +22,28 @@ export function offerPolicies(offered) {
   const pairs = offered.flatMap(({ name, parameters: { nu } }) => (nu === undefined ? [[name]] : [[name, nu], [name, CURIOUS]]));
   byId("versus").replaceChildren(...pairs.reverse().map(([name, nu]) => el("option", { value: nu === undefined ? name : `${name}:${nu}` },
     label(/** @type {Api.PolicyUsed} */ ({ name, nu })))));
+}
+
+/**
+ * A field per attribute that the model understands: a list of its values, or a number.
+ * @param {Api.AttributeInfo[]} known
+ * @param {Record<string, any>} given
+ * @param {(attributes: Record<string, any>) => void} changed called with all attributes
+ */
+export function offerAttributes(known, given, changed) {
+  /** @param {string} name */
+  const before = (name) => String([given[name] ?? ""].flat()[0]);
+  const fields = known.map(({ name, kind, values }) => {
+    const options = ["", ...values.filter((value) => value !== OTHER)].map((value) => el("option", { value }, value || "not given"));
+    const field = /** @type {HTMLInputElement} */ (kind === "category" ? el("select", null, options) : el("input", { type: "number", step: "any", placeholder: "not given" }));
+    field.id = `attribute-${name}`;
+    field.value = before(name);
+    return field;
+  });
+  const told = () => known.map(({ name, kind }, i) => [name, fields[i].value === before(name) ? given[name] : fields[i].value && kind !== "category" ? fields[i].valueAsNumber : fields[i].value]);
+  byId("about-you").hidden = !known.length;
+  byId("attributes").replaceChildren(...known.map(({ name }, i) => el("div", { class: "field" }, el("label", { for: fields[i].id }, name), fields[i])));
+  byId("attributes").onchange = () => changed({ ...given, ...Object.fromEntries(told().map(([name, value]) => [name, value === "" ? null : value])) });
 }
 
 /**

@@ -83,7 +83,7 @@ export function drawWhy(place, why, card, reward) {
  * @returns {[string, string][]}
  */
 function reasonsOf(why, card, reward) {
-  const largest = Math.max(Math.abs(why.prior), ...why.contributions.map((part) => Math.abs(part.amount)), 1e-9);
+  const largest = Math.max(Math.abs(why.prior), ...[...why.contributions, ...why.attributes].map((part) => Math.abs(part.amount)), 1e-9);
   /** @type {(is: (part: Api.ContributionPart, hit: boolean) => boolean) => string} */
   const named = (is) => {
     const parts = why.contributions.filter((part) => Math.abs(part.amount) > WORTH_NAMING * largest && is(part, isHit(part.value, reward)));
@@ -98,11 +98,17 @@ function reasonsOf(why, card, reward) {
   if (unlike) reasons.push(["base", `it is unlike ${unlike}, which you passed on`]);
   if (passed) reasons.push(["minus", `although you passed on ${passed}`]);
   if (apart) reasons.push(["minus", `although it is not much like ${apart}, which you liked`]);
+  for (const part of why.attributes.filter(({ amount }) => Math.abs(amount) > WORTH_NAMING * largest)) {
+    reasons.push(part.amount > 0 ? ["plus", `because of your ${attributeText(part)}`] : ["minus", `although your ${attributeText(part)} speaks against it`]);
+  }
   if (card?.popularity_rank && card.popularity_rank <= 50) reasons.push(["base", "many people like it"]);
   if (why.absence && Math.abs(why.absence) > WORTH_NAMING * largest) reasons.push(["base", "what is missing from your history also counts"]);
   if (!reasons.length) reasons.push(["base", why.contributions.length ? "your reactions say little about it; this is what most people think" : "this is what most people think of it"]);
   return reasons;
 }
+
+/** @param {Api.AttributePart} part */
+const attributeText = ({ name, value }) => `${name} (${[value].flat().join(", ")})`;
 
 /**
  * Where the expectation comes from: the population, plus what each past reaction adds; the parts sum to what is ranked by.
@@ -114,6 +120,7 @@ function numbersOf(why, reward) {
   const rest = parts.slice(REASONS_SHOWN);
   /** @type {[string, number, string?][]} */
   const rows = [["What most people think of it", why.prior, "base"]];
+  for (const part of why.attributes) rows.push([`Your ${attributeText(part)}`, part.amount, part.amount < 0 ? "minus" : "plus"]);
   for (const part of parts.slice(0, REASONS_SHOWN)) {
     const isPraise = part.amount > 0 && isHit(part.value, reward);
     rows.push([deed(part, reward), part.amount, isPraise ? "plus" : part.amount < 0 ? "minus" : "base"]);

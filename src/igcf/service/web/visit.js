@@ -48,6 +48,8 @@ export class Visit extends EventTarget {
   favourites = []; // picked before the model was known, and so not yet reacted to
   isEmpty = false;
   isKnown = false;
+  /** @type {Record<string, any>} */
+  attributes = {}; // what is stored about the user beside reactions
 
   constructor() {
     super();
@@ -88,6 +90,7 @@ export class Visit extends EventTarget {
       this.logged = stored.filter((round) => round.evidence === "logged").length;
       this.rounds = [...stored.filter((round) => round.evidence !== "logged"), ...this.rounds];
       this.isKnown = state.known;
+      this.attributes = state.attributes;
       this.#emit("ready");
       if (this.favourites.length) return await this.begin(this.favourites);
       if (!this.card) this.next();
@@ -235,6 +238,26 @@ export class Visit extends EventTarget {
   async choose(settings) {
     Object.assign(this.settings, settings);
     localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
+    await this.#chooseAnew();
+  }
+
+  /**
+   * Store other attributes of the user; the cards that wait are chosen anew.
+   * @param {Record<string, any>} attributes
+   */
+  async describe(attributes) {
+    const { user } = this;
+    try {
+      const stored = await client.setAttributes(user, attributes);
+      if (user !== this.user) return;
+      this.attributes = stored.attributes;
+    } catch (error) {
+      return this.#fail(error);
+    }
+    await this.#chooseAnew();
+  }
+
+  async #chooseAnew() {
     const { card, reserve } = this;
     this.#putAway();
     this.reserve = reserve; // for a server that is away
@@ -486,6 +509,7 @@ export class Visit extends EventTarget {
     this.reserve = [];
     this.card = this.beliefs = this.why = this.asked = this.ahead = null;
     this.isEmpty = this.isKnown = false;
+    this.attributes = {};
   }
 
   /** @returns {Round[]} */
