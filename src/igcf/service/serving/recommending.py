@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import isfinite
-from os import urandom
+from random import getrandbits
 
 import anyio.to_thread
 import numpy as np
@@ -146,7 +146,7 @@ def recommend(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=urandom(16).hex(),
+        recommendation_id=f"{getrandbits(128):032x}",
         policy=used,
         propensity=kind,
         items=_items(served, picks, k, otherwise),
@@ -231,11 +231,12 @@ def resolve_policy(
     name = policy or own.name
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    return _policy(name, own.nu if nu is None and has_nu(name) else nu, settings.explore or None)
+    return _policy(name, nu, own.nu, settings.explore or None)
 
 
 @lru_cache(maxsize=100)
-def _policy(name: str, nu: float | None, explore: float | None) -> tuple[PolicyUsed, Policy]:
+def _policy(name: str, asked: float | None, own: float | None, explore: float | None) -> tuple[PolicyUsed, Policy]:
+    nu = own if asked is None and has_nu(name) else asked
     return _used(name, nu, explore), named_policy(name, nu=nu)
 
 
