@@ -42,11 +42,6 @@ def test_every_peer_is_measured_or_named(measured: tuple[dict[str, Any], Path]) 
 
 
 @pytest.mark.slow
-def test_importing_the_library_loads_nothing_heavy(measured: tuple[dict[str, Any], Path]) -> None:
-    assert measured[0]["start"]["import_igcf"]["met"]
-
-
-@pytest.mark.slow
 def test_the_table_shows_every_row_and_the_document_is_written(measured: tuple[dict[str, Any], Path]) -> None:
     document, folder = measured
     text = as_text(document)

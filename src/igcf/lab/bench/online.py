@@ -1,7 +1,6 @@
 """The online phase beside the matrix products that it cannot do without, as a table of comparisons."""
 
 import time
-import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -9,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from igcf.lab.bench.measure import Job, Row, compared, exponent, interleaved, one_thread
-from igcf.lab.bench.sizes import Sizes
+from igcf.lab.bench.measure import Job, Row, Sizes, compared, exponent, interleaved, one_thread
 from igcf.lab.bench.worlds import (
     LEVELS,
     SHIPPED,
@@ -24,11 +22,8 @@ from igcf.lab.bench.worlds import (
 )
 from igcf.model import Model
 from igcf.online import Environment, ModelLearner, Policy, Recommender, Session, Ucb, replay
-from igcf.online.engine import RESYNC_EVERY, ScoringEngine
 from igcf.online.environment import rewards
-from igcf.online.evidence import logged_evidence
 from igcf.online.index import build_lists
-from igcf.online.learning import belief_from_history
 from igcf.training.content import fit_content
 
 K = 10
@@ -44,7 +39,6 @@ CONTEXTS = 40
 """Different contexts that take turns."""
 WITH_FEATURES = 1.2
 """Largest ratio of a round with them to one without."""
-GIGABYTE = 1e9
 LARGE_CATALOGUE = 100_000
 """Items from which the first answer to a known user is limited by products: before, fixed costs are larger."""
 LONGEST_ADD_S = 10.0
@@ -69,8 +63,6 @@ class Comparison:
     against: str = MATVEC
     limits: Mapping[str, float | None] = field(default_factory=dict)
     """Largest ratios, by job."""
-    per: Mapping[str, int] = field(default_factory=dict)
-    """Numbers that the time of a job is divided by."""
     where: str = ""
     """What is written behind each job."""
 
@@ -88,7 +80,7 @@ class Comparison:
                 "online",
                 f"{job}, {self.where}" if self.where else job,
                 self.against,
-                seconds[job] / self.per.get(job, 1),
+                seconds[job],
                 reference,
                 at_most=self.limits.get(job),
             )
@@ -100,9 +92,7 @@ def online_rows(sizes: Sizes) -> dict[str, Any]:
     """One user, a returning user, a known user, many users, new items: linear models and the default model."""
     with one_thread():
         rows = [row for each in comparisons(sizes) for row in each.rows()]
-        memory = [serving_memory(n_items, sizes.dim) for n_items, _, _ in sizes.items]
-        many = many_users(sizes)
-    return {"rows": [row.as_dict() for row in rows], "memory": memory, "many_users": many}
+    return {"rows": [row.as_dict() for row in rows]}
 
 
 def comparisons(sizes: Sizes) -> Iterator[Comparison]:
@@ -126,28 +116,18 @@ def comparisons(sizes: Sizes) -> Iterator[Comparison]:
     yield from new_items(sizes)
 
 
-def one_round(session: Session, k: int = K) -> Callable[[], None]:
-    """Recommend `k` items and learn from the reaction to the first."""
+def one_round(session: Session, k: int = K, contexts: Iterator[dict[str, Any]] | None = None) -> Job:
+    """Recommend `k` items and learn from the reaction to the first, each time in the next context."""
 
     def round_() -> None:
-        best = session.recommend(k)[0]
-        session.observe(best.item_id, 5.0)
-
-    return round_
-
-
-def one_round_in(session: Session, contexts: Iterator[dict[str, Any]]) -> Callable[[], None]:
-    """`one_round`, each in the next context."""
-
-    def round_() -> None:
-        context = next(contexts)
-        session.observe(session.recommend(K, context=context)[0].item_id, 5.0, context=context)
+        context = next(contexts) if contexts else None
+        session.observe(session.recommend(k, context=context)[0].item_id, 5.0, context=context)
 
     return round_
 
 
 def who_and_when(model: Model, turns: int, run: int, name: str) -> Iterator[Comparison]:
-    """Rounds and first answers of users of whom attributes are known, in contexts, beside those without either."""
+    """Rounds of users of whom attributes are known, in contexts, beside those without either."""
     n, m = FEATURES
     own, rng = Recommender(with_random_features(model, n, m), SHIPPED), np.random.default_rng(7)
 
@@ -157,16 +137,11 @@ def who_and_when(model: Model, turns: int, run: int, name: str) -> Iterator[Comp
     contexts, ann = cycle([drawn("context", m) for _ in range(CONTEXTS)]), drawn("attribute", n)
     rounds: dict[str, Job] = {
         f"{name}recommend({K}) + observe, {n} attributes": one_round(own.session(attributes=ann)),
-        f"{name}recommend({K}) + observe, {m} features of the context": one_round_in(own.session(), contexts),
-        f"{name}recommend({K}) + observe, both": one_round_in(own.session(attributes=ann), contexts),
+        f"{name}recommend({K}) + observe, {m} features of the context": one_round(own.session(), K, contexts),
+        f"{name}recommend({K}) + observe, both": one_round(own.session(attributes=ann), K, contexts),
     }
     limits = dict.fromkeys(rounds, WITH_FEATURES)
     yield Comparison(rounds, one_round(session_of(model)), turns, run, "neither", limits, where=place(model))
-    plain, people = Recommender(model, SHIPPED), [drawn("attribute", n) for _ in range(CONTEXTS)]
-    visitors = cycle(people)
-    answer = f"{name}first answer, {n} attributes"
-    first: dict[str, Job] = {answer: lambda: own.session(attributes=next(visitors)).recommend(K)}
-    yield Comparison(first, lambda: plain.session().recommend(K), turns, run, "neither", where=place(model))
 
 
 def product(model: Model) -> Job:
@@ -190,12 +165,7 @@ def warm_user(model: Model, turns: int, run: int, sizes: Sizes, name: str, limit
     shipped, exploring = f"{name}recommend({K}) + observe", f"{name}recommend({K}) + observe, nu = {EXPLORING}"
     jobs = {shipped: one_round(session_of(model)), exploring: one_round(session_of(model, Ucb(EXPLORING)))}
     yield Comparison(jobs, product(model), turns, run, limits={shipped: limit}, where=place(model))
-    if not model.is_linear:
-        return
-    resync = f"resync every {RESYNC_EVERY} reactions, per reaction"
-    engine = ScoringEngine(model)
-    yield Comparison({resync: engine.resync}, product(model), turns, per={resync: RESYNC_EVERY}, where=place(model))
-    if model.n_items <= sizes.textbook_items:
+    if model.is_linear and model.n_items <= sizes.textbook_items:
         textbook = TextbookUser(model, nu=EXPLORING)
 
         def textbook_round() -> None:
@@ -207,52 +177,29 @@ def warm_user(model: Model, turns: int, run: int, sizes: Sizes, name: str, limit
 
 
 def returning_user(model: Model, repeats: int, sizes: Sizes, name: str, limit: float | None) -> Comparison:
-    """The first answer from stored reactions, and the belief that is a part of it."""
-    recommender = Recommender(model, SHIPPED)
-    rng = np.random.default_rng(4)
+    """The first answer from stored reactions."""
+    recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
     rows = rng.permutation(model.n_items)[: sizes.history].tolist()
-    values = rng.integers(1, 6, size=len(rows)).astype(np.float64).tolist()
-    history = [(model.item_ids[row], value) for row, value in zip(rows, values, strict=True)]
+    history = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rows]
     answer = f"{name}first answer from {len(history)} stored reactions"
-    jobs: dict[str, Job] = {
-        answer: lambda: recommender.session(history).recommend(K),
-        f"{name}of it, the belief from {len(history)} stored reactions": lambda: belief_from_history(
-            model, rows, values, 1.0
-        ),
-    }
+    jobs: dict[str, Job] = {answer: lambda: recommender.session(history).recommend(K)}
     turns = max(repeats // 3, min(sizes.step_repeats, 8))
     return Comparison(jobs, product(model), turns, limits={answer: limit}, where=place(model))
 
 
 def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
-    """The first answer of the default model to a user with a logged record, and its parts."""
+    """The first answer of the default model to a user with a logged record."""
     n_logged, k, _ = sizes.logged
     seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
     model = random_experts(n_items, *sizes.expert_dims, seen=seen).with_neighbours(random_neighbours(n_items, k))
-    recommender, evidence = Recommender(model, SHIPPED), logged_evidence(model)
-    rng = np.random.default_rng(4)
-    items, values = rng.permutation(n_items)[:n_logged], rng.integers(1, 6, size=n_logged).astype(np.float64)
-    logged = [(model.item_ids[row], value) for row, value in zip(items, values.tolist(), strict=True)]
-    record = evidence.record(items, values, ())
-    part = record._replace(weight=0.5)
-    matvec = product(model)
-    expected: Any = matvec()
-    linear, logistic = evidence.blocks
-    answer = "two experts: first answer from"
-    parts: dict[str, Job] = {
-        answer: lambda: recommender.session(logged=logged).recommend(K),
-        "two experts: of it, the linear belief from": lambda: linear.posterior(record),
-        "two experts: the same where absence has weight 0.5, from": lambda: linear.posterior(part),
-        "two experts: of it, the logistic belief from": lambda: logistic.posterior(record),
-        "two experts: of it, the neighbours' offset from": lambda: evidence.offset(model, record, expected),
-    }
-    jobs = {f"{name} {n_logged} logged reactions": job for name, job in parts.items()}
-    first = f"{answer} {n_logged} logged reactions"
-    limits = {first: 10.0 if n_items >= LARGE_CATALOGUE else None}
-    yield Comparison(jobs, matvec, turns, limits=limits, where=place(model))
+    recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
+    logged = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(n_items)[:n_logged].tolist()]
+    answer = f"two experts: first answer from {n_logged} logged reactions"
+    jobs: dict[str, Job] = {answer: lambda: recommender.session(logged=logged).recommend(K)}
+    limits = {answer: 10.0 if n_items >= LARGE_CATALOGUE else None}
+    yield Comparison(jobs, product(model), turns, limits=limits, where=place(model))
     if n_items < LARGE_CATALOGUE:
-        wait = {first: jobs[first]}
-        yield Comparison(wait, 1e-3, turns, 1, "one millisecond", {first: 1.0}, where=place(model))
+        yield Comparison(jobs, 1e-3, turns, 1, "one millisecond", {answer: 1.0}, where=place(model))
 
 
 def lock_step(model: Model, sizes: Sizes, name: str, limit: float | None) -> Comparison:
@@ -316,32 +263,6 @@ def new_descriptions(n_items: int, name: str) -> list[dict[str, object]]:
     return [{"id": f"{name} {row}", "categories": [f"category {row % 20}"]} for row in range(n_items)]
 
 
-def traced(work: Callable[[], object]) -> tuple[int, int]:
-    """Return the bytes that Python and NumPy hold after some work, while its result lives, and their peak."""
-    tracemalloc.start()
-    result = work()
-    found = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    del result
-    return found
-
-
-def serving_memory(n_items: int, dim: int) -> dict[str, Any]:
-    """Return the memory that serving one user needs beyond the item matrix."""
-    vectors = random_vectors(n_items, dim)
-    peak = traced(lambda: one_round(session_of(random_model(vectors)))())[1]
-    return {"items": n_items, "dim": dim, "gigabytes_beyond_items": peak / GIGABYTE}
-
-
-def many_users(sizes: Sizes) -> dict[str, Any]:
-    """Return the peak memory of thousands of users, played in blocks, without the table of their reactions."""
-    n_items = sizes.items[0][0]
-    learner = ModelLearner(random_model(random_vectors(n_items, sizes.dim)), SHIPPED)
-    truth = random_truth(sizes.many_users, n_items)
-    peak = traced(lambda: replay(learner, truth, rounds=sizes.many_rounds, rng=np.random.default_rng(7)))[1]
-    return {"users": sizes.many_users, "items": n_items, "gigabytes": peak / GIGABYTE}
-
-
 def index_rows(sizes: Sizes) -> dict[str, Any]:
     """Rounds of one user from an index beside exact ones of the smallest catalogue: linear models, and two experts."""
     kinds: dict[str, Callable[[int], Model]] = {
@@ -372,12 +293,5 @@ def _indexed(name: str, make: Callable[[int], Model], sizes: Sizes) -> tuple[lis
         seconds = interleaved(jobs, repeats=turns, run=run)
         job = f"{name}recommend({K}) + observe from an index, {place(model)}"
         rows.append(compared("index", job, f"the same, exact, {n_small:,} items", seconds["ours"], seconds["exact"]))
-        user_bytes = traced(lambda own=recommender: _played(own.session()))[0]  # type: ignore[misc]
-        own_seconds = float(np.median(seconds["ours"]))
-        points.append({"size": n_items, "seconds": own_seconds, "build_s": built, "user_bytes": user_bytes})
+        points.append({"size": n_items, "seconds": float(np.median(seconds["ours"])), "build_s": built})
     return rows, points
-
-
-def _played(session: Session) -> Session:
-    one_round(session)()
-    return session

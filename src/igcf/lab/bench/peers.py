@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import Float32Array
-from igcf.lab.bench.measure import Job, compared, interleaved, one_thread
+from igcf.lab.bench.measure import Job, Sizes, compared, interleaved, one_thread
 from igcf.lab.bench.online import K, one_round
-from igcf.lab.bench.sizes import Sizes
 from igcf.lab.bench.worlds import SHIPPED, random_model, random_vectors
 from igcf.online import Recommender
 

@@ -7,27 +7,26 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from igcf.lab.bench.measure import compared, interleaved
-from igcf.lab.bench.sizes import FULL, Sizes
+from igcf.lab.bench.measure import FULL, Sizes, compared, interleaved
+from igcf.lab.evaluate.jobs import package_versions
 from igcf.tables import markdown_table, short_number
 from igcf.version import __version__
 
-HEAVY = ("torch", "matplotlib", "fastapi", "starlette", "numba", "scipy", "polars", "sqlalchemy")
-NEVER = ("torch", "matplotlib", "fastapi", "starlette")
 HELP_SECONDS = 0.3
-PACKAGES = ("numpy", "scipy", "torch", "numba", "threadpoolctl")
 
 
 def run_bench(sizes: Sizes = FULL, *, step: Callable[[str], None] = lambda name: None) -> dict[str, Any]:
-    """Measure all parts in this process; `step` is called with the name of each part as it begins."""
+    """Measure all parts in this process; `step` is called with the name of each part as it begins.
+
+    Each part imports what it measures when it begins, so that nothing heavy is loaded before its turn.
+    """
     document: dict[str, Any] = {"machine": machine()}
     begun = time.perf_counter()
-    for name, measure in PARTS.items():
+    for name, (module, function) in PARTS.items():
         step(name)
-        document[name] = measure(sizes)
+        document[name] = getattr(import_module(f"igcf.lab.bench.{module}"), function)(sizes)
     return {**document, "seconds": time.perf_counter() - begun}
 
 
@@ -39,16 +38,8 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-        "packages": {name: installed(name) for name in PACKAGES},
+        "packages": package_versions(),
     }
-
-
-def installed(name: str) -> str | None:
-    """Return the version of a package, or None."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def startup_rows(sizes: Sizes) -> dict[str, Any]:
@@ -63,41 +54,25 @@ def startup_rows(sizes: Sizes) -> dict[str, Any]:
         compared("start", job, "starting Python", seconds[name], seconds["python"], clock="wall")
         for name, job in (("help", "igcf --help"), ("import", "import igcf"))
     ]
-    loaded = modules_after("import igcf")
     fastest = float(seconds["help"].min())
     return {
         "rows": [row.as_dict() for row in rows],
         "help_seconds": {"fastest": fastest, "at_most": HELP_SECONDS, "met": fastest <= HELP_SECONDS},
-        "import_igcf": {
-            "modules": len(loaded),
-            "heavy": sorted(set(HEAVY) & loaded),
-            "met": not set(NEVER) & loaded,
-        },
     }
-
-
-def modules_after(statement: str) -> set[str]:
-    """Return the modules that a fresh Python has loaded after `statement`."""
-    return set(_run(["-c", f"{statement}; import sys; print(' '.join(sys.modules))"]).split())
 
 
 def _run(arguments: list[str]) -> str:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout  # noqa: S603
 
 
-def _part(module: str, function: str) -> Callable[[Sizes], dict[str, Any]]:
-    """Return a part that imports what it measures when it begins, so that nothing heavy is loaded before its turn."""
-    return lambda sizes: getattr(import_module(f"igcf.lab.bench.{module}"), function)(sizes)
-
-
-PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
-    "start": startup_rows,
-    "online": _part("online", "online_rows"),
-    "index": _part("online", "index_rows"),
-    "peers": _part("peers", "peer_rows"),
-    "pretraining": _part("graph", "pretraining_rows"),
+PARTS = {
+    "start": ("report", "startup_rows"),
+    "online": ("online", "online_rows"),
+    "index": ("online", "index_rows"),
+    "peers": ("peers", "peer_rows"),
+    "pretraining": ("graph", "pretraining_rows"),
 }
-"""Parts of the benchmark in order; those that bring threads of their own come last."""
+"""Module and function of each part, in order; those that bring threads of their own come last."""
 
 
 def all_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -149,7 +124,7 @@ def ratio_table(document: dict[str, Any]) -> str:
 
 def _machine(document: dict[str, Any]) -> str:
     machine = document["machine"]
-    packages = ", ".join(f"{name} {found}" for name, found in machine["packages"].items() if found)
+    packages = ", ".join(f"{name} {found}" for name, found in machine["packages"].items() if found != "none")
     return (
         f"igcf {machine['igcf']}, Python {machine['python']}, {machine['system']}, {machine['cores']} cores, "
         f"load {machine['load']} at the start; {packages}; {document['seconds']:.0f} s in all."
@@ -157,24 +132,13 @@ def _machine(document: dict[str, Any]) -> str:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    start, online = document["start"], document["online"]
+    start = document["start"]
     shown = start["help_seconds"]
-    heavy = (
-        ", ".join(start["import_igcf"]["heavy"]) or "none of torch, matplotlib, a web framework, numba, SciPy, polars"
-    )
     notes = [
         f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])}).",
-        f"- `import igcf` loads {start['import_igcf']['modules']} modules, of the heavy ones {heavy}.",
-    ]
-    notes += [
-        f"- Serving {entry['items']:,} items, d={entry['dim']}: at most {entry['gigabytes_beyond_items']:.3f} GB "
-        "beyond the item matrix."
-        for entry in online["memory"]
     ]
     if "index" in document:
         notes += _index_notes(document["index"])
-    many = online["many_users"]
-    notes.append(f"- {many['users']:,} users x {many['items']:,} items in blocks: {many['gigabytes']:.3f} GB at most.")
     if document["peers"]["missing"]:
         notes.append(f"- Peers that are not installed: {', '.join(document['peers']['missing'])}.")
     notes += [f"- Peer {name} could not run: {why}." for name, why in document["peers"]["failed"].items()]
@@ -190,8 +154,7 @@ def _index_notes(index: dict[str, Any]) -> list[str]:
         notes.append(
             f"- Answers from an index, {curve['model']}, {sizes} items: {ms} s per round, "
             f"exponent {curve['exponent']:.2f} (target {curve['at_most']}, met: {_yes(curve['met'])}); "
-            f"built in {built} s; a user in memory takes {points[0]['user_bytes']:,} bytes at the smallest and "
-            f"{points[-1]['user_bytes']:,} at the largest."
+            f"built in {built} s."
         )
     return notes
 
