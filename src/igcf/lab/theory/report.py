@@ -8,14 +8,11 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.lab.theory.bounds import (
-    ellipsoid_factor,
     good_event,
     informative_from,
     max_information_gain,
     meta_regret_bound,
-    nu_t,
     regret_bound,
-    union_factor,
 )
 from igcf.lab.theory.simulate import (
     Crowd,
@@ -28,7 +25,6 @@ from igcf.lab.theory.simulate import (
     simulate_coverage,
     simulate_meta_prior,
     simulate_regret,
-    simulate_shrunken,
     sufficient_rounds,
 )
 from igcf.lab.theory.world import SimulatedWorld, TheorySettings, draw_world
@@ -36,20 +32,16 @@ from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 
 Document = dict[str, Any]
 OTHER_DELTAS = (0.2, 0.5)
-NUS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-META_SIZES = (0.5, 1, 2, 4, 16, 128)
+META_SIZES = (0.5, 1, 2, 4, 16, 128, 512)
 """Numbers M of users behind an estimated prior, in units of d; below d the covariance is singular."""
-PRACTICE_WIDENING = 0.1
-"""Size of a gamma as one tunes it, in units of the largest eigenvalue; the lemma's is about a hundred times larger."""
-N_RATINGS = 10
 
 
 def run_theory(settings: TheorySettings, *, step: Callable[[str], None] = lambda name: None) -> Document:
     """Simulate everything; `step` hears the name of each part before it begins."""
     document: Document = {"settings": asdict(settings)}
-    for number, (name, part) in enumerate(PARTS.items()):
+    for name, (stream, part) in PARTS.items():
         step(name)
-        document[name] = part(settings, np.random.default_rng([settings.seed, number]))
+        document[name] = part(settings, np.random.default_rng([settings.seed, stream]))
     return document
 
 
@@ -66,28 +58,6 @@ def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Docum
     narrow = Belief(world.mean, world.cov / 10.0)
     lost = simulate_coverage(world, deltas=deltas, seen=(0, 20), n_users=n_users, prior=narrow, rng=rng)
     return {"rows": rows, "narrow_prior": lost}
-
-
-def report_nu(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Simulate what the factor nu of eq:UCB2 does to the regret, beside what the bounds ask for."""
-    world = draw_world(settings.assumptions(), rng)
-    crowd = draw_crowd(world, settings.n_users, settings.rounds // 2, rng)
-    prior_var = float(np.einsum("nd,de,ne->n", world.items, world.cov, world.items).max())
-    args = (settings.noise_var, settings.n_items, settings.delta)
-    rows = []
-    for nu in NUS:
-        again, once = (
-            simulate_regret(world, Ucb(nu), crowd, repeats=repeats, rng=rng).total for repeats in (True, False)
-        )
-        rows.append({"nu": nu, "again": _mean(again), "once": _mean(once)})
-    return {
-        "rounds": settings.rounds // 2,
-        "theorem_first_round": nu_t(prior_var, *args),
-        "theorem_late": nu_t(0.0, *args),
-        "union": union_factor(settings.n_items, settings.delta),
-        "ellipsoid": ellipsoid_factor(settings.dim, settings.delta),
-        "regret": rows,
-    }
 
 
 def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Document:
@@ -124,7 +94,7 @@ def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Docum
 
 
 def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Simulate the regret with a correct, estimated, uninformed or wrong prior, and how it falls with M.
+    """Simulate the regret with a correct, estimated, uninformed or wrong prior.
 
     Half the rounds and half the items of the other parts, as there are many runs.
     """
@@ -150,46 +120,26 @@ def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Documen
         for name, policy in policies.items()
     }
     rows = [{"prior": prior, "policy": name, "regret": _mean(total)} for (prior, name), total in totals.items()]
-    growth: list[Document] = []
-    for n_meta in sorted({max(int(size * settings.dim), 2) for size in META_SIZES}):
-        lemma = good_event(settings.dim, settings.cov_high, n_meta, rounds).gamma
-        for label, widening in {"none": 0.0, "practice": PRACTICE_WIDENING * settings.cov_high, "lemma": lemma}.items():
-            estimates = _estimated(world, n_meta, widening, settings.n_users, rng)
-            for name in ("thompson", "ucb-theorem") if label == "none" else ("thompson",):
-                total = total_regret(policies[name], estimates)
-                growth.append(
-                    {
-                        "n_meta": n_meta,
-                        "widening": label,
-                        "gamma": widening,
-                        "policy": name,
-                        "regret": _mean(total),
-                        "excess": _mean(total - totals["correct", name]),
-                    }
-                )
-    return {"rounds": rounds, "n_items": n_items, "rows": rows, "growth": growth}
+    return {"rounds": rounds, "n_items": n_items, "rows": rows}
 
 
 def report_meta_prior(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Simulate errors of the estimated prior against lemma:event, from exact vectors and from posterior means."""
+    """Simulate errors of the estimated prior against lemma:event."""
     world = draw_world(settings.assumptions(), rng)
-    sizes = sorted({max(int(size * settings.dim), 2) for size in (*META_SIZES, 512)})
-    exact = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
-    shrunken = simulate_shrunken(world, sizes=sizes, n_ratings=N_RATINGS, most_repeats=50, rng=rng)
-    late = [row for row in exact if row["n_meta"] >= settings.dim]
+    sizes = sorted({max(int(size * settings.dim), 2) for size in META_SIZES})
+    rows = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
+    late = [row for row in rows if row["n_meta"] >= settings.dim]
     users, mean, cov = ([row[name] for row in late] for name in ("n_meta", "mean_error", "cov_error"))
-    slopes = {"mean_exponent": fitted_slope(users, mean), "cov_exponent": fitted_slope(users, cov)}
-    return {"exact": exact, **slopes, "n_ratings": N_RATINGS, "shrunken": shrunken}
+    return {"rows": rows, "mean_exponent": fitted_slope(users, mean), "cov_exponent": fitted_slope(users, cov)}
 
 
-PARTS: dict[str, Callable[[TheorySettings, np.random.Generator], Document]] = {
-    "coverage": report_coverage,
-    "nu": report_nu,
-    "policies": report_policies,
-    "priors": report_priors,
-    "meta_prior": report_meta_prior,
+PARTS: dict[str, tuple[int, Callable[[TheorySettings, np.random.Generator], Document]]] = {
+    "coverage": (0, report_coverage),
+    "policies": (2, report_policies),
+    "priors": (3, report_priors),
+    "meta_prior": (4, report_meta_prior),
 }
-"""Parts of the document, in order."""
+"""Parts of the document in order, each with the number of its stream of random numbers."""
 
 
 def _policies(settings: TheorySettings) -> dict[str, Policy]:

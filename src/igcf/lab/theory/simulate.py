@@ -310,38 +310,6 @@ def simulate_meta_prior(
     return rows
 
 
-def simulate_shrunken(
-    world: SimulatedWorld, *, sizes: Sequence[int], n_ratings: int, most_repeats: int, rng: np.random.Generator
-) -> list[dict[str, Any]]:
-    """Estimate the covariance from posterior means after `n_ratings` random items, computed with the correct prior.
-
-    Each size uses as many disjoint groups of users as a pool of twice the largest size holds, `most_repeats` at most.
-
-    Returns:
-        The error of the covariance, `cov_floor`, what remains of it for M -> infinity (the norm of the mean posterior
-        covariance), and the error after adding that covariance (law of total variance).
-    """
-    pool = 2 * max(sizes)
-    users = world.draw_users(pool, rng)
-    rated = rng.random((pool, len(world.items))).argpartition(n_ratings - 1, axis=1)[:, :n_ratings]
-    signal = np.einsum("ukd,ud->uk", world.items[rated], users)
-    engine = ScoringEngine(world.model(), pool, dtype=np.float64)
-    engine.observe(rated, signal + rng.normal(0.0, np.sqrt(world.noise_var), signal.shape))
-    floor = float(np.linalg.norm(engine.belief_covs.mean(axis=0), 2))
-    rows = []
-    for n_meta in sizes:
-        groups = [np.arange(start, start + n_meta) for start in range(0, pool - n_meta + 1, n_meta)][:most_repeats]
-        raw, repaired = [], []
-        for group in groups:
-            estimate = meta_belief(engine.belief_means[group])
-            missing = engine.belief_covs[group].mean(axis=0)
-            raw.append(_errors(estimate, world)[1])
-            repaired.append(_errors(Belief(estimate.mean, estimate.cov + missing), world)[1])
-        errors = {"cov_error": float(np.mean(raw)), "cov_floor": floor, "repaired_error": float(np.mean(repaired))}
-        rows.append({"n_meta": n_meta, "repeats": len(groups), **errors})
-    return rows
-
-
 def _errors(estimate: Belief, world: SimulatedWorld) -> tuple[float, float]:
     return (
         float(np.linalg.norm(estimate.mean - world.mean)),

@@ -12,7 +12,7 @@ Columns = Mapping[str, Callable[[Document], object]]
 
 def as_text(document: Document) -> str:
     """Write all tables, one after the other."""
-    parts = (coverage_table, nu_table, policy_table, bound_lines, prior_table, growth_table, meta_prior_table)
+    parts = (coverage_table, policy_table, bound_lines, prior_table, meta_prior_table)
     return "\n\n".join([conclusion(document), *(part(document) for part in parts)])
 
 
@@ -49,21 +49,6 @@ def coverage_table(document: Document) -> str:
         | {name: lambda row, key=key: _rate(row[key]) for name, key in bounds.items()}
         | {"nu_t": lambda row: f"{row['nu_theorem']:.2f}", "nu needed": lambda row: f"{row['nu_needed']:.2f}"},
     )
-
-
-def nu_table(document: Document) -> str:
-    """Write regret against nu."""
-    part = document["nu"]
-    title = (
-        f"nu in practice: regret after {part['rounds']} rounds. The theorem asks for {part['theorem_first_round']:.2f} "
-        f"in the first round, {part['theorem_late']:.2f} at the end; ellipsoid {part['ellipsoid']:.2f}"
-    )
-    columns: Columns = {
-        "nu": lambda row: f"{row['nu']:g}",
-        "items may come again": lambda row: _mean(row["again"]),
-        "each item once": lambda row: _mean(row["once"]),
-    }
-    return _table(title, part["regret"], columns)
 
 
 def policy_table(document: Document) -> str:
@@ -110,16 +95,13 @@ def bound_lines(document: Document) -> str:
 def prior_table(document: Document) -> str:
     """Write the regret of all policies under several priors."""
     part = document["priors"]
-    title = f"Regret after {part['rounds']} rounds, {part['n_items']} items"
-    return _crossed(title, part["rows"], "prior", lambda row: row["policy"], "regret")
-
-
-def growth_table(document: Document) -> str:
-    """Write the regret beyond that of the correct prior, against M."""
-    part = document["priors"]
-    title = f"Regret after {part['rounds']} rounds with the prior from M users, minus that with the correct prior"
-    rows = [{**row, "M": row["n_meta"]} for row in sorted(part["growth"], key=itemgetter("n_meta"))]
-    return _crossed(title, rows, "M", lambda row: f"{row['policy']}, gamma: {row['widening']}", "excess")
+    cells = {(row["prior"], row["policy"]): _mean(row["regret"]) for row in part["rows"]}
+    priors, policies = (dict.fromkeys(row[name] for row in part["rows"]) for name in ("prior", "policy"))
+    return _table(
+        f"Regret after {part['rounds']} rounds, {part['n_items']} items",
+        [{"prior": prior} for prior in priors],
+        {"prior": itemgetter("prior")} | {name: lambda row, name=name: cells[row["prior"], name] for name in policies},
+    )
 
 
 def meta_prior_table(document: Document) -> str:
@@ -127,19 +109,18 @@ def meta_prior_table(document: Document) -> str:
     part = document["meta_prior"]
     title = (
         f"Estimated prior: |mean error| ~ M^{part['mean_exponent']:.2f}, |covariance error| ~ "
-        f"M^{part['cov_exponent']:.2f} (lemma: -0.5 both); posterior means after {part['n_ratings']} ratings each"
+        f"M^{part['cov_exponent']:.2f} (lemma: -0.5 both)"
     )
-    header = ("M", "mean", "bound", "covariance", "bound", "condition", "failures", "posterior means", "repaired")
+    header = ("M", "mean", "bound", "covariance", "bound", "condition", "failures")
     rows = [
         (
-            exact["n_meta"],
-            *(f"{exact[name]:.3f}" for name in ("mean_error", "mean_bound", "cov_error")),
-            f"{exact['cov_bound']:.1f}",
-            "holds" if exact["condition_holds"] else "fails",
-            f"{exact['failures']} of {exact['repeats']}",
-            *(f"{shrunken[name]:.3f}" for name in ("cov_error", "repaired_error")),
+            row["n_meta"],
+            *(f"{row[name]:.3f}" for name in ("mean_error", "mean_bound", "cov_error")),
+            f"{row['cov_bound']:.1f}",
+            "holds" if row["condition_holds"] else "fails",
+            f"{row['failures']} of {row['repeats']}",
         )
-        for exact, shrunken in zip(part["exact"], part["shrunken"], strict=True)
+        for row in part["rows"]
     ]
     return f"{title}\n\n{markdown_table(header, rows)}"
 
@@ -162,12 +143,3 @@ def _table(title: str, rows: Sequence[Document], columns: Columns) -> str:
     """Write a table; `columns` has the cell of a row by heading."""
     cells = [[cell(row) for cell in columns.values()] for row in rows]
     return f"{title}\n\n{markdown_table(list(columns), cells)}"
-
-
-def _crossed(title: str, rows: Sequence[Document], by: str, column: Callable[[Document], str], value: str) -> str:
-    """Write means with one line for each value of `by` and one column for each of `column`."""
-    cells = {(row[by], column(row)): _mean(row[value]) for row in rows}
-    lines, names = dict.fromkeys(row[by] for row in rows), dict.fromkeys(map(column, rows))
-    return (
-        f"{title}\n\n{markdown_table((by, *names), [(each, *(cells[each, name] for name in names)) for each in lines])}"
-    )
