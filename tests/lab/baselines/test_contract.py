@@ -34,6 +34,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "implicit-bpr": {"factors": 7, "iterations": 20},
     "igcf": {"linear_dim": 3, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
+    "ease-trend": {"penalty": 5.0},
+    "als-trend": {"factors": 3, "regularization": 0.1},
+    "igcf-trend": {"linear_dim": 3, "logistic_dim": 3},
     **{name: {"dim": 4, "learning_rate": 0.5, "epochs": 2} for name in METHODS if name.startswith("igcf-paper")},
 }
 LEARNING = (

@@ -5,6 +5,7 @@ from igcf.data import Interactions, load_dataset
 from igcf.data.synthetic import drifting_catalogue
 from igcf.errors import DataError
 from igcf.lab.baselines import Task, method_named
+from igcf.lab.baselines.trend import trend_weights
 from igcf.lab.evaluate import evaluate, prepare, setup_for
 from igcf.lab.evaluate.protocols import protocol_named
 from igcf.lab.evaluate.protocols.ranking import RankingCase, before
@@ -59,6 +60,21 @@ def test_a_short_window_of_popularity_wins_where_popularity_drifts() -> None:
     score = {row.method: row.figures["ndcg"]["100"] for row in found.rows}
     assert score["pop-recent"] > 1.5 * score["pop"]
     assert found.rows[1].outcome.settings["days"] < 365
+
+
+def test_the_trend_helps_where_popularity_drifts() -> None:
+    data = load_dataset("synthetic-drift")
+    found = evaluate(data, setup_for(data, "next", n_users=300), ("pop-recent", "ease", "ease-trend"))
+    score = {row.method: row.figures["ndcg"]["100"] for row in found.rows}
+    assert score["ease-trend"] > 1.2 * max(score["ease"], score["pop-recent"])
+
+
+def test_the_trend_weighs_what_is_wanted_lately_against_what_was_always_wanted() -> None:
+    """Item a: 2 of 3 successes in the last 2 days, b: 0 of 1; expected of the 2 recent ones: 1.5 and .5."""
+    times = 86_400 * np.array([0, 1, 9, 10])
+    data = Interactions.from_arrays([0, 1, 2, 3], ["a", "b", "a", "a"], [5.0] * 4, timestamps=times)
+    weights = trend_weights(Task(data, 4.0), {"days": 2.0, "relative": 1.0, "trend": 2.0})
+    np.testing.assert_allclose(weights, [(3 / 2.5) ** 2, (1 / 1.5) ** 2], rtol=1e-6)
 
 
 def test_popularity_counts_the_successes_of_the_last_days_only() -> None:

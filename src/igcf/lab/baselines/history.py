@@ -44,6 +44,9 @@ class HistoryLearner:
     Users whom nothing satisfied yet are shown what satisfied most training users.
     """
 
+    weights: Float32Array | None = None
+    """What the scores are multiplied by where they are positive; None: by 1."""
+
     def __init__(self, scores: Scores, task: Task) -> None:
         self._scores, self._satisfied = scores, task.satisfied
         self._popular = satisfied_counts(task)
@@ -62,6 +65,8 @@ class HistoryLearner:
         """Select the items with the largest scores."""
         scores = np.array(self._scores(sp.csr_array(self._successes)), dtype=np.float64)
         scores[~self._successes.any(axis=1)] = self._popular
+        if self.weights is not None:
+            scores = np.where(scores > 0, scores * self.weights, scores)
         return top_k(scores, available, k, rng=self._rng)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:

@@ -31,6 +31,7 @@ from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_s
 from igcf.lab.baselines.implicit_models import IMPLICIT
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
+from igcf.lab.baselines.trend import with_trend
 from igcf.online import Learner
 
 PMF_GRID = {"penalty": (5.0, 10.0, 20.0, 30.0, 50.0)}
@@ -217,6 +218,7 @@ _ALL = (
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}
+METHODS |= {each.name: each for each in (with_trend(METHODS[name]) for name in ("ease", "als", "igcf"))}
 
 
 def method_named(name: str) -> Method:

@@ -7,18 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from igcf.arrays import AnyFloatArray, BoolArray, Float32Array
 from igcf.charts import Line, line_chart
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.item import nearest
 from igcf.lab.baselines import method_named
+from igcf.lab.baselines.trend import Weighted
 from igcf.lab.evaluate.protocols import Setup, prepare
 from igcf.lab.evaluate.tuned_settings import tuned_settings
-from igcf.online.engine import ScoringEngine
-from igcf.online.policies import Policy
 from igcf.online.replay import replay
-from igcf.online.selection import policy_scores
 from igcf.online.slates import success_weights
 from igcf.pages import html_table, report_page, section
 from igcf.tables import Table
@@ -34,18 +31,6 @@ class TradeOff:
     strength: float
     successes: float
     value: float
-
-
-@dataclass(frozen=True)
-class Weighted(Policy):
-    """A policy whose scores are multiplied by what a success counts on each item."""
-
-    own: Policy
-    weights: Float32Array
-
-    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
-        """Return the weighted scores."""
-        return policy_scores(self.own, engine, available, lambda: rng) * self.weights
 
 
 def trade_off(data: Interactions, setup: Setup, name: str, *, seed: int = 0) -> list[TradeOff]:

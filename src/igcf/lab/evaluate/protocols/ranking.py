@@ -209,7 +209,8 @@ class Next(Ranking):
 
     name: ClassVar[str] = "next"
     methods: ClassVar[tuple[str, ...]] = (
-        *("pop", "pop-recent", "item-knn", "ease", "slim", "als", "ials", "mult-vae", "graph-filter", "igcf"),
+        *("pop", "pop-recent", "item-knn", "ease", "slim", "als", "ials", "mult-vae", "graph-filter"),
+        *("ease-trend", "als-trend", "igcf", "igcf-trend"),
     )
     tuned_under: ClassVar[tuple[str, ...]] = ()
     n_users: ClassVar[int] = 2000
