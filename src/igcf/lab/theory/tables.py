@@ -97,11 +97,9 @@ def prior_table(document: Document) -> str:
     part = document["priors"]
     cells = {(row["prior"], row["policy"]): _mean(row["regret"]) for row in part["rows"]}
     priors, policies = (dict.fromkeys(row[name] for row in part["rows"]) for name in ("prior", "policy"))
-    return _table(
-        f"Regret after {part['rounds']} rounds, {part['n_items']} items",
-        [{"prior": prior} for prior in priors],
-        {"prior": itemgetter("prior")} | {name: lambda row, name=name: cells[row["prior"], name] for name in policies},
-    )
+    rows = [{"prior": prior, **{policy: cells[prior, policy] for policy in policies}} for prior in priors]
+    title = f"Regret after {part['rounds']} rounds, {part['n_items']} items"
+    return _table(title, rows, {name: itemgetter(name) for name in ("prior", *policies)})
 
 
 def meta_prior_table(document: Document) -> str:
