@@ -15,9 +15,9 @@ from igcf.online.backend.numpy_items import probability_chances
 from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale
 from igcf.training.content import fit_content
-from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
+from tests.toys import ensemble_model, random_model, two_channel_model
 
-MODELS = {"value": random_model, "ratio": two_channel_model, "liked": ensemble_model}
+MODELS = {"value": random_model, "probability": two_channel_model, "liked": ensemble_model}
 
 
 @pytest.fixture(params=list(MODELS))
@@ -52,19 +52,6 @@ def test_a_chance_is_the_mean_probability_of_liking() -> None:
     chance, low, high = (float(each[7]) for each in session.chances())
     assert chance == pytest.approx((1 / (1 + np.exp(-z))).mean(), abs=0.01)
     assert ((z >= np.log(low / (1 - low))) & (z <= np.log(high / (1 - high)))).mean() == pytest.approx(0.8, abs=0.01)
-
-
-@pytest.mark.parametrize("width", [3, 5])
-def test_successes_and_exposures_may_lie_in_blocks_of_their_own(width: int) -> None:
-    rng = np.random.default_rng(4)
-    success, exposed = two_channel_model(dim=3).channels
-    apart = replace(exposed, vectors=rng.normal(size=(30, width)).astype(np.float32), start=3)
-    mean, cov = rng.normal(size=3 + width), np.diag(rng.uniform(0.1, 1.0, 3 + width))
-    model = Model(prior_mean=mean, prior_cov=cov, channels=[success, apart], **catalogue(30))
-    z, exposure = success.vectors @ mean[:3], apart.vectors @ mean[3:]
-    scale = ChanceScale(model)
-    expected = scale.ratio(z, exposure, np.arange(30))
-    np.testing.assert_allclose(Recommender(model).session().chances().chance, expected, rtol=1e-5)
 
 
 def test_both_backends_tell_the_same_chances() -> None:

@@ -11,15 +11,14 @@ from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, SharePrior, logits
 from igcf.online import backend
-from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
-from igcf.online.backend.numpy_items import CLIPPED, logit_chances, probability_chances, value_chances
+from igcf.online.backend.numpy_items import logit_chances, probability_chances, value_chances
 from igcf.online.backend.types import Columns, ItemTerms
 from igcf.online.belief import Belief
 
 if TYPE_CHECKING:
     from igcf.online.engine import ScoringEngine
 
-Form = Literal["liked", "ratio", "probability", "value"]
+Form = Literal["liked", "probability", "value"]
 
 
 class Chances(NamedTuple):
@@ -34,7 +33,6 @@ class ChanceScale:
     """How the chances of a model follow from a belief, depending on what the model can tell.
 
     - `liked`: a logistic channel says whether an item is liked, if seen: z ~ N(m, v) is the logit.
-    - `ratio`: linear channels of success and exposure: the expected successes per exposure.
     - `probability`: the expected reward itself is a probability; also where every reaction is a success, so that the
       chance is that of a reaction.
     - `value`: the reward is a value with Gaussian noise: the probability that it reaches the threshold.
@@ -43,68 +41,49 @@ class ChanceScale:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.form: Form
-        self.channels: tuple[int, ...] = ()
-        """Numbers of the channels that the chance is read from; none where it is the expected reward."""
+        self.liked: int | None = None
+        """Number of the channel that the chance is read from; None where it follows from the expected reward."""
         reward, calibration = model.reward, model.calibration
         self._numbers = calibration.slope, calibration.shift, calibration.spread
         self._line = float(reward.of(reward.threshold))
         is_every_reaction_a_success = reward.threshold <= reward.low
-        liked, success, exposed = (self._channel(*kind) for kind in KINDS)
+        liked = (
+            number
+            for number, channel in enumerate(model.channels)
+            if (channel.link, channel.reward.kind) == ("logit", "liked")
+            and channel.reward.threshold == reward.threshold
+        )
         if reward.kind in ("raw", "scaled"):
             self.form = "value"
-        elif liked is not None and not is_every_reaction_a_success:
-            self.form, self.channels = "liked", (liked,)
-        elif success is not None and exposed is not None and not is_every_reaction_a_success:
-            self.form, self.channels = "ratio", (success, exposed)
-            self.prior_ratio = self._prior_ratio()
         else:
-            self.form = "probability"
-
-    def _channel(self, link: str, kind: str) -> int | None:
-        """The first channel of this link and kind at the model's own threshold."""
-        found = (
-            number
-            for number, channel in enumerate(self.model.channels)
-            if (channel.link, channel.reward.kind) == (link, kind)
-            and (kind == "exposed" or channel.reward.threshold == self.model.reward.threshold)
-        )
-        return next(found, None)
+            self.liked = None if is_every_reaction_a_success else next(liked, None)
+            self.form = "probability" if self.liked is None else "liked"
 
     @cached_property
     def base(self) -> "ItemBase | None":
         """What the log says of the items beside their vectors; None where it is not used."""
-        return item_base(self.model, self.channels[0], self.model.calibration.shares) if self.form == "liked" else None
+        return None if self.liked is None else item_base(self.model, self.liked, self.model.calibration.shares)
 
     @cached_property
     def items(self) -> ItemTerms:
         """What the items add to logits."""
         return item_terms(self.base, self.model.calibration, self.model.n_items)
 
-    def _prior_ratio(self) -> FloatArray:
-        """Successes per exposure of every item in the population."""
-        success, exposed = (
-            self.model.channels[number].vectors @ self.model.prior_mean[self.model.channels[number].span]
-            for number in self.channels
-        )
-        return np.clip((success + 1e-9) / np.where(np.abs(exposed + 2e-9) > 1e-12, exposed + 2e-9, 1.0), 0.02, 0.98)
-
     def of_shown(self, engine: "ScoringEngine", rows: list[int], means: list[float], stds: list[float]) -> Columns:
         """Compute the chances of the few items that are shown to the only user of an engine, as lists."""
-        if self.form == "liked":
-            (slope, _, spread), tracked = self._numbers, engine.tracked_z(self.channels[0])
+        if self.liked is not None:
+            (slope, _, spread), tracked = self._numbers, engine.tracked_z(self.liked)
             if tracked is not None:
                 return backend.loops.chances_of_logits(rows, *tracked, slope, spread, self.items)
-            own = engine.z_moments_at(self.channels[0], np.array(rows))
+            own = engine.z_moments_at(self.liked, np.array(rows))
             return backend.loops.chances_of_logits([*range(len(rows))], *own, slope, spread, self.items.at(rows))
         chance, low, high = self.of_engine(engine, np.array(rows), np.array(means), np.array(stds))
         return chance.tolist(), low.tolist(), high.tolist()
 
     def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
-        if self.form == "liked":
-            return self._from_logit(*engine.z_moments_at(self.channels[0], rows), rows)
-        if self.form == "ratio":
-            return self._from_ratio(engine.belief_means[0], engine.belief_covs[0], rows)
+        if self.liked is not None:
+            return self._from_logit(*engine.z_moments_at(self.liked, rows), rows)
         return self.from_expectation(rows, means, stds)
 
     def _from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike, rows: IntArray) -> Chances:
@@ -125,25 +104,7 @@ class ChanceScale:
             return Chances(*value_chances(means, stds, self.model.item_noise[rows], self._line))
         return Chances(*probability_chances(means, stds, *self._numbers))
 
-    def ratio(self, z_success: FloatArray, z_exposed: FloatArray, rows: IntArray) -> FloatArray:
-        """Expected successes per exposure, drawn toward the population's own ratio."""
-        exposure = np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR
-        success = np.maximum(z_success, 0.0) + EXPOSURE_FLOOR * self.prior_ratio[rows]
-        return np.asarray(np.clip(success / exposure, CLIPPED, 1.0 - CLIPPED))
 
-    def _from_ratio(self, mean: FloatArray, cov: FloatArray, rows: IntArray) -> Chances:
-        success, exposed = (self.model.channels[number] for number in self.channels)
-        xs, xe = success.vectors[rows].astype(np.float64), exposed.vectors[rows].astype(np.float64)
-        z_exposed = xe @ mean[exposed.span]
-        r = self.ratio(xs @ mean[success.span], z_exposed, rows)
-        x = np.zeros((len(rows), len(mean)))
-        x[:, success.span] = xs
-        x[:, exposed.span] -= r[:, None] * xe
-        x /= (np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR)[:, None]
-        return self.from_expectation(rows, r, np.sqrt(np.maximum(np.einsum("kd,de,ke->k", x, cov, x), 0.0)))
-
-
-KINDS = (("logit", "liked"), ("identity", "satisfied"), ("identity", "exposed"))
 HALVES = np.geomspace(1.0, 1_000.0, 40)
 """Numbers of reactions that are tried as those with which a vector says half of how tastes differ on its item."""
 

@@ -141,16 +141,12 @@ class MonotoneLearning:
         members = [[number in term.channels for number in range(len(channels))] for term in model.terms]
         rewards = [[channel.reward.of_one(value) for channel in channels] for value in [*values, np.nan]]
         self.rules = Classes(
-            np.array([channel.start for channel in channels]),
-            tuple(channel.vectors for channel in channels),
-            tuple(channel.noise_var for channel in channels),
-            np.array([channel.link == "logit" for channel in channels]),
+            *channels_of(model),
             np.array([*rewards, [np.nan] * len(channels)]),
             np.array([value < model.reward.threshold for value in values]),
             np.array([term.weight for term in model.terms]),
             np.array(members),
-            np.array([*scale.channels, -1, -1][:2]),
-            scale.prior_ratio if scale.form == "ratio" else np.zeros(0),
+            -1 if scale.liked is None else scale.liked,
             np.array([model.calibration.slope, model.calibration.shift, model.calibration.spread]),
             model.objective == "liking",
         )

@@ -15,7 +15,6 @@ from igcf.model import Model
 from igcf.model.channel import sigmoid
 from igcf.model.usage import Calibration, PolicyChoice, Usage, fit_shares
 from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
-from igcf.online.backend.numpy_beliefs import EXPOSURE_FLOOR
 from igcf.online.backend.numpy_items import CLIPPED
 from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale, ItemBase, item_base, item_terms
@@ -89,7 +88,7 @@ class LogitRecorder:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select items after recording what is believed of them."""
-        if self._round in LOOKS and self.scale.form in ("liked", "ratio"):
+        if self._round in LOOKS and self.scale.form == "liked":
             n = min(COUNTED, int(available.sum(axis=1).min()))
             means = np.where(available, self.learner.engine.means, -np.inf)
             best = np.argsort(-means, axis=1, kind="stable")[:, :n]
@@ -110,20 +109,13 @@ class LogitRecorder:
 def logit_moments(scale: ChanceScale, learner: ModelLearner, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Means (users, k) and covariances (users, k, k) of the logits that the chances of some items are read from."""
     model, engine = scale.model, learner.engine
-    if scale.form == "probability":
+    if scale.liked is None:
         p = np.clip(np.take_along_axis(engine.means, rows, axis=1).astype(np.float64), CLIPPED, 1.0 - CLIPPED)
         return np.log(p / (1.0 - p)), np.zeros((*rows.shape, rows.shape[1]))
-    first = model.channels[scale.channels[0]]
+    first = model.channels[scale.liked]
     own_means, own_covs = engine.belief_means[:, first.span], engine.belief_covs[:, first.span, first.span]
     x = first.vectors[rows].astype(np.float64)
     mean = np.einsum("ukd,ud->uk", x, own_means)
-    if scale.form == "ratio":
-        exposed = model.channels[scale.channels[1]].vectors[rows].astype(np.float64)
-        z_exposed = np.einsum("ukd,ud->uk", exposed, own_means)
-        r = scale.ratio(mean, z_exposed, rows)
-        mean = np.log(r / (1.0 - r))
-        slope = 1.0 / ((np.maximum(z_exposed, 0.0) + EXPOSURE_FLOOR) * r * (1.0 - r))
-        x = slope[..., None] * (x - r[..., None] * exposed)
     return mean, x @ own_covs @ x.transpose(0, 2, 1)
 
 
@@ -169,10 +161,10 @@ def calibrated(model: Model, truth: Float32Array) -> Calibration:
     rounds = rounds if is_observed else min(ROUNDS, max(model.n_items // 4, 1))
     played = play_observed(ModelLearner(model, _policy(model)), own, rounds, is_observed=is_observed)
     scale = ChanceScale(model)
-    shares = fit_shares(model.reactions) if model.reactions is not None and scale.form == "liked" else None
-    if shares is None:
+    shares = fit_shares(model.reactions) if model.reactions is not None and scale.liked is not None else None
+    if shares is None or scale.liked is None:
         return fit_calibration(played)
-    base = item_base(model, scale.channels[0], shares)
+    base = item_base(model, scale.liked, shares)
     return fit_calibration(replace(played, base=base), Calibration(shares=shares))
 
 

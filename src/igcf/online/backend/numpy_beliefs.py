@@ -13,11 +13,6 @@ USERS = 16
 """Users per block of large arrays: what is computed on the way stays in the cache."""
 TOLERANCE = 1e-12
 """Differences below this are rounding. Native: the same number."""
-EXPOSURE_FLOOR = 0.2
-"""Added to an expected exposure, times the population's ratio to successes, before one is divided by the other.
-
-Native: the same number.
-"""
 
 
 def update_beliefs(
@@ -214,12 +209,12 @@ def counted_classes(rules: Classes, means: FloatArray, covs: FloatArray, rows: I
     """
     n_classes, n_users = len(rules.is_failure), len(rows)
     z, Q = _own_moments(rules, means, covs, rows)
-    before = _view(rules, z, Q, rows)
+    before = _view(rules, z, Q)
     current, counted = before.copy(), np.full(n_users, n_classes + 1)
     is_none = classes == n_classes
     last = np.where(is_none, 0, classes)
     for number in range(int(last.max()) + 1):
-        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[number]), rows)
+        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[number]))
         is_better = (after >= current - TOLERANCE).all(axis=1)
         is_good = last >= number
         if rules.is_full and rules.is_failure[number]:
@@ -227,7 +222,7 @@ def counted_classes(rules: Classes, means: FloatArray, covs: FloatArray, rows: I
         is_good &= is_better | ((counted == n_classes + 1) & (not rules.is_full or number == 0))
         current[is_good], counted[is_good] = after[is_good], number
     if is_none.any():
-        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[n_classes]), rows)
+        after = _view(rules, *_after(rules, z, Q, rows, rules.rewards[n_classes]))
         is_learned = (after >= current - TOLERANCE).all(axis=1) | (not rules.is_full)
         counted[is_none] = np.where(is_learned, n_classes, n_classes + 1)[is_none]
     return counted
@@ -266,20 +261,13 @@ def _after(
     return z, Q
 
 
-def _view(rules: Classes, z: FloatArray, Q: FloatArray, rows: IntArray) -> FloatArray:
+def _view(rules: Classes, z: FloatArray, Q: FloatArray) -> FloatArray:
     """Expected reward and chance of the items, shape (users, 2); the reward twice where the chance follows from it."""
     expected = np.where(rules.is_logit, sigmoid(z), z)
     products = np.where(rules.is_member, expected[:, None, :], 1.0).prod(axis=2)
     reward = products @ rules.weights
-    first, second = rules.chance.tolist()
-    slope, shift, spread = rules.calibration.tolist()
-    if first < 0:
+    if rules.liked < 0:
         return np.stack([reward, reward], axis=1)
-    if second >= 0:
-        success = np.maximum(z[:, first], 0.0) + EXPOSURE_FLOOR * rules.prior_ratio[rows]
-        chance = success / (np.maximum(z[:, second], 0.0) + EXPOSURE_FLOOR)
-    else:
-        variance = np.maximum(Q[:, first, first], 0.0)
-        scale = np.sqrt(1.0 + np.pi / 8.0 * (slope * spread) ** 2 * variance)
-        chance = sigmoid((slope * z[:, first] + shift) / scale)
-    return np.stack([reward, chance], axis=1)
+    slope, shift, spread = rules.calibration.tolist()
+    scale = np.sqrt(1.0 + np.pi / 8.0 * (slope * spread) ** 2 * np.maximum(Q[:, rules.liked, rules.liked], 0.0))
+    return np.stack([reward, sigmoid((slope * z[:, rules.liked] + shift) / scale)], axis=1)

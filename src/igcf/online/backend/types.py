@@ -97,10 +97,8 @@ class Classes(NamedTuple):
     """Weights of the expected reward's terms, shape (terms,)."""
     is_member: BoolArray
     """Which channels a term multiplies, shape (terms, channels)."""
-    chance: IntArray
-    """Channel of liking, or channels of success and exposure, that a chance is read from; -1 for none; shape (2,)."""
-    prior_ratio: FloatArray
-    """Successes per exposure of each item in the population, shape (items,); empty where it is not needed."""
+    liked: int
+    """Channel of liking that a chance is read from; -1 for none."""
     calibration: FloatArray
     """Slope, shift, spread."""
     is_full: bool

@@ -231,8 +231,8 @@ def group_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, 
 def _chance_vectors(model: Model) -> tuple[FloatArray, slice]:
     """Vectors whose product with a part of the user's vector says how much an item is liked, and that part."""
     scale = ChanceScale(model)
-    if scale.form == "liked":
-        channel = model.channels[scale.channels[0]]
+    if scale.liked is not None:
+        channel = model.channels[scale.liked]
         return channel.vectors.astype(np.float64), channel.span
     return model.item_vectors.astype(np.float64), slice(0, model.dim)
 

@@ -3,7 +3,7 @@
 #define IGCF_CLASSES_H
 #include "belief.h"
 
-static const double TOLERANCE = 1e-12, EXPOSURE_FLOOR = 0.2, PI = 3.14159265358979323846;
+static const double TOLERANCE = 1e-12, PI = 3.14159265358979323846;
 
 /* Means and covariances of z of an item's own channels. */
 struct own {
@@ -15,8 +15,8 @@ struct classes {
     Py_ssize_t n, n_channels, n_terms;
     const double *rewards, *weights, *calibration; /* (classes + 2, channels), (terms,), slope, shift, spread */
     const uint8_t *is_logit, *is_failure, *is_member;
-    double noise[MOST_CHANNELS], prior_ratio;
-    int64_t liked, exposed; /* the channels of a chance; -1 for none */
+    double noise[MOST_CHANNELS];
+    int liked; /* the channel of a chance; -1 for none */
     int is_full;
 };
 
@@ -38,17 +38,10 @@ INLINE struct view view_of(const struct classes* classes, const struct own* own)
     }
     view.chance = view.reward;
     if (classes->liked < 0) return view;
-    double z = own->z[classes->liked];
-    if (classes->exposed >= 0) {
-        double exposure = own->z[classes->exposed];
-        view.chance = ((z > 0.0 ? z : 0.0) + EXPOSURE_FLOOR * classes->prior_ratio) /
-                      ((exposure > 0.0 ? exposure : 0.0) + EXPOSURE_FLOOR);
-    } else {
-        double slope = classes->calibration[0], wide = slope * classes->calibration[2];
-        double variance = own->q[classes->liked][classes->liked];
-        if (variance < 0.0) variance = 0.0;
-        view.chance = sigmoid((slope * z + classes->calibration[1]) / sqrt(1.0 + PI / 8.0 * wide * wide * variance));
-    }
+    double z = own->z[classes->liked], variance = own->q[classes->liked][classes->liked];
+    double slope = classes->calibration[0], wide = slope * classes->calibration[2];
+    if (variance < 0.0) variance = 0.0;
+    view.chance = sigmoid((slope * z + classes->calibration[1]) / sqrt(1.0 + PI / 8.0 * wide * wide * variance));
     return view;
 }
 

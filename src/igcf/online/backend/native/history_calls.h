@@ -3,15 +3,14 @@
 #define IGCF_HISTORY_CALLS_H
 #include "history.h"
 
-/* The classes of a model: (starts, vectors, noise, is_logit, rewards, is_failure, weights, is_member, chance,
- * prior_ratio, calibration, is_full); `prior_ratio` has no numbers where it is not needed. */
+/* The classes of a model: (starts, vectors, noise, is_logit, rewards, is_failure, weights, is_member, liked,
+ * calibration, is_full). */
 static int open_classes(struct arrays* arrays, PyObject* rules, Py_ssize_t stride, struct channels* channels,
-                        struct classes* classes, const double** prior_ratio) {
-    PyObject *starts_, *vectors_, *noise_, *is_logit_, *rewards_, *is_failure_, *weights_, *is_member_, *chance_;
-    PyObject *prior_ratio_, *calibration_;
-    const int64_t* chance;
-    if (!PyArg_ParseTuple(rules, "OOOOOOOOOOOp", &starts_, &vectors_, &noise_, &is_logit_, &rewards_, &is_failure_,
-                          &weights_, &is_member_, &chance_, &prior_ratio_, &calibration_, &classes->is_full))
+                        struct classes* classes) {
+    PyObject *starts_, *vectors_, *noise_, *is_logit_, *rewards_, *is_failure_, *weights_, *is_member_;
+    PyObject* calibration_;
+    if (!PyArg_ParseTuple(rules, "OOOOOOOOiOp", &starts_, &vectors_, &noise_, &is_logit_, &rewards_, &is_failure_,
+                          &weights_, &is_member_, &classes->liked, &calibration_, &classes->is_full))
         return 0;
     if (!(channels->starts = open_array(arrays, starts_, INT64, ANY_LENGTH, READ, "starts"))) return 0;
     Py_ssize_t n = channels->n = classes->n_channels = length_of(last_of(arrays));
@@ -25,17 +24,10 @@ static int open_classes(struct arrays* arrays, PyObject* rules, Py_ssize_t strid
         return 0;
     classes->n_terms = length_of(last_of(arrays));
     if (!(classes->is_member = open_array(arrays, is_member_, BOOL, classes->n_terms * n, READ, "is_member")) ||
-        !(classes->calibration = open_array(arrays, calibration_, FLOAT64, 3, READ, "calibration")) ||
-        !(chance = open_array(arrays, chance_, INT64, 2, READ, "chance")) ||
-        !(*prior_ratio = open_array(arrays, prior_ratio_, FLOAT64, ANY_LENGTH, READ, "prior_ratio")))
+        !(classes->calibration = open_array(arrays, calibration_, FLOAT64, 3, READ, "calibration")))
         return 0;
-    Py_ssize_t n_ratios = length_of(last_of(arrays));
-    classes->liked = chance[0], classes->exposed = chance[1];
-    if (classes->liked >= n || classes->exposed >= n) return do_not_fit("chance and channels");
-    if (!open_tables(arrays, vectors_, noise_, stride, channels)) return 0;
-    if (n_ratios == 0) *prior_ratio = NULL;
-    if (n_ratios != (classes->exposed >= 0 ? channels->n_items : 0)) return do_not_fit("reactions and items");
-    return 1;
+    if (classes->liked >= n) return do_not_fit("chance and channels");
+    return open_tables(arrays, vectors_, noise_, stride, channels);
 }
 
 static int are_known(const int64_t* rows, Py_ssize_t n, const int64_t* numbers, const struct channels* channels,
@@ -46,9 +38,8 @@ static int are_known(const int64_t* rows, Py_ssize_t n, const int64_t* numbers, 
     return 1;
 }
 
-static void at_item(struct classes* classes, const struct channels* channels, const double* prior_ratio, int64_t row) {
+static void at_item(struct classes* classes, const struct channels* channels, int64_t row) {
     for (Py_ssize_t c = 0; c < channels->n; c++) classes->noise[c] = channels->noise[c][row];
-    classes->prior_ratio = prior_ratio ? prior_ratio[row] : 0.0;
 }
 
 /* (classes, means, covs, rows, numbers, counted): the class that the reaction of each user counts as. */
@@ -58,7 +49,7 @@ static PyObject* py_counted_classes(PyObject* module, PyObject* args) {
     struct arrays arrays = {.count = 0};
     struct classes classes = {.n = 0};
     struct channels channels = {.n = 0};
-    const double *means = NULL, *covs = NULL, *prior_ratio = NULL;
+    const double *means = NULL, *covs = NULL;
     const int64_t *rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"), *numbers = NULL;
     int64_t* counted = NULL;
     Py_ssize_t n_users = rows ? length_of(last_of(&arrays)) : 0, stride = 0, total = 0;
@@ -69,7 +60,7 @@ static PyObject* py_counted_classes(PyObject* module, PyObject* args) {
     is_good = is_good && (covs = open_array(&arrays, covs_, FLOAT64, n_users * stride * stride, READ, "covs")) &&
               (numbers = open_array(&arrays, numbers_, INT64, n_users, READ, "numbers")) &&
               (counted = open_array(&arrays, counted_, INT64, n_users, WRITE, "counted")) &&
-              open_classes(&arrays, rules, stride, &channels, &classes, &prior_ratio) &&
+              open_classes(&arrays, rules, stride, &channels, &classes) &&
               are_known(rows, n_users, numbers, &channels, &classes);
     for (Py_ssize_t c = 0; is_good && c < channels.n; c++) total += channels.widths[c];
     double* x = is_good ? PyMem_Malloc((size_t)(total + stride) * sizeof(double)) : NULL;
@@ -81,7 +72,7 @@ static PyObject* py_counted_classes(PyObject* module, PyObject* args) {
             struct own own;
             for (Py_ssize_t c = 0; c < channels.n; c++)
                 own_vectors[c] = channels.vectors[c] + rows[user] * channels.widths[c];
-            at_item(&classes, &channels, prior_ratio, rows[user]);
+            at_item(&classes, &channels, rows[user]);
             own_moments(means + user * stride, covs + user * stride * stride, stride, channels.n, channels.starts,
                         own_vectors, channels.widths, x, x + total, &own);
             counted[user] = counted_class(&classes, &own, (Py_ssize_t)numbers[user]);
@@ -138,14 +129,13 @@ static PyObject* py_learn_in_turn(PyObject* module, PyObject* args) {
     struct channels channels = {.n = 0};
     struct learner learners[MOST_CHANNELS];
     double *mean = open_array(&arrays, mean_, FLOAT64, ANY_LENGTH, WRITE, "mean"), *cov = NULL;
-    const double* prior_ratio = NULL;
     const int64_t *rows = NULL, *numbers = NULL;
     Py_ssize_t stride = mean ? length_of(last_of(&arrays)) : 0, n = 0, n_learners = 0;
     int is_good = mean && (cov = open_array(&arrays, cov_, FLOAT64, stride * stride, WRITE, "cov")) &&
                   (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
     if (is_good) n = length_of(last_of(&arrays));
     is_good = is_good && (numbers = open_array(&arrays, numbers_, INT64, n, READ, "numbers")) &&
-              open_classes(&arrays, rules, stride, &channels, &classes, &prior_ratio) &&
+              open_classes(&arrays, rules, stride, &channels, &classes) &&
               are_known(rows, n, numbers, &channels, &classes);
     double* memory = is_good ? open_learners(&channels, mean, cov, stride, learners, &n_learners) : NULL;
     if (is_good && !memory) is_good = 0, PyErr_NoMemory();
@@ -155,7 +145,7 @@ static PyObject* py_learn_in_turn(PyObject* module, PyObject* args) {
             struct own own;
             memset(&own, 0, sizeof own);
             for (Py_ssize_t b = 0; b < n_learners; b++) look_at(learners + b, &channels, rows[i], &own);
-            at_item(&classes, &channels, prior_ratio, rows[i]);
+            at_item(&classes, &channels, rows[i]);
             Py_ssize_t counted = counted_class(&classes, &own, (Py_ssize_t)numbers[i]);
             for (Py_ssize_t b = 0; b < n_learners; b++)
                 learn_looked_at(learners + b, &channels, rows[i], classes.rewards + counted * channels.n);
