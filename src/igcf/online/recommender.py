@@ -16,6 +16,7 @@ from igcf.item import Item
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.online.answers import Past, Reaction, Recommendation
+from igcf.online.availability import check_k
 from igcf.online.belief import Belief
 from igcf.online.evidence import LoggedBelief, check_pairs
 from igcf.online.exploration import checked_share
@@ -25,7 +26,7 @@ from igcf.online.new_items.update import NewItems
 from igcf.online.policies import Policy, checked_policy, own_policy
 from igcf.online.selection import is_searchable
 from igcf.online.serving import LiveServing
-from igcf.online.session import SESSION_FORMAT, Session, check_k
+from igcf.online.session import SESSION_FORMAT, Session
 
 SKIP_ROUNDS = 20
 """Reactions and skips for which a skipped item is put aside."""

@@ -6,15 +6,14 @@ from copy import copy
 from functools import partial, wraps
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray
-from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.errors import ConfigError
 from igcf.model import Model
 from igcf.model.new_items import UserEvidence
-from igcf.online.absence import Record
 from igcf.online.answers import Contribution, Explanation, Past, Reaction, Recommendation, Recommendations
 from igcf.online.attributes import (
     attribute_contributions,
@@ -23,50 +22,29 @@ from igcf.online.attributes import (
     personal_model,
     prior_variances,
 )
+from igcf.online.availability import WHOLE, Asked, compiled_rules, may_show
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
 from igcf.online.choosing import Choosing, described_trial
-from igcf.online.evidence import (
-    LoggedBelief,
-    learn_record,
-    logged_record,
-    neighbours_share,
-    without_items,
-)
+from igcf.online.evidence import LoggedBelief, learn_record, neighbours_share
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.exploration import checked_share
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.new_items.trials import Answers
 from igcf.online.policies import Policy
+from igcf.online.reactions import Event, Evidence
 from igcf.online.rules import Rules, RulesWithin
 from igcf.online.serving import Serving
-from igcf.online.slates import CompiledRules
 from igcf.tables import MOST_ROWS, html_card
 
 if TYPE_CHECKING:
     from igcf.online.recommender import Recommender
 
 SESSION_FORMAT = "igcf-session-1"
-WHOLE = (int, np.integer)
 _made = partial(tuple.__new__, Recommendation)  # `Recommendation._make` without a Python call per item
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Step(NamedTuple):
-    """Something that happened in a session, and what `undo` needs to take it back."""
-
-    row: int
-    is_skip: bool = False
-    replaced: tuple[int, float] | None = None
-    """Place and value of the reaction to the same item that this one replaced."""
-    is_ignored: bool = False
-    """Whether nothing was learned: no reaction to an item that has one."""
-    context: Mapping[str, Any] | None = None
-    """Context of the reaction that was replaced."""
-    before: UserEvidence | None = None
-    """The user's earlier evidence about the item, where it is new."""
 
 
 def _with_items(method: "Callable[Concatenate[Session, P], T]") -> "Callable[Concatenate[Session, P], T]":
@@ -116,19 +94,11 @@ class Session:
         self._seed = seed
         self._until = past.until
         self._serving = serving = recommender._live.current()
-        model, self._engine = serving.model, serving.engine.fresh()
+        self._engine = serving.engine.fresh()
         self._set_attributes(past.attributes)
-        self._record = logged_record(model, past.logged, past.until)
-        logged = () if self._record is None else self._record.rows.tolist()
-        shown = _latest(model, past.history, frozenset(logged))
-        self._rows, self._values = list(shown), list(shown.values())
-        given = {model.known_row(item_id): context for item_id, context in past.contexts.items()}
-        self._contexts = {row: given[row] for row in self._rows if given.get(row)}
-        """Contexts in which reactions were made, by row."""
+        self._evidence = Evidence(serving.model, past)
         self._version = serving.version
         self._mask: BoolArray | None = None
-        self._steps: list[Step] = []
-        """What happened since the session was opened."""
         self._n_shown = self._n_tried = 0
         self.contributes = True
         """Whether reactions to new items count for all users, and new items are tried here."""
@@ -136,8 +106,8 @@ class Session:
         self._release()
 
     def __repr__(self) -> str:
-        n_logged = 0 if self._record is None else len(self._record.rows)
-        return f"Session({len(self._rows)} reactions, {n_logged} logged, policy {self.policy})"
+        n_shown, n_logged = len(self._evidence.shown), len(self._evidence.logged)
+        return f"Session({n_shown} reactions, {n_logged} logged, policy {self.policy})"
 
     @property
     def model(self) -> Model:
@@ -170,8 +140,7 @@ class Session:
         """Return a session for one answer: the same evidence under other attributes."""
         other = copy(self)
         other._engine = self._serving.engine.fresh()
-        other._rows, other._values, other._steps = list(self._rows), list(self._values), list(self._steps)
-        other._contexts, other._mask = dict(self._contexts), None
+        other._evidence, other._mask = self._evidence.copied(), None
         other._set_attributes(attributes)
         other._learn_again()
         other._release()
@@ -188,18 +157,10 @@ class Session:
         """The model with the prior of this user."""
         return personal_model(self._serving.model, self._encoded)
 
-    def _shifts(self) -> dict[int, FloatArray]:
-        """How far contexts moved the user's vector, by the row of the item of the reaction."""
-        found = {row: context_shift(self._serving.model, context) for row, context in self._contexts.items()}
-        return {row: shift for row, shift in found.items() if shift is not None}
-
-    def _in_force(self) -> Record | None:
-        """The logged record without the items that the user reacted to since."""
-        return None if self._record is None else without_items(self._serving.model, self._record, self._rows)
-
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to the belief after the logged reactions and the history."""
-        engine, model, rows, record = self._engine, self._personal_model(), self._rows, self._in_force()
+        engine, model, rows = self._engine, self._personal_model(), self._evidence.rows
+        record = self._evidence.in_force(model)
         if model.population is not None and not rows and record is None:
             assert self._encoded is not None  # noqa: S101
             engine.start_at(engine.prior, prior_variances(engine, model, self._encoded.known))
@@ -215,7 +176,8 @@ class Session:
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
-            learned = belief_from_history(model, rows, self._values, forgetting, start, self._shifts())
+            values, shifts = self._evidence.values, self._evidence.shifts(model)
+            learned = belief_from_history(model, rows, values, forgetting, start, shifts)
             engine.set_belief(learned, offset=engine.offset_of())
 
     def _learn_again(self) -> None:
@@ -234,8 +196,7 @@ class Session:
         moved = items.moved_since(self._version - 1)
         self._version = serving.version
         self._engine.items_moved(moved)
-        own = self._rows if self._record is None else [*self._rows, *self._record.rows.tolist()]
-        if np.isin(own, moved).any():
+        if any(map(self._evidence.has, moved.tolist())):
             self._learn_again()
 
     def _release(self) -> None:
@@ -260,19 +221,14 @@ class Session:
     @property
     def history(self) -> list[Reaction]:
         """The shown reactions so far, oldest first, one per item."""
-        ids = self.model.item_ids
-        return [
-            (ids[row], None if np.isnan(value) else value) for row, value in zip(self._rows, self._values, strict=True)
-        ]
+        ids, shown = self.model.item_ids, self._evidence.shown.values()
+        return [(ids[each.row], None if np.isnan(each.value) else each.value) for each in shown]
 
     @property
     def logged(self) -> list[Reaction]:
         """The logged reactions, one per item, without those that the history replaced."""
-        if self._record is None:
-            return []
-        ids, shown = self.model.item_ids, set(self._rows)
-        pairs = zip(self._record.rows.tolist(), self._record.values.tolist(), strict=True)
-        return [(ids[row], value) for row, value in pairs if row not in shown]
+        ids, shown = self.model.item_ids, self._evidence.shown
+        return [(ids[row], value) for row, value in self._evidence.logged.items() if row not in shown]
 
     def save(self, path: str | Path) -> None:
         """Write the evidence, no numbers of the model, as JSON; `Recommender.load_session` reads it."""
@@ -280,7 +236,7 @@ class Session:
         saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
         reactions = {"logged": self.logged, "history": self.history}
         ids = self.model.item_ids
-        contexts = {ids[row]: dict(context) for row, context in self._contexts.items()}
+        contexts = {ids[row]: dict(each.context) for row, each in self._evidence.shown.items() if each.context}
         others = {"attributes": self._given, "contexts": contexts}
         text = json.dumps(saved | reactions | others, allow_nan=False)
         Path(path).write_text(text, encoding="utf-8")
@@ -348,8 +304,8 @@ class Session:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
         share = self._recommender.explore if explore is None else checked_share(explore)
         serving = self._serving
-        compiled, n_shown = _compiled(rules, serving.model), k - spare if spare < k else 1
-        available = self._may_show(compiled, k, exclude, candidates)
+        compiled, n_shown = compiled_rules(rules, serving.model), k - spare if spare < k else 1
+        available = self._may_show(Asked(k, exclude, candidates, compiled))
         own, items = policy or self.policy, serving.new_items
         asked = Choosing(own, self._engine, available, k, n_shown, compiled, self._make_rng, share, draws)
         with self._engine.shifted(context_shift(serving.model, context)):
@@ -372,7 +328,7 @@ class Session:
         self._n_shown += last + 1
         if not self.contributes:
             return found, None
-        n_known = len(self._rows) + (0 if self._record is None else len(self._record.rows))
+        n_known = len(self._evidence.shown) + len(self._evidence.logged)
         others = [*rows[:last], *rows[last + 1 :], rows[last]]
         tryable = available if asked.rules is None else asked.rules.allowed_last(others, available)
         may_try = np.array([trials.may_try(self._n_tried, self._n_shown, n_known)])
@@ -404,50 +360,18 @@ class Session:
             candidates: ids of the only items to choose from; None: all.
             rules: what may be in an answer.
         """
-        compiled = _compiled(rules, self._serving.model)
-        return self._may_show(compiled, k, exclude, candidates).copy()
+        return self._may_show(Asked(k, exclude, candidates, compiled_rules(rules, self._serving.model))).copy()
 
-    def _may_show(
-        self,
-        compiled: CompiledRules | None,
-        k: int,
-        exclude: Iterable[str],
-        candidates: Iterable[str] | None,
-    ) -> BoolArray:
-        check_k(k)
-        model = self._serving.model
-        available = unseen = self._unseen()
-        mask = model.catalogue.available(self._recommender.clock())
-        if mask is not None:
-            available = available & mask
-        if compiled is not None and compiled.allowed is not None:
-            available = available & compiled.allowed
-        if candidates is not None:
-            chosen = np.zeros_like(available)
-            chosen[0, model.item_rows(candidates)] = True
-            available = available & chosen
-        if not isinstance(exclude, tuple) or exclude:
-            available = available.copy()
-            available[0, [row for row in map(model.known_row, exclude) if row is not None]] = False
-        left = int(np.count_nonzero(available))
-        if left < k:
-            n_seen = model.n_items - int(np.count_nonzero(unseen))
-            raise NoItemsLeftError(
-                f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
-                f"after {n_seen} seen, those not available, exclusions and rules; "
-                "ask for fewer, or widen candidates or rules"
-            )
-        return available
+    def _may_show(self, asked: Asked) -> BoolArray:
+        return may_show(self._serving.model, self._unseen(), self._recommender.clock(), asked)
 
     def _unseen(self) -> BoolArray:
         """Which items the user neither reacted to nor skipped lately, (1, items); not to be written to."""
         if self._mask is not None and self._mask.shape[1] == self._serving.model.n_items:
             return self._mask
         mask = np.ones((1, self._serving.model.n_items), dtype=np.bool_)
-        skipped = [step.row for step in self._steps[-self._recommender.skip_rounds :] if step.is_skip]
-        mask[0, self._rows + skipped] = False
-        if self._record is not None:
-            mask[0, self._record.rows] = False
+        skipped = self._evidence.skipped(self._recommender.skip_rounds)
+        mask[0, [*self._evidence.shown, *self._evidence.logged, *skipped]] = False
         if self._engine.keeps_items and not skipped:
             self._mask = mask
         return mask
@@ -475,28 +399,19 @@ class Session:
         model, engine = self._serving.model, self._engine
         row, number = model.item_row(item_id), model.reaction_value(value, kind)
         shift = context_shift(model, context)
-        is_logged = self._record is not None and row in self._record.rows
-        place = self._rows.index(row) if row in self._rows else None
-        if number != number and (is_logged or (place is not None and self._values[place] == self._values[place])):
-            self._steps.append(Step(row, is_ignored=True))
-            return
-        replaced = None if place is None else (place, self._values[place])
-        before = None
-        if self._serving.new_items is not None:
+        is_first, before = not self._evidence.has(row), None
+        counts = self._evidence.counts(row, number)
+        if counts and self._serving.new_items is not None:
             with engine.shifted(shift):
                 before = self._share(row, item_id, number)
-        self._steps.append(Step(row, replaced=replaced, context=self._contexts.pop(row, None), before=before))
-        if shift is not None and context:
-            self._contexts[row] = dict(context)
-        if place is not None:
-            del self._rows[place], self._values[place]
-        self._rows.append(row)
-        self._values.append(number)
-        if place is not None or is_logged:
-            self._learn_again()
-        else:
+        self._evidence.add(Event(row, number, None if shift is None else context, counts, before))
+        if not counts:
+            return
+        if is_first:
             engine.forget(self._recommender.forgetting)
             engine.observe_one(row, number, shift)
+        else:
+            self._learn_again()
         if self._mask is not None and row < self._mask.shape[1]:  # else it is made anew: items were added
             self._mask[0, row] = False
 
@@ -511,45 +426,37 @@ class Session:
             return None
         if not live.from_sessions:
             return None
-        n_known = sum(each != row for each in self._rows) + (0 if self._record is None else len(self._record.rows))
+        evidence = self._evidence
+        n_known = len(evidence.shown) - (row in evidence.shown) + len(evidence.logged)
         return live.learn(self._user, item_id, live.contribution(row, self._engine.belief(), value, n_known))
 
     @_with_items
     def skip(self, item_id: str) -> None:
         """Put an item aside for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
         row = self._serving.model.item_row(item_id)
-        self._steps.append(Step(row, is_skip=True))
+        self._evidence.add(Event(row, np.nan, is_skip=True, counts=False))
         self._mask = None
 
     @_with_items
     def undo(self) -> str:
         """Take back the last reaction or skip, as if it had never been; return the item's id."""
-        if not (self._steps or self._rows):
-            raise ConfigError("nothing to take back: this user has neither reacted nor skipped")
-        model, step = self._serving.model, self._steps.pop() if self._steps else Step(self._rows[-1])
+        model, event, live = self._serving.model, self._evidence.undo(), self._recommender._live
         self._mask = None
-        if not (step.is_skip or step.is_ignored):
-            del self._rows[-1], self._values[-1]
-            self._contexts.pop(step.row, None)
-            if step.context is not None:
-                self._contexts[step.row] = step.context
-            if step.replaced is not None:
-                place, value = step.replaced
-                self._rows.insert(place, step.row)
-                self._values.insert(place, value)
-            items, live = self._serving.new_items, self._recommender._live
-            if items is not None and step.row in items and self.contributes and live.from_sessions:
-                live.learn(self._user, model.item_ids[step.row], step.before)
+        if event.counts:
+            is_new = event.row >= model.n_trained and self._serving.new_items is not None
+            if is_new and self.contributes and live.from_sessions:
+                live.learn(self._user, model.item_ids[event.row], event.before)
             self._learn_again()
-        return model.item_ids[step.row]
+        return model.item_ids[event.row]
 
     @_with_items
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
         model = self._serving.model
         row = model.item_row(item_id)
-        shown = Shown(self._rows, self._values, self._recommender.forgetting, self._shifts())
-        parts = parts_of_mean(self._personal_model(), self._in_force(), shown, row)
+        own, shifts = self._evidence, self._evidence.shifts(model)
+        shown = Shown(own.rows, own.values, self._recommender.forgetting, shifts)
+        parts = parts_of_mean(self._personal_model(), own.in_force(model), shown, row)
         attributes = attribute_contributions(model, self._encoded, self._given, row)
         mean, amounts = parts.total, parts.shown
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
@@ -568,38 +475,6 @@ class Session:
             high,
             attributes,
         )
-
-
-def check_k(k: int) -> None:
-    """Refuse a number of items that is not a whole number of at least 1."""
-    if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
-        raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
-
-
-def _latest(model: Model, history: Sequence[Reaction], logged: frozenset[int]) -> dict[int, float]:
-    """Check a history and return its values by row: the last reaction to each item, in the order of these."""
-    rows = model.item_rows([item_id for item_id, _ in history])
-    values = model.reward.checked_all([value for _, value in history])
-    if not logged and len(set(rows)) == len(rows):
-        return dict(zip(rows, values, strict=True))
-    found: dict[int, float] = {}
-    for row, value in zip(rows, values, strict=True):
-        known = found.get(row, 0.0 if row in logged else np.nan)
-        if value == value or known != known:  # no reaction replaces none
-            found.pop(row, None)
-            found[row] = value
-    return found
-
-
-def _compiled(rules: Rules | RulesWithin | None, model: Model) -> CompiledRules | None:
-    """Return rules in terms of the rows of a model."""
-    if rules is None:
-        return None
-    if not isinstance(rules, Rules | RulesWithin):
-        raise ConfigError(
-            f"rules is {type(rules).__name__}; expected igcf.Rules, for instance igcf.Rules.parse({{...}})"
-        )
-    return rules.compiled(model.catalogue)
 
 
 def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:
