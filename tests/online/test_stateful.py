@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import igcf
 from igcf.arrays import FloatArray
+from igcf.attributes import Attributes
 from igcf.model import Model
 from igcf.model.channel import linearised, sigmoid
 from igcf.online import Belief, ScoringEngine, Session
@@ -37,14 +38,20 @@ ATTRIBUTES: list[tuple[dict[str, Any], list[float | None]]] = [
     ({"country": ["fr", "nz"], "income": 200.0}, [None, None, 0.3, -0.5, 0.2, 2.0]),
 ]
 """Attributes of a user, and the numbers that they are; None where they are unknown."""
-EXPLORED_UNDER: list[dict[str, Any]] = [{}, {"filter": {"none": ["horror"]}}, {"boost": {"comedy": 0.2}}]
+EXPLORED_UNDER: list[dict[str, Any]] = [
+    {},
+    {"filter": {"none": ["horror"]}},
+    {"boost": {"comedy": 0.2}},
+    {"weight": "margin", "strength": 0.5},
+]
 CONTEXTS: list[dict[str, Any] | None] = [None, None, {"device": "phone"}, {"device": "watch"}]
 
 
 def described(model: Model) -> Model:
-    """Give every other item a category, and the model a content prior."""
+    """Give every other item a category, all a margin, and the model a content prior."""
     categories = [("comedy",) if row % 2 else ("horror",) for row in range(model.n_items)]
-    model = model._changed(categories=categories)
+    margins = {"margin": np.arange(1.0, model.n_items + 1.0)}
+    model = model._changed(categories=categories, attributes=Attributes(model.n_items, numbers=margins))
     return contextual(attributed(model.with_content(fit_content(model))))
 
 
@@ -188,6 +195,16 @@ class Library(RuleBasedStateMachine):
         self.sessions[user].set_attributes(given)
         assert self.sessions[user].attributes == given
 
+    @rule(user=st.sampled_from(USERS), attributes=st.sampled_from(ATTRIBUTES))
+    def answer_under_other_attributes(self, user: str, attributes: tuple[dict[str, Any], list[float | None]]) -> None:
+        """One answer under other attributes is that of a session that has them; the session itself is unchanged."""
+        belief, other = self.sessions[user].belief, self.sessions[user].with_attributes(attributes[0])
+        model = with_own_prior(self.recommender.model, attributes[1])
+        population = self.recommender.model.prior_mean
+        expected = brute_force(model, self.logged[user], self.shown[user], population, self.on_phone[user])
+        np.testing.assert_allclose(other.belief.mean, expected.mean, atol=1e-6)
+        np.testing.assert_array_equal(self.sessions[user].belief.mean, belief.mean)
+
     @rule(user=st.sampled_from(USERS), number=st.integers(0, 40))
     def skip(self, user: str, number: int) -> None:
         self.sessions[user].skip(self.recommender.model.item_ids[self.row(number)])
@@ -268,6 +285,29 @@ class Library(RuleBasedStateMachine):
             assert pick.item_id not in self.hidden
             assert model.item_row(pick.item_id) not in seen
         assert category not in catalogue.item(model.item_row(picks[-1].item_id)).categories
+
+    @rule(user=st.sampled_from(USERS), context=st.sampled_from(CONTEXTS), strength=st.sampled_from([0.0, 0.4, 1.0]))
+    def recommend_by_weight(self, user: str, context: dict[str, Any] | None, strength: float) -> None:
+        """The best score, of the vector that the context moves, times the weight; the context leaves no trace."""
+        session, model = self.sessions[user], self.recommender.model
+        margins = model.catalogue.attributes.numbers.get("margin")
+        if margins is None or np.isnan(margins).all():
+            return
+        rules = igcf.Rules.parse({"weight": "margin", "strength": strength})
+        belief, before = session.belief, session.moments()
+        try:
+            open_rows = np.flatnonzero(session.available(1, rules=rules)[0])
+            [pick] = session.recommend(1, rules=rules, context=context)
+        except igcf.errors.NoItemsLeftError:
+            return
+        assert model.context_effect is not None
+        shift = model.context_effect.weights[:, :2] @ np.array([-0.5, 0.5]) * (context == {"device": "phone"})
+        mean, std = scores(model, Belief(belief.mean + shift, belief.cov))
+        weights = 1.0 - strength + strength * np.nan_to_num(margins / np.nanmean(margins), nan=1.0)
+        expected = (mean + 0.5 * std) * weights
+        assert abs(pick.score - expected[open_rows].max()) < 5e-4
+        assert abs(pick.score - expected[model.item_row(pick.item_id)]) < 5e-4
+        np.testing.assert_array_equal(session.moments(), before)
 
     @rule(
         user=st.sampled_from(USERS),

@@ -102,7 +102,7 @@ def fit_attribute_sums(task: Task, settings: Settings, rng: np.random.Generator)
 _ONLINE = {"noise_var": 0.13, "nu": 0.0, "forgetting": 1.0, "attributes": False}
 _FACTORS = {"dim": 48, "penalty": 1.0, "shared_penalty": 30.0, **_ONLINE}
 _NOISES = (0.06, 0.13, 0.3, 1.0)
-_PENALTIES = {"penalty": (1.0, 10.0, 100.0), "shared_penalty": (3.0, 30.0, 300.0, 3000.0)}
+_PENALTIES = {"penalty": (0.1, 0.3, 1.0, 3.0, 10.0), "shared_penalty": (3.0, 30.0, 300.0, 3000.0)}
 ATTRIBUTE_METHODS = tuple(
     Method(name, fit, play_pca_gp, defaults, online=frozenset(_ONLINE), grid=grid, is_refitted=True)
     for name, fit, defaults, grid in (
@@ -113,6 +113,6 @@ ATTRIBUTE_METHODS = tuple(
             {"penalty": (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)},
         ),
         ("linucb-attributes", fit_linucb_attributes, _FACTORS, {**_PENALTIES, "noise_var": _NOISES, "nu": (0.0, 0.1)}),
-        ("attribute-sums", fit_attribute_sums, _FACTORS, {**_PENALTIES, "dim": (16, 48), "noise_var": _NOISES}),
+        ("attribute-sums", fit_attribute_sums, _FACTORS, {**_PENALTIES, "dim": (8, 16, 48), "noise_var": _NOISES}),
     )
 )
