@@ -1,6 +1,6 @@
 """What is known of the items of a catalogue besides ids, titles and categories, as columns."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,15 @@ from igcf.item import Item
 
 Texts = tuple[str | None, ...]
 Labels = tuple[tuple[str, ...], ...]
-MISSING = {
-    "tags": (), "texts": None, "images": None, "available_from": -np.inf, "available_until": np.inf, "hidden": False,
-}  # fmt: skip
-"""Columns beside the numbers, and the entry of an item without one."""
+COLUMNS: dict[str, tuple[str, Any]] = {
+    "tags": ("tags", ()),
+    "texts": ("text", None),
+    "images": ("image", None),
+    "available_from": ("available_from", -np.inf),
+    "available_until": ("available_until", np.inf),
+    "hidden": ("hidden", False),
+}
+"""Columns beside the numbers: the field of an item that each holds, and the entry of an item without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ class Attributes:
                 raise DataError(f"the number {name!r} of item row {row} is {column[row]}; expected a finite number")
 
     def _columns(self) -> Iterator[tuple[str, Any]]:
-        columns = [(name, getattr(self, name)) for name in MISSING] + list(self.numbers.items())
+        columns = [(name, getattr(self, name)) for name in COLUMNS] + list(self.numbers.items())
         return ((name, column) for name, column in columns if column is not None)
 
     @classmethod
@@ -57,35 +62,23 @@ class Attributes:
         """Build the columns from items."""
         names = sorted({name for item in items for name in item.numbers})
         numbers = {name: np.array([item.numbers.get(name, np.nan) for item in items], dtype=float) for name in names}
-        since = np.array([-np.inf if item.available_from is None else item.available_from for item in items])
-        until = np.array([np.inf if item.available_until is None else item.available_until for item in items])
-        hidden = np.array([item.hidden for item in items], dtype=np.bool_)
-        return cls(
-            len(items),
-            tags=tuple(tuple(item.tags) for item in items) if any(item.tags for item in items) else None,
-            numbers=numbers,
-            texts=_texts(items, lambda item: item.text),
-            images=_texts(items, lambda item: item.image),
-            available_from=since if np.isfinite(since).any() else None,
-            available_until=until if np.isfinite(until).any() else None,
-            hidden=hidden if hidden.any() else None,
-        )
+        columns = {}
+        for column, (name, missing) in COLUMNS.items():
+            entries = [missing if (own := getattr(item, name)) is None else own for item in items]
+            if any(entry != missing for entry in entries):
+                columns[column] = _column(entries, missing)
+        return cls(len(items), numbers=numbers, **columns)
 
     def of(self, row: int) -> dict[str, Any]:
         """Return the attributes of one item, under the names of `Item`."""
-        since, until = (
-            None if times is None or not np.isfinite(times[row]) else float(times[row])
-            for times in (self.available_from, self.available_until)
-        )
-        return {
-            "tags": () if self.tags is None else self.tags[row],
-            "numbers": {name: float(own[row]) for name, own in self.numbers.items() if not np.isnan(own[row])},
-            "text": None if self.texts is None else self.texts[row],
-            "image": None if self.images is None else self.images[row],
-            "available_from": since,
-            "available_until": until,
-            "hidden": self.hidden is not None and bool(self.hidden[row]),
-        }
+        numbers = {name: float(own[row]) for name, own in self.numbers.items() if not np.isnan(own[row])}
+        found: dict[str, Any] = {"numbers": numbers}
+        for column, (name, missing) in COLUMNS.items():
+            entry = missing if (own := getattr(self, column)) is None else own[row]
+            if isinstance(missing, float):
+                entry = float(entry) if np.isfinite(entry) else None
+            found[name] = bool(entry) if isinstance(missing, bool) else entry
+        return found
 
     def taken(self, rows: Sequence[int]) -> "Attributes":
         """Return the columns of the items at `rows`, in this order; -1 stands for an item without attributes."""
@@ -96,7 +89,7 @@ class Attributes:
             return None if column is None else tuple(missing if row < 0 else column[row] for row in rows)
 
         numbers = {name: taken(column, np.nan) for name, column in self.numbers.items()}
-        columns = {name: taken(getattr(self, name), missing) for name, missing in MISSING.items()}
+        columns = {name: taken(getattr(self, name), missing) for name, (_, missing) in COLUMNS.items()}
         return Attributes(len(rows), numbers=numbers, **columns)
 
     def replaced(self, items: Mapping[int, Item]) -> "Attributes":
@@ -109,11 +102,13 @@ class Attributes:
             column = [missing] * self.n_items if old is None else list(old)
             for place, row in enumerate(rows):
                 column[row] = missing if own is None else own[place]
-            return np.array(column) if isinstance(missing, float | bool) else tuple(column)
+            return _column(column, missing)
 
         names = dict.fromkeys((*self.numbers, *new.numbers))
         numbers = {name: replaced(self.numbers.get(name), new.numbers.get(name), np.nan) for name in names}
-        columns = {name: replaced(getattr(self, name), getattr(new, name), each) for name, each in MISSING.items()}
+        columns = {
+            name: replaced(getattr(self, name), getattr(new, name), missing) for name, (_, missing) in COLUMNS.items()
+        }
         return Attributes(self.n_items, numbers=numbers, **columns)
 
     @property
@@ -122,6 +117,8 @@ class Attributes:
         return next(self._columns(), None) is None
 
 
-def _texts(items: Sequence[Item], read: Callable[[Item], str | None]) -> Texts | None:
-    texts = tuple(read(item) for item in items)
-    return texts if any(text is not None for text in texts) else None
+def _column(entries: Sequence[Any], missing: Any) -> Any:
+    """Return entries as a column: an array where `missing` is a number, otherwise a tuple."""
+    if isinstance(missing, float | bool):
+        return np.array(entries, dtype=type(missing))
+    return tuple(map(tuple, entries)) if missing == () else tuple(entries)

@@ -42,6 +42,7 @@ RANGES: Ranges = (
     (("satisfied",), math.isfinite, "a finite number"),
 )
 """Names of settings, the test that their values pass, and the words for it."""
+PLAIN: dict[Any, Any] = {bool: bool, int: Integral, float: Real, str: str}
 WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "none"}
 
 
@@ -303,24 +304,20 @@ def typed(value: Any, hint: Any) -> Any:
     Understood are bool, int, float, str, Literal of strings, tuple[X, ...] and X | None. Nothing is guessed: 1 is not
     true, 1.5 is not a whole number, and only the words none, true and false have a meaning of their own.
     """
-    origin = get_origin(hint)
+    origin, options = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _optional(value, get_args(hint))
+        if value is None or (isinstance(value, str) and value.lower() == "none"):
+            return _checked(None, NoneType in options)
+        (hint,) = (each for each in options if each is not NoneType)
+        return typed(value, hint)
     if origin is Literal:
-        return _checked(value, value in get_args(hint))
+        return _checked(value, value in options)
     if origin is tuple:
         parts = value.split(",") if isinstance(value, str) else value
-        _checked(value, isinstance(parts, Iterable))
-        return tuple(typed(part, get_args(hint)[0]) for part in parts)
+        return tuple(typed(part, options[0]) for part in _checked(parts, isinstance(parts, Iterable)))
     if isinstance(value, str):
-        return _from_text(value, hint)
-    if hint is bool:
-        return _checked(value, isinstance(value, bool))
-    if hint is int:
-        return int(_checked(value, isinstance(value, Integral) and not isinstance(value, bool)))
-    if hint is float:
-        return float(_checked(value, isinstance(value, Real) and not isinstance(value, bool)))
-    raise ValueError(value)
+        value = {"true": True, "false": False}.get(value.lower()) if hint is bool else hint(value)
+    return hint(_checked(value, isinstance(value, PLAIN[hint]) and isinstance(value, bool) == (hint is bool)))
 
 
 def described(hint: Any) -> str:
@@ -333,22 +330,6 @@ def described(hint: Any) -> str:
     if origin is tuple:
         return "numbers with commas between them"
     return WORDS[hint]
-
-
-def _optional(value: Any, hints: tuple[Any, ...]) -> Any:
-    if value is None or (isinstance(value, str) and value.lower() == "none"):
-        return _checked(None, NoneType in hints)
-    (hint,) = (each for each in hints if each is not NoneType)
-    return typed(value, hint)
-
-
-def _from_text(text: str, hint: Any) -> Any:
-    if hint is str:
-        return text
-    if hint is bool:
-        _checked(text, text.lower() in ("true", "false"))
-        return text.lower() == "true"
-    return hint(text)
 
 
 def _checked(value: Any, is_right: bool) -> Any:

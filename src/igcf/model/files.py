@@ -17,6 +17,7 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from igcf.attributes import COLUMNS as ATTRIBUTE_COLUMNS
 from igcf.attributes import Attributes
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.attribute_prior import CONTEXT_PREFIX, AttributePrior
@@ -251,15 +252,14 @@ def _item_table(catalogue: Catalogue) -> pl.DataFrame:
     columns: dict[str, Any] = {
         "item_id": catalogue.item_ids,
         "title": catalogue.titles,
-        "categories": None if catalogue.categories is None else list(map(list, catalogue.categories)),
-        "text": own.texts,
-        "image": own.images,
-        "tags": None if own.tags is None else list(map(list, own.tags)),
-        "available_from": own.available_from,
-        "available_until": own.available_until,
-        "hidden": own.hidden,
+        "categories": catalogue.categories,
+        **{name: getattr(own, column) for column, (name, _) in ATTRIBUTE_COLUMNS.items()},
     }
-    found = [pl.Series(name, each, dtype=COLUMNS[name]) for name, each in columns.items() if each is not None]
+    found = [
+        pl.Series(name, list(map(list, each)) if name in LABELS else each, dtype=COLUMNS[name])
+        for name, each in columns.items()
+        if each is not None
+    ]
     return pl.DataFrame([*found, *(pl.Series(f"{NUMBER}{name}", each) for name, each in own.numbers.items())])
 
 
@@ -292,22 +292,18 @@ def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
 
 def _attributes(items: pl.DataFrame) -> Attributes | None:
     """Return the attributes among the columns of the table of items; None: it has none."""
-
-    def column(name: str, missing: Any) -> Any:
-        return items[name].fill_null(missing).to_numpy() if name in items.columns else None
-
-    def texts(name: str) -> tuple[str | None, ...] | None:
-        return tuple(items[name].to_list()) if name in items.columns else None
-
-    numbers = [name for name in items.columns if name.startswith(NUMBER)]
-    found = Attributes(
-        items.height,
-        tags=tuple(tuple(each or ()) for each in items["tags"].to_list()) if "tags" in items.columns else None,
-        numbers={name.removeprefix(NUMBER): column(name, np.nan) for name in numbers},
-        texts=texts("text"),
-        images=texts("image"),
-        available_from=column("available_from", -np.inf),
-        available_until=column("available_until", np.inf),
-        hidden=column("hidden", False),
-    )
+    numbers = {
+        name.removeprefix(NUMBER): items[name].fill_null(np.nan).to_numpy()
+        for name in items.columns
+        if name.startswith(NUMBER)
+    }
+    columns: dict[str, Any] = {}
+    for column, (name, missing) in ATTRIBUTE_COLUMNS.items():
+        if name in items.columns:
+            entries = items[name]
+            if isinstance(missing, float | bool):
+                columns[column] = entries.fill_null(missing).to_numpy()
+            else:
+                columns[column] = tuple(tuple(each or ()) if name in LABELS else each for each in entries.to_list())
+    found = Attributes(items.height, numbers=numbers, **columns)
     return None if found.is_empty else found
