@@ -174,6 +174,21 @@ class Encoder:
         """Return the encoder that ignores some attributes."""
         return Encoder(tuple(each for each in self.attributes if each.name not in names), self.what, tuple(names))
 
+    @classmethod
+    def fit(
+        cls, kinds: Mapping[str, Kind], columns: Mapping[str, Sequence[Any]], most_levels: int, what: str = "attribute"
+    ) -> "Encoder":
+        """Learn how attributes become numbers.
+
+        Args:
+            kinds: Kind of each attribute.
+            columns: Values of each attribute in the training data; None where unknown.
+            most_levels: Levels of one attribute, at most.
+            what: What an error calls one of them.
+        """
+        fitted = (Attribute.fit(name, kind, columns[name], most_levels) for name, kind in kinds.items())
+        return cls(tuple(each for each in fitted if each is not None), what)
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return asdict(self)

@@ -152,9 +152,11 @@ def with_users(data: "Interactions", users: Path | None, without: str | None = N
     left_out = names_in(without)
     if users is None and not left_out:
         return data
-    if users is None and data.users is None:
+    if users is not None:
+        return data.with_users(users, left_out)
+    if data.users is None:
         raise ConfigError("--without leaves out columns of a table of users; name the table with --users")
-    return data.with_users(data.users.frame if users is None and data.users is not None else users, left_out)
+    return data.with_users({"user": list(data.users.row_of), **data.users.columns}, left_out)
 
 
 def check_store_option(from_store: str) -> None:

@@ -13,7 +13,7 @@ from igcf.data.columns import id_text
 from igcf.data.layout import NAMES, named
 from igcf.data.log_files import read_whole
 from igcf.data.users import parsed_column
-from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Attribute, Encoder, Kind
+from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Encoder, Kind
 from igcf.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class ContextColumns:
     def encoder(self) -> Encoder:
         """Learn from all reactions how each feature becomes numbers."""
         levels = max(min(MOST_LEVELS, MOST_COLUMNS // (5 * len(self.kinds))), 4)
-        fitted = (Attribute.fit(name, kind, self.columns[name], levels) for name, kind in self.kinds.items())
-        return Encoder(tuple(each for each in fitted if each is not None), "context")
+        return Encoder.fit(self.kinds, self.columns, levels, "context")
 
 
 def read_context(data: "Interactions", names: Sequence[str], table: object = None) -> ContextColumns:
@@ -56,9 +55,7 @@ def read_context(data: "Interactions", names: Sequence[str], table: object = Non
             found = parsed_column(_aligned(data, frame, name))
             if found is None:
                 raise DataError(f"the column {name!r} cannot be a context; expected texts, numbers or times")
-            kinds[name], parsed = found
-            entries = parsed.to_list()
-            columns[name] = [tuple(each) if each else None for each in entries] if found[0] == "category" else entries
+            kinds[name], columns[name] = found
         elif name in OF_TIME and data.timestamps is not None:
             kinds[name] = "time"
             columns[name] = [_moment(each) for each in data.timestamps.tolist()]

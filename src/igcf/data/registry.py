@@ -21,7 +21,6 @@ Progress = Callable[[int, int | None], None]
 
 BLOCK = 1 << 18
 TIMEOUT_S = 30.0
-PARTIAL_CONTENT, RANGE_REFUSED = 206, 416
 
 
 @dataclass(frozen=True)
@@ -192,8 +191,7 @@ def _found(info: DatasetInfo, data_dir: str | Path | None) -> Path:
 def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
     """Download a data set into the data folder and return its path; does nothing where a good copy is there.
 
-    What arrives goes to a `.part` file. After a cut the next call continues it, and it gets its name only when the
-    checksum is right.
+    What arrives goes to a `.part` file, which gets its name only when the checksum is right.
 
     Raises:
         DownloadError: there is nothing to download, the network or the disk fails, or the checksum is wrong.
@@ -219,49 +217,37 @@ def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progr
     part = target.with_name(f"{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _receive(info, info.url, part, progress or (lambda _have, _total: None))
+        _receive(info.url, part, progress or (lambda _have, _total: None))
+        if not _matches(info, part):
+            raise DownloadError(
+                f"{info.name}: the file from {info.url} has another checksum than {info.checksum} and was deleted; "
+                "run it again, and if that does not help, the owner has changed the file"
+            )
+        os.replace(part, target)
     except urllib.error.HTTPError as error:
+        error.close()
         raise DownloadError(f"{info.name}: {info.url} answered {error.code} {error.reason}; try again later") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-        have = f"; {part.stat().st_size:,} bytes are kept and will be continued" if part.exists() else ""
         raise DownloadError(
-            f"{info.name}: no connection to {info.url} ({getattr(error, 'reason', error)}){have}; "
-            f"check the network and run it again, or put {info.files[0]} into {target.parent} yourself"
+            f"{info.name}: no connection to {info.url} ({getattr(error, 'reason', error)}); check the network and run "
+            f"it again, or put {info.files[0]} into {target.parent} yourself"
         ) from error
     except OSError as error:
         raise DownloadError(f"{info.name}: cannot write {part}: {error.strerror or error}") from error
-    if not _matches(info, part):
-        part.unlink()
-        raise DownloadError(
-            f"{info.name}: what came from {info.url} has another checksum than {info.checksum} and was thrown away; "
-            "run it again, and if that does not help, the owner has changed the file"
-        )
-    os.replace(part, target)
+    finally:
+        if part.is_file():
+            part.unlink()
     return target
 
 
-def _receive(info: DatasetInfo, url: str, part: Path, progress: Progress) -> None:
-    """Append to `part` until it is whole."""
-    from urllib.error import HTTPError
+def _receive(url: str, part: Path, progress: Progress) -> None:
     from urllib.request import Request, urlopen
 
-    have = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": f"igcf/{__version__}"} | ({"Range": f"bytes={have}-"} if have else {})
-    try:
-        response = urlopen(Request(url, headers=headers), timeout=TIMEOUT_S)  # noqa: S310
-    except HTTPError as error:
-        error.close()
-        if error.code != RANGE_REFUSED or not have:
-            raise
-        if _matches(info, part):  # it was whole already; only the rename was missing
-            return
-        part.unlink()
-        return _receive(info, url, part, progress)
-    with response:
-        have = have if response.status == PARTIAL_CONTENT else 0  # otherwise the server sends all of it again
+    request, have = Request(url, headers={"User-Agent": f"igcf/{__version__}"}), 0  # noqa: S310
+    with urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
         length = response.headers.get("Content-Length")
-        total = have + int(length) if length else None
-        with part.open("ab" if have else "wb") as file:
+        total = int(length) if length else None
+        with part.open("wb") as file:
             progress(have, total)
             while block := response.read(BLOCK):
                 file.write(block)

@@ -1,8 +1,7 @@
 """Tables of users: one column per attribute, from a file or a frame."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from igcf.data.columns import cast_or_null, id_text
 from igcf.data.items import LIST_SIGNS
 from igcf.data.layout import NAMES, named
 from igcf.data.log_files import read_whole
-from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Attribute, Encoder, Kind
+from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Encoder, Kind
 from igcf.errors import DataError, quoted
 
 FEW_NUMBERS = 12
@@ -25,28 +24,16 @@ DATE = r"^\d{4}-\d{2}-\d{2}"
 class UserTable:
     """Attributes of users by id."""
 
-    frame: pl.DataFrame
-    """One row per user; the first column is the id, `user`, the others are parsed attributes."""
-    kinds: dict[str, Kind]
+    row_of: Mapping[str, int]
+    """Row of each user id."""
+    kinds: Mapping[str, Kind]
     """How each column is understood."""
+    columns: Mapping[str, list[Any]]
+    """Parsed values of every attribute: tuples of texts, numbers, times; None where unknown."""
     sentence: str
     """One line for people: `users: id = user; categories: country; numbers: income`."""
     is_of_dataset: bool = False
     """Whether it comes with a data set known by name, whose fingerprint it does not change."""
-
-    @cached_property
-    def row_of(self) -> dict[str, int]:
-        """Row of each user id."""
-        return {user_id: row for row, user_id in enumerate(self.frame["user"].to_list())}
-
-    @cached_property
-    def columns(self) -> dict[str, list[Any]]:
-        """Parsed values of every attribute: tuples of texts, numbers, times; None where unknown."""
-        found: dict[str, list[Any]] = {}
-        for name, kind in self.kinds.items():
-            entries = self.frame[name].to_list()
-            found[name] = [tuple(each) if each else None for each in entries] if kind == "category" else entries
-        return found
 
     def values_of(self, name: str, user_ids: Iterable[str]) -> list[Any]:
         """Return one attribute of some users; None where it is unknown."""
@@ -65,10 +52,7 @@ class UserTable:
     def encoder(self, user_ids: Sequence[str]) -> Encoder:
         """Learn from some users how each attribute becomes numbers."""
         levels = max(min(MOST_LEVELS, MOST_COLUMNS // max(len(self.kinds), 1)), 4)
-        fitted = (
-            Attribute.fit(name, kind, self.values_of(name, user_ids), levels) for name, kind in self.kinds.items()
-        )
-        return Encoder(tuple(each for each in fitted if each is not None))
+        return Encoder.fit(self.kinds, {name: self.values_of(name, user_ids) for name in self.kinds}, levels)
 
 
 def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> UserTable:
@@ -81,60 +65,44 @@ def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> Use
         users: The table.
         without: Columns to leave out.
     """
-    table = read_whole(users, "the table of users", USER_NAMES)
-    return _user_table(table.frame, table.source, without)
-
-
-def _id_column(names: Sequence[str], source: str) -> str:
-    found = named(names, USER_NAMES)
-    if found is None:
-        raise DataError(
-            f"{source} has the columns {', '.join(names)}; expected one called user, with the ids of the log"
-        )
-    return found
-
-
-def _user_table(frame: pl.DataFrame, source: str, without: Sequence[str]) -> UserTable:
-    id_column = _id_column(frame.columns, source)
+    frame, source, *_ = read_whole(users, "the table of users", USER_NAMES)
+    id_column = named(frame.columns, USER_NAMES)
+    if id_column is None:
+        names = ", ".join(frame.columns)
+        raise DataError(f"{source} has the columns {names}; expected one called user, with the ids of the log")
+    others = [name for name in frame.columns if name != id_column]
     unknown = [name for name in without if name not in frame.columns]
     if unknown:
-        others = ", ".join(name for name in frame.columns if name != id_column)
-        raise DataError(f"{source} has no column {unknown[0]!r} to leave out; it has {others}")
-    ids = id_text(frame[id_column])
-    is_row = ids.is_not_null()
-    parsed, kinds, unused = [ids.filter(is_row).alias("user")], {}, [name for name in without if name != id_column]
-    for name in frame.columns:
-        if name == id_column or name in without:
-            continue
-        found = None if name == "user" else parsed_column(frame[name].filter(is_row))
-        if found is None:
-            unused.append(name)
-        else:
-            kinds[name], column = found
-            parsed.append(column.alias(name))
+        raise DataError(f"{source} has no column {unknown[0]!r} to leave out; it has {', '.join(others)}")
+    frame = frame.with_columns(id_text(frame[id_column])).filter(pl.col(id_column).is_not_null())
+    ids, kinds, columns = frame[id_column], dict[str, Kind](), dict[str, list[Any]]()
+    for name in others:
+        if name not in (*without, "user") and (found := parsed_column(frame[name])) is not None:
+            kinds[name], columns[name] = found
     if not kinds:
         raise DataError(f"{source} has no column of attributes beside {id_column!r}; add one, for instance country")
-    table = pl.DataFrame(parsed)
-    again = table.filter(table["user"].is_duplicated())["user"]
-    if len(again):
+    if (again := ids.filter(ids.is_duplicated())).len():
         raise DataError(f"{source} has user {quoted(again[0])} more than once; expected one row per user")
-    plurals = {"category": "categories", "number": "numbers", "time": "times"}
-    parts = [f"users: id = {id_column}"]
-    for kind, plural in plurals.items():
-        own = [name for name, each in kinds.items() if each == kind]
-        parts += [f"{plural}: {', '.join(own)}"] if own else []
-    return UserTable(table, kinds, "; ".join([*parts, *([f"not used: {', '.join(unused)}"] if unused else [])]))
+    parts = {f"users: id = {id_column}": ()} | {
+        f"{plural}: ": [name for name, each in kinds.items() if each == kind]
+        for kind, plural in (("category", "categories"), ("number", "numbers"), ("time", "times"))
+    }
+    parts["not used: "] = [name for name in others if name not in kinds]
+    sentence = "; ".join(
+        f"{what}{', '.join(names)}" for what, names in parts.items() if names or not what.endswith(" ")
+    )
+    return UserTable({user_id: row for row, user_id in enumerate(ids)}, kinds, columns, sentence)
 
 
-def parsed_column(column: pl.Series) -> tuple[Kind, pl.Series] | None:
-    """Return the kind of a column and its parsed values; None where it cannot be used."""
+def parsed_column(column: pl.Series) -> tuple[Kind, list[Any]] | None:
+    """Return the kind of a column and its parsed values, None for unknown ones; None where it cannot be used."""
     kind = column.dtype
     if isinstance(kind, pl.List):
-        return None if kind.inner.is_nested() else ("category", column.cast(pl.List(pl.String)))
-    if kind.is_temporal() and kind in (pl.Date, pl.Datetime):
-        return "time", cast_or_null(column, pl.Datetime())
+        return None if kind.inner.is_nested() else ("category", _texts(column.cast(pl.List(pl.String))))
+    if kind in (pl.Date, pl.Datetime):
+        return "time", cast_or_null(column, pl.Datetime()).to_list()
     if kind == pl.Boolean:
-        return "category", _lists(cast_or_null(column, pl.String()))
+        return "category", _texts(cast_or_null(column, pl.String()))
     if kind.is_nested() or column.null_count() == len(column):
         return None
     numbers = column.cast(pl.Float64, strict=False) if kind.is_numeric() or kind == pl.String else None
@@ -144,19 +112,19 @@ def parsed_column(column: pl.Series) -> tuple[Kind, pl.Series] | None:
             raise DataError(f"the column {column.name!r} of the users has an infinite number; expected finite ones")
         is_whole = bool((numbers.drop_nulls() == numbers.drop_nulls().round()).all())
         if not is_whole or numbers.n_unique() > FEW_NUMBERS:
-            return "number", numbers
-        return "category", _lists(numbers.cast(pl.Int64).cast(pl.String))
+            return "number", numbers.to_list()
+        return "category", _texts(numbers.cast(pl.Int64).cast(pl.String))
     texts = cast_or_null(column, pl.String())
     if texts.drop_nulls().str.contains(DATE).all():
         times = texts.str.slice(0, 19).str.replace(" ", "T").str.to_datetime(strict=False)
         if times.null_count() == texts.null_count():
-            return "time", times
-    return "category", _lists(
-        texts, next((sign for sign in LIST_SIGNS[:2] if texts.str.contains(sign, literal=True).any()), None)
-    )
+            return "time", times.to_list()
+    sign = next((sign for sign in LIST_SIGNS[:2] if texts.str.contains(sign, literal=True).any()), None)
+    return "category", _texts(texts.str.split(sign) if sign else texts)
 
 
-def _lists(texts: pl.Series, sign: str | None = None) -> pl.Series:
-    """Return a column of lists of texts; empty texts are unknown."""
-    parts = texts.str.split(sign) if sign else texts.cast(pl.String).reshape((-1, 1)).arr.to_list()
-    return parts.list.eval(pl.element().str.strip_chars().filter(pl.element().str.strip_chars() != ""))
+def _texts(column: pl.Series) -> list[tuple[str, ...] | None]:
+    """Return texts, or lists of them, as tuples without the empty ones; None where nothing is left."""
+    entries = column.to_list() if isinstance(column.dtype, pl.List) else [[each] for each in column.to_list()]
+    found = (tuple(text.strip() for text in entry or () if text and text.strip()) for entry in entries)
+    return [texts or None for texts in found]
