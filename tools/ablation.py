@@ -1,4 +1,4 @@
-"""What settings of the default model bring, on the validation users of cold start; no test user is looked at.
+"""What settings of the default model bring, on the validation users of cold start; no test user is involved.
 
     python -m tools.ablation ml-100k grades=false iterations=5 linear_dim=24
     python -m tools.ablation ml-1m grades=false --share 0.1

@@ -64,7 +64,7 @@ def run(*command: str, env: dict[str, str] | None = None) -> None:
 
 if __name__ == "__main__":
     if sys.platform != "linux":
-        sys.exit("wheels for other systems are built on Linux only, whose Python headers they are compiled with")
+        sys.exit("wheels for other systems are built on Linux only, with its Python headers")
     for each in TARGETS:
         build(each, Path(sys.argv[1]))
         print(f"built the wheel for {each}")

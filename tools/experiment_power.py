@@ -11,7 +11,7 @@ from igcf.experiments.planning import plan
 def declared(
     rates: tuple[float, float], users: int, repetitions: int, *, every: int, rng: np.random.Generator
 ) -> float:
-    """Return the share of experiments that declare a difference at any look, each looked at after every `every` users.
+    """Return the share of experiments that declare a difference at any look, after every `every` users.
 
     The same interval as `igcf.experiments.differences.compare`, for many experiments of yes-or-no metrics at once.
     """

@@ -2,7 +2,7 @@
 
 Two clusters on loopback, the second a streaming replica of the first. `igcf serve` names both and asks for the one that
 can be written; threads send reactions, each until it is acknowledged. Then the first is killed (`pg_ctl -m immediate`)
-and the second promoted (`pg_ctl promote`), and the load goes on. At the end every acknowledged reaction is looked for.
+and the second promoted (`pg_ctl promote`), and the load continues. In the end no acknowledged reaction may be missing.
 With `--cut`, the connection between both is lost some time before, as when the first loses its network, then its power.
 """
 
@@ -47,7 +47,7 @@ class Outcome:
     """Acknowledged reactions that the second database does not have."""
     acknowledged_after: int
     refused: int
-    """Answers 503 meanwhile; each was tried again with the same event id."""
+    """503 responses in between; each request was tried again with the same event id."""
     back_after_s: float
     """From the death of the first database to the first acknowledgement of the second."""
     promotion_s: float

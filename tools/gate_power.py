@@ -39,7 +39,7 @@ def first(log: Interactions, share: float) -> Interactions:
 
 
 def shuffled(model: Model, rng: np.random.Generator) -> Model:
-    """Return a model whose vectors belong to other items."""
+    """Return a model with the vectors of other items."""
     order = rng.permutation(model.n_items)
     other = Model(
         prior_mean=model.prior_mean,

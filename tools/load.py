@@ -315,12 +315,12 @@ def compared(before: Running, after: Running, *, connections: int, seconds: floa
 
 
 def warm_up(running: Running, recommend: Request, *, connections: int, users: int) -> None:
-    """Ask for every user until every worker has met all of them: new connections go to any of the workers."""
+    """Ask for every user until every worker has loaded all of them: new connections go to any of the workers."""
     for _ in range(WARM_UP_ROUNDS):
         measure("warm up", running, recommend, connections=connections, total=2 * users)
         if sessions_loaded(running.port) >= users * len(running.workers):
             return
-    click.echo("not every worker has met all users; answers to known users include loading some", err=True)
+    click.echo("not every worker has loaded all users; answers to known users include loading some", err=True)
 
 
 def sessions_loaded(port: int) -> float:

@@ -1,4 +1,4 @@
-"""Off-policy estimates against true values: KuaiRec's small matrix tells what every user thinks of every item.
+"""Off-policy estimates against true values: KuaiRec's small matrix says what every user thinks of every item.
 
 Models are trained on half of the users. The other half meet a logging policy that explores; every answer of it is a
 context, in which the items of all candidates, and how they are received, are known. A repetition draws answers to
@@ -32,7 +32,7 @@ POLICIES: list[tuple[str, str, Policy]] = [
 
 
 class Pool(NamedTuple):
-    """Contexts of the logging policy: arrays whose first axis they are."""
+    """Contexts of the logging policy: arrays with one row each."""
 
     best: IntArray
     """Rows of its best items, in order, (contexts, slots - 1 + AMONG)."""
@@ -203,7 +203,7 @@ def _summary(
 ) -> None:
     """Print per estimator the mean error, the coverage, and how many pairs are ordered rightly."""
     supported = [name for name in true if missing[name] <= MOST_MISSING]
-    print(f"\nover the {len(supported)} candidates of which the log misses at most {MOST_MISSING:.0%}:")
+    print(f"\nover the {len(supported)} candidates with at most {MOST_MISSING:.0%}:")
     for estimator in dict.fromkeys(each for _, each in values):
         found = {name: np.array(values[name, estimator]) for name in supported}
         error = np.mean([np.abs(found[name][:, 0] / true[name] - 1).mean() for name in supported])

@@ -131,7 +131,7 @@ def training_log(dataset: str, out: Path) -> None:
 
 
 @main.command()
-@click.option("--dataset", required=True, help="Whose test users are met.")
+@click.option("--dataset", required=True, help="The log with the test users.")
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path, exists=True))
 def folders(dataset: str, folders: tuple[Path, ...]) -> None:
     """Compare models in folders with the first of them."""

@@ -28,7 +28,7 @@ from igcf.training.progress import watching
 
 
 class Timed(Executor):
-    """Workers of another executor, whose processor time is noted by the name of the function."""
+    """Workers of another executor, with their processor time by the name of the function."""
 
     def __init__(self, inner: Executor) -> None:
         self._inner, self.size = inner, inner.size

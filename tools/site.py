@@ -1,6 +1,6 @@
 """Sphinx extension of the site: a Markdown form of each page, `llms.txt`, and an `index.html` at the top.
 
-Pages that are plain Markdown are copied as they stand. Pages whose contents are made by the build (the Python
+Pages that are plain Markdown are copied as they stand. Pages made by the build (the Python
 reference, executed notebooks) are written as text by Sphinx's own text writer.
 """
 
@@ -20,7 +20,7 @@ from tools.check_links import LOCAL_LINK
 MADE = re.compile(r"^(```\{code-cell|:::\{auto|```\{auto|```\{eval-rst)", re.MULTILINE)
 HEAD = """# igcf
 
-> An interactive recommender in Python. It meets a new user with the belief that a population of users gives, learns in
+> An interactive recommender in Python. A new user starts from the belief that a population of users gives, learns in
 > closed form from each reaction, says how sure it is and why, and forgets nothing when it restarts.
 
 Every page has a Markdown form under the same address with `.md` in place of `.html`.
@@ -85,7 +85,7 @@ def bring_back(app: Sphinx, what: str, name: str, obj: object, options: object, 
 def default_that_parses(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Write `...` for a default that is made anew: `<factory>` is no Python, and leaves the whole signature unread."""
+    """Write `...` for a default that is made anew: `<factory>` is not Python, and leaves the whole signature unread."""
     return signature and signature.replace("<factory>", "..."), returns
 
 

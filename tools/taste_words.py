@@ -1,6 +1,6 @@
 """How often the sentences about a visitor's taste are right: `python -m tools.taste_words [--without-categories]`.
 
-Worlds are invented (`igcf.data.synthetic`), a model is trained on the log of each, and visitors whose taste is known
+Worlds are invented (`igcf.data.synthetic`), a model is trained on the log of each, and visitors with a known taste
 meet it: some love two or three categories and nothing else, others have the mixed tastes of the world's own users. A
 named category is right where the visitor's true satisfaction with its items lies above (below, for what is liked less)
 their satisfaction with the whole catalogue. Without categories, "closer to A than to B" is right where the items of A

@@ -49,7 +49,7 @@ def thin_log(scale: float = 1.0, *, seed: int = 0) -> tuple[pl.DataFrame, pl.Dat
 
 
 def _counts(n: int, total: int, single: float, most: int, rng: np.random.Generator) -> IntArray:
-    """Return how often each of `n` occurs: a share once, the others by a power law whose mean gives the total."""
+    """Return how often each of `n` occurs: a share once, the others by a power law that adds up to the total."""
     n_single = round(single * n)
     sizes = np.arange(2, max(most, 3) + 1)
     wanted = (total - n_single) / (n - n_single)

@@ -182,16 +182,16 @@ class ExpertsConfig:
     """Number that divides the evidence of every reaction; None: 1, 2, 4 or 8."""
     objective: Objective = "hit"
     """What the model ranks by: `hit` (seen and liked), or `liking` (liked, if seen), which is better where everything
-    that is shown gets a reaction. Models of implicit logs, which cannot tell liking apart, rank by hit."""
+    that is shown gets a reaction. Models of implicit logs, which cannot separate liking from seeing, rank by hit."""
     calibrated: bool = True
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True
-    """Also learn how far above or below the threshold of success a reaction lies, where the log tells."""
+    """Also learn how far above or below the threshold of success a reaction lies, where the log has grades."""
     refit: bool = True
     """Learn once more from everybody, validation users included, when all choices are made on validation users who had
-    not been learned from; calibration and policy stay those of the model that had not met them."""
+    not been learned from; calibration and policy stay those of the model that had not learned from them."""
     neighbours: bool = True
-    """Also learn what serves users whose record is known: how far it moves the belief, and which items predict each
+    """Also learn what serves known users: how far it moves the belief, and which items predict each
     other; new users do not need it."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""

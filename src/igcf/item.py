@@ -44,7 +44,7 @@ MOST_LABELS, MOST_NUMBERS = 100, 100
 LARGEST_NUMBER = 1e15
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
-"""Signs that are no plain text: control characters but line ends and tabs, and halves of characters."""
+"""Characters outside plain text: control characters but line ends and tabs, and halves of characters."""
 
 
 def parse_items(given: Iterable[Item | Mapping[str, Any]]) -> list[Item]:
@@ -61,7 +61,7 @@ def parse_items(given: Iterable[Item | Mapping[str, Any]]) -> list[Item]:
 
 
 def parse_item(given: Item | Mapping[str, Any], where: str = "the item") -> Item:
-    """Check one item; a mapping has the fields of `Item`, of which only `id` is needed."""
+    """Check one item; a mapping has the fields of `Item`, only `id` is required."""
     if isinstance(given, Item):
         given = {name: getattr(given, name) for name in FIELDS}
     if not isinstance(given, Mapping):

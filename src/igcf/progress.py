@@ -24,7 +24,7 @@ def show_progress(stream: TextIO | None = None, *, every: float = LINE_SECONDS, 
     Args:
         stream: Where to write; standard error if left out.
         every: Seconds between two lines where `stream` is not a terminal; a job that ends earlier writes none.
-        alike: Whether the steps take about equally long, so that those done tell how long the rest of a stage takes.
+        alike: Whether the steps take about equally long, so that finished steps predict the rest of a stage.
     """
     from rich.console import Console
 

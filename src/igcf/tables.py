@@ -25,7 +25,7 @@ class Table:
     best: frozenset[tuple[int, int]] = frozenset()
     """Places (row, column) of the cells that are shown in bold."""
     n_keys: int = 1
-    """Number of columns that tell what a row is about, repeated where a table is divided."""
+    """Number of columns that identify a row, repeated where a table is divided."""
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:

@@ -106,7 +106,7 @@ def test_what_has_nothing_to_go_on_from_says_that_it_begins_anew(
     columns = ("--user", "who", "--item", "what", "--value", "stars")
     result = run("pretrain", "--dataset", str(log), *columns, "--out", "model", "--resume", *options)
     place = options[1] if options[0] == "--checkpoint" else "model.state"
-    assert f"--resume: nothing to go on from in {place}; training begins anew\n" in result.stderr
+    assert f"--resume: nothing to resume in {place}; training begins anew\n" in result.stderr
     assert asked == [False]
 
 

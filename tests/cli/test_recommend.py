@@ -39,13 +39,13 @@ def test_a_talk_learns_explains_and_ends(folder: str) -> None:
     assert "4 reactions, 1 satisfied" in result.stderr
     assert "the population expects" in result.stderr
     assert "'what' is not a reaction" in result.stderr
-    assert "cannot be a reaction" in result.stderr
+    assert "value 99999 is outside the scale" in result.stderr
 
 
 def test_a_talk_tells_the_scale_and_keeps_to_it(folder: str) -> None:
     said = run("recommend", folder, stdin="6\nq\n").stderr
     assert "Reactions: 1 to 5, from 4 on a success" in said
-    assert "6 cannot be a reaction; the scale is 1 to 5" in said
+    assert "value 6 is outside the scale" in said
     assert "0 reactions, 0 satisfied" in said
     assert "likely to please" in said
     assert "±" not in said

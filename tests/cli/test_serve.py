@@ -44,7 +44,7 @@ def run(*arguments: str) -> Result:
         (["model", "--max-k", "many"], "'many' is not a valid integer"),
         (["model", "--store", "postgresql://a:secret@host/db"], "--store holds a password"),
         (["model", "--store", "postgresql://a@host/db?password=secret"], "--store holds a password"),
-        (["model", "--config", "nothing.toml"], "there is no file of settings at nothing.toml"),
+        (["model", "--config", "nothing.toml"], "settings file nothing.toml does not exist"),
         (["model", "--store", "a.db", "--store", ""], "store: expected a name, got an empty text (from --store)"),
         (["model", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1:8000"),
     ],
@@ -125,7 +125,7 @@ def test_what_is_printed_can_be_read_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_kk = 5", "igcf.toml: there is no setting max_kk; did you mean max_k?"),
+        ("max_kk = 5", "igcf.toml: unknown setting max_kk; did you mean max_k?"),
         ("max_k = 'many'", "max_k must be a whole number, got 'many'"),
         ("max_k = 500", "max_k must be at most 100, got 500 (from igcf.toml)"),
         ("log_level = 'loud'", "log_level must be 'debug', 'info', 'warning' or 'error', got 'loud'"),
@@ -183,4 +183,4 @@ def test_a_variable_that_looks_like_a_setting_and_is_none_is_told(
 ) -> None:
     monkeypatch.setenv("IGCF_MAX_KK", "5")
     result = run("model", "--print-config")
-    assert "IGCF_MAX_KK is no setting; did you mean max_k?" in result.stderr
+    assert "IGCF_MAX_KK is unknown; did you mean max_k?" in result.stderr

@@ -75,7 +75,7 @@ def test_without_any_log_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    for text, why in (("{", "is not JSON"), ("[]", "is no results file")):
+    for text, why in (("{", "is not JSON"), ("[]", "is not a results file")):
         file.write_text(text)
         assert why in run("lab", "verify", str(file)).output
     assert "nobody plays" in run("lab", "run", "--against", "none").output

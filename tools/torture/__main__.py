@@ -37,8 +37,8 @@ def furthest_behind(out: Path, names: list[str]) -> tuple[str, int] | None:
 def run_round(tools: Tools, name: str, seed: int, out: Path, run: str) -> int:
     """Run one round and keep its trials; returns how many failed. What a scenario cannot cope with is a failure too.
 
-    A trial that fails while this process was suspended does not count, because its time limits passed meanwhile. The
-    round reports it and ends.
+    A trial that fails while this process was suspended does not count, because its time limits expired in the pause.
+    The round reports it and ends.
     """
     failed, still = 0, Standstill()
     try:
@@ -46,7 +46,7 @@ def run_round(tools: Tools, name: str, seed: int, out: Path, run: str) -> int:
             for problem in trial.problems[:3]:
                 click.echo(f"{name} --seed {seed}: {problem[:500]}", err=True)
             if trial.problems and still.times:
-                click.echo(f"{name} --seed {seed}: not counted, since this process was stopped meanwhile", err=True)
+                click.echo(f"{name} --seed {seed}: not counted, since this process was suspended", err=True)
                 break
             results.append(out, trial, {"only": name, "seed": seed, "commit": run})
             failed += bool(trial.problems)

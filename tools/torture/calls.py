@@ -88,7 +88,7 @@ def react_batch(ledger: Ledger, port: int, reactions: list[Reaction]) -> Reply |
 
 
 def take_back(ledger: Ledger, port: int, reaction: Reaction) -> Reply | None:
-    """Retract a reaction; asked again, the answer is the same, and 404 where the user was deleted meanwhile."""
+    """Retract a reaction; asked again, the answer is the same, and 404 where the user has been deleted."""
     reaction.is_taken_back = None
     reply = _counted(ledger, port, "DELETE", f"/v1/users/{reaction.user}/feedback/{reaction.event_id}")
     if reply is not None and (reply.status == 200 or (reaction.user in ledger.deleted and reply.status == 404)):

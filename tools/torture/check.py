@@ -72,7 +72,7 @@ def repeat(ledger: Ledger, ports: Sequence[int]) -> list[str]:
         problems += _refused(f"{reaction.event_id} sent again", calls.react(ledger, rng.choice(ports), reaction))
     for reaction in [each for user in ledger.users() for each in ledger.of(user) if each.is_taken_back is None]:
         reply = calls.take_back(ledger, rng.choice(ports), reaction)
-        also = 404 if reaction.user in ledger.deleted else 200  # an unacknowledged deletion may have come first
+        also = 404 if reaction.user in ledger.deleted else 200  # an unacknowledged deletion may have been earlier
         problems += _refused(f"{reaction.event_id} taken back again", reply, also)
     for user in [user for user, is_done in ledger.deleted.items() if not is_done]:
         problems += _refused(f"{user} deleted again", calls.delete_user(ledger, rng.choice(ports), user))

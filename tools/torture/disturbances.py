@@ -175,7 +175,7 @@ def _swap(port: int, folder: Path, told: list[str]) -> None:
 
 
 def _agreement(ports: list[int], wanted: str | None) -> list[str]:
-    """Check that all servers serve one model within a while: the one whose swap was acknowledged, where it was."""
+    """Check that all servers serve one model within a while: the one with the acknowledged swap, where it was."""
     deadline = time.monotonic() + FOLLOW_S
     while True:
         found = {calls.call(port, "GET", "/v1/model").body["model"] for port in ports}

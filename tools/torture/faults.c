@@ -54,7 +54,7 @@ static int is_of_store(int fd) {
 
 /* What is to happen to this call. */
 static enum mode turn(int fd) {
-    enum mode mode = control ? control->mode : OFF; /* once: it may be switched off meanwhile */
+    enum mode mode = control ? control->mode : OFF; /* once: it may have been switched off */
     if (!name || mode == OFF || fd < 0 || !is_of_store(fd)) return OFF;
     int32_t number = __sync_add_and_fetch(&control->seen, 1);
     if (number < control->at || number > control->until) return OFF;

@@ -24,7 +24,7 @@ class _Control(ctypes.Structure):
 
 
 class Faults:
-    """Calls of servers that write a file whose path contains `name`, and how they go wrong."""
+    """Calls of servers that write a file with a path that contains `name`, and how they go wrong."""
 
     def __init__(self, folder: Path, name: str = "store.db") -> None:
         self._path, self._library, self._name = folder / "control", folder / "faults.so", name
@@ -37,7 +37,7 @@ class Faults:
         self._control = _Control.from_buffer(self._map)
 
     def launcher(self, folder: Path) -> Launcher:
-        """A launcher whose servers meet these faults."""
+        """A launcher of servers with these faults."""
         environment = {"LD_PRELOAD": str(self._library), "TORTURE_CONTROL": str(self._path), "TORTURE_FILE": self._name}
         return Launcher(folder, environment)
 
@@ -49,7 +49,7 @@ class Faults:
         control.mode = MODES[mode]
 
     def disarm(self) -> bool:
-        """Let everything work again; returns whether a fault was met."""
+        """Let everything work again; returns whether a fault occurred."""
         self._control.mode = 0
         return bool(self._control.fired > 0)
 

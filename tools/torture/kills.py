@@ -14,7 +14,7 @@ SERVERS = 3
 
 
 def kill_forked(place: Place, launcher: Launcher, turns: int = 8) -> Iterator[Trial]:
-    """Three servers on one store, forked: one after the other is killed while clients go on with those that are left.
+    """Three servers on one store, forked: one after the other is killed while clients continue with the others.
 
     Sometimes it is the database that is killed instead.
     """

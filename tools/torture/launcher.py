@@ -1,7 +1,7 @@
 """A process that has imported the service and forks servers from itself, so that a restart costs a tenth of a second.
 
 Run as `python -m tools.torture.launcher LOG`; each line on standard input is a JSON document with the model's folder
-and the settings, each line on standard output tells the process and the port of the server that was started.
+and the settings, each line on standard output names the process and the port of the server that was started.
 """
 
 import ctypes

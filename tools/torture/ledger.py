@@ -33,7 +33,7 @@ class Reaction:
 
 @dataclass
 class Ledger:
-    """All reactions by user and event id, and the users whose deletion was asked for."""
+    """All reactions by user and event id, and the users to be deleted."""
 
     reactions: dict[str, dict[str, Reaction]] = field(default_factory=dict)
     deleted: dict[str, bool] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Power cuts: what a disk has at a random moment, without what the system still held in memory, is looked at.
+"""Power cuts: what a disk has at a random moment, without what the system still held in memory, is inspected.
 
 The disk is a file system in an image, mounted; what was not made durable is not in the image. Only root may do this.
 """
@@ -43,7 +43,7 @@ def can_mount() -> bool:
 
 
 def power_cuts(rng: random.Random, cuts: int = 20) -> Iterator[Trial]:
-    """Write to one SQLite file from several processes, others copying its log meanwhile, with so many power cuts."""
+    """Write to one SQLite file from several processes, others copying its log, with so many power cuts."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-power-")))
         disk, image = stack.enter_context(_disk(folder))
@@ -143,7 +143,7 @@ def _started(
 
 @contextmanager
 def _stopped(processes: list[BaseProcess]) -> Iterator[None]:
-    """Stop processes, all threads of them, as at the moment of a power cut; then let them go on."""
+    """Stop processes, all threads of them, as at the moment of a power cut; then let them continue."""
     ids = [process.pid for process in processes if process.pid is not None and process.is_alive()]
     for each in ids:
         os.kill(each, signal.SIGSTOP)

@@ -20,7 +20,7 @@ LONGEST = 2_000
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing that was broken and what was found afterwards; several where they are too small to tell one by one."""
+    """One thing that was broken and what was found afterwards; several where they are too small to list one by one."""
 
     scenario: str
     store: str
@@ -31,7 +31,7 @@ class Trial:
 
 
 def append(out: Path, trial: Trial, run: dict[str, Any]) -> None:
-    """Add a trial to the file of this folder; `run` tells the scenario of the command line, seed and commit."""
+    """Add a trial to the file of this folder; `run` names the scenario of the command line, seed and commit."""
     out.mkdir(parents=True, exist_ok=True)
     row = asdict(trial) | {"problems": [problem[:LONGEST] for problem in trial.problems]} | run
     with (out / FILE).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Whether this process was stopped: limits of time that pass meanwhile say nothing about the service."""
+"""Whether this process was stopped: time limits that expire in such a pause say nothing about the service."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Two writers of whom one runs at a time; `rng` says who goes on at each statement.
+"""Two writers, one at a time; `rng` says who continues at each statement.
 
 They are greenlets (SQLAlchemy brings them), not threads: one switches to the other without asking the machine, so that
 a schedule is carried out as it was drawn, and quickly however busy the machine is.
@@ -18,7 +18,7 @@ WRITE = "write"
 
 
 class Turns:
-    """Lets two parties stop before every statement and every transaction, and go on one at a time."""
+    """Lets two parties stop before every statement and every transaction, and continue one at a time."""
 
     def __init__(self) -> None:
         self._scheduler: Any = None
@@ -56,7 +56,7 @@ class Turns:
             database.write = write  # type: ignore[method-assign]
 
     def play(self, first: Callable[[], None], second: Callable[[], None], rng: random.Random) -> list[int]:
-        """Run both parties to their end; returns who went on at each step."""
+        """Run both parties to their end; returns who continued at each step."""
         self._scheduler, self._writing, self.order = greenlet.getcurrent(), None, []
         self._parties = [greenlet.greenlet(first), greenlet.greenlet(second)]
         waiting: dict[int, Any] = {number: party.switch() for number, party in enumerate(self._parties)}
@@ -75,6 +75,6 @@ class Turns:
             waiting[number] = self._parties[number].switch()
 
     def _stop(self, point: str) -> None:
-        """Hand over to the scheduler, which goes on with either party; other threads continue at once."""
+        """Hand over to the scheduler, which continues with either party; other threads continue at once."""
         if greenlet.getcurrent() in self._parties:
             self._scheduler.switch(point)

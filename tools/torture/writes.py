@@ -17,7 +17,7 @@ MOST_CALLS = 200
 
 @contextmanager
 def faulty(place: Place) -> Iterator[tuple[Faults, Launcher]]:
-    """Provide a launcher whose servers meet faults."""
+    """Provide a launcher of servers with faults."""
     faults = Faults(place.folder)
     launcher = faults.launcher(place.folder)
     try:

@@ -35,19 +35,11 @@ def list_datasets(data_dir: str | None, as_json: bool) -> None:
     folder = Path(data_dir) if data_dir else default_data_dir()
     found = {name: find_dataset(info, folder) for name, info in DATASETS.items()}
     if as_json:
+        same = ("name", "description", "url", "withdrawn", "satisfied", "licence")
         rows = [
-            {
-                "name": info.name,
-                "description": info.description,
-                "present": found[info.name] is not None or not info.files,
-                "path": None if found[info.name] is None else str(found[info.name]),
-                "url": info.url,
-                "withdrawn": info.withdrawn,
-                "satisfied": info.satisfied,
-                "split": info.default_split,
-                "licence": info.licence,
-            }
-            for info in DATASETS.values()
+            {name: getattr(info, name) for name in same}
+            | {"present": path is not None or not info.files, "path": path and str(path), "split": info.default_split}
+            for info, path in ((info, found[info.name]) for info in DATASETS.values())
         ]
         emit_json({"data_dir": str(folder), "datasets": rows})
         return

@@ -83,23 +83,13 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
     for t in range(rounds):
         pick = session.recommend()[0]
         value = truth[user, model.item_row(pick.item_id)]
-        is_hit = bool(value >= model.reward.threshold)
-        session.observe(pick.item_id, None if np.isnan(value) else float(value))
-        hits += is_hit
+        reaction = None if np.isnan(value) else float(value)
+        session.observe(pick.item_id, reaction)
+        hits += bool(value >= model.reward.threshold)
         popular_hits += bool(truth[user, popular[t]] >= model.reward.threshold)
-        lines.append(
-            {
-                "round": t + 1,
-                "item": pick.item_id,
-                "title": model.title(pick.item_id),
-                "mean": pick.mean,
-                "std": pick.std,
-                "to_learn": pick.mean_rank > 1,
-                "value": None if np.isnan(value) else float(value),
-                "hits": hits,
-                "popular_hits": popular_hits,
-            }
-        )
+        shown = {"round": t + 1, "item": pick.item_id, "title": model.title(pick.item_id), "mean": pick.mean}
+        counts = {"value": reaction, "hits": hits, "popular_hits": popular_hits}
+        lines.append({**shown, "std": pick.std, "to_learn": pick.mean_rank > 1, **counts})
     return {"user": split.test.user_ids[user], "rounds": lines}
 
 
@@ -107,13 +97,7 @@ def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
     from igcf.training import pretrain
 
     begun = time.perf_counter()
-    model = pretrain(
-        split.train,
-        validation=split.validation,
-        validate_rounds=rounds,
-        seed=seed,
-        method="experts",
-    )
+    model = pretrain(split.train, validation=split.validation, validate_rounds=rounds, seed=seed, method="experts")
     console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
     return model
 

@@ -1,4 +1,4 @@
-"""`igcf evaluate`: methods side by side on users whose reactions are known."""
+"""`igcf evaluate`: methods side by side on users with known reactions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -87,10 +87,10 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     items: Path | None,
     **options: Any,
 ) -> None:
-    """Compare methods on users whose reactions are known.
+    """Compare methods on users with known reactions.
 
-    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and told. A run that
-    was interrupted goes on where it stopped when it is started again.
+    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and
+    reported. Start an interrupted run again to resume it.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ def experiment() -> None:
 @click.option("--power", type=float, default=0.9, show_default=True, help="Chance of finding the difference.")
 @AS_JSON
 def plan(lift: float, rate: float, std: float | None, share: float, power: float, as_json: bool) -> None:
-    """Say how many users it takes to find a difference, however often one looks meanwhile."""
+    """Say how many users it takes to find a difference, however often you look before the end."""
     from igcf.experiments import planning
 
     found = planning.plan(lift, rate, std=std, share=share, power=power)

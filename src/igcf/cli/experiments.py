@@ -126,12 +126,12 @@ def print_all(tables: "list[Table]", style: str) -> None:
 def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], None]]":
     """Show jobs on stderr: a bar on a terminal; elsewhere a line per event, and one when nothing happens for long.
 
-    `notes` come first, when the first job begins.
+    `notes` are printed when the first job begins.
     """
     from igcf.progress import show_progress
 
     began, running, waiting = time.monotonic(), list[str](), list(notes)
-    with show_progress(alike=False) as report:  # one method tells nothing of the time of another
+    with show_progress(alike=False) as report:  # one method does not predict the time of another
 
         def watch(step: "Step") -> None:
             while waiting:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,15 +26,8 @@ if TYPE_CHECKING:
 @DATA_DIR
 @column_options
 @AS_JSON
-def import_log(
-    log: str,
-    url: str,
-    model: Path | None,
-    data_dir: str | None,
-    columns: "Columns",
-    as_json: bool,
-) -> None:
-    """Store the reactions of LOG as what its users did before they met the service.
+def import_log(log: str, url: str, model: Path | None, data_dir: str | None, columns: "Columns", as_json: bool) -> None:
+    """Store the reactions of LOG as the past of its users.
 
     LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. An import that was stopped
     is simply repeated: a reaction that is stored already is not stored again.
@@ -92,23 +86,15 @@ def import_into(
     if data.layout is not None:
         note(data.layout.sentence)
     _refuse_users(data.user_ids)
-    opened = Store(url)
-    try:
+    with closing(Store(url)) as opened, show_progress() as report:
         if model is None and (announced := opened.generation()[1]):
             model = Path(announced)
             items = set(load_model(model).item_ids)
+        named = "" if model is None else model_id(model)
         started = time.perf_counter()
-        with show_progress() as report:
-            done = import_interactions(
-                opened,
-                data,
-                "" if model is None else model_id(model),
-                lambda count: report("reactions stored", count, len(data)),
-            )
+        done = import_interactions(opened, data, named, lambda n: report("reactions stored", n, len(data)))
         seconds = time.perf_counter() - started
         name = opened.database.name
-    finally:
-        opened.close()
     unknown = 0 if items is None else sum(item_id not in items for item_id in data.item_ids)
     note(
         f"{data.name}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "

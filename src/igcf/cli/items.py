@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MODEL = click.option(
     "--model",
     type=PATH,
-    help="Folder of the model whose items are known [default: the one that the store says to serve].",
+    help="Folder of the model with the known items [default: the one that the store says to serve].",
 )
 
 
@@ -72,7 +72,7 @@ def update(item: str, changes: tuple[str, ...], model: Path | None, url: str, as
     for change in changes:
         name, sign, value = change.partition("=")
         if not sign:
-            raise ConfigError(f"{change!r} is no change; expected FIELD=VALUE, for instance hidden=true")
+            raise ConfigError(f"{change!r} is not a change; expected FIELD=VALUE, for instance hidden=true")
         fields[name] = _value(value)
     parsed = parse_fields(fields, f"item {item!r}")
     with opened(url, model) as (stored, is_known):
@@ -104,14 +104,8 @@ def list_items(url: str, as_json: bool) -> None:
     with opened(url, None) as (stored, _):
         found = stored.changes()
     if as_json:
-        emit_json(
-            {
-                "items": [
-                    {"item": each.item_id, "retired": each.is_retired, "revision": each.revision, **each.fields}
-                    for each in found
-                ]
-            }
-        )
+        rows = [{"item": it.item_id, "retired": it.is_retired, "revision": it.revision, **it.fields} for it in found]
+        emit_json({"items": rows})
         return
     for each in found:
         state = "retired" if each.is_retired else "hidden" if each.fields.get("hidden") else "active"
@@ -121,18 +115,14 @@ def list_items(url: str, as_json: bool) -> None:
 
 @contextmanager
 def opened(url: str, model: Path | None) -> "Iterator[tuple[ItemStore, Callable[[str], bool]]]":
-    """Open the items of a store that exists, and tell which items the model has."""
+    """Open the items of a store that exists, and say which items the model has."""
     from igcf.service.store.items import ItemStore
     from igcf.service.store.maintenance import open_existing
 
-    store = open_existing(url)
-    try:
-        announced = store.generation()[1]
-        folder = model or (Path(announced) if announced else None)
-        known = _item_ids(folder, must_exist=model is not None) if folder is not None else frozenset[str]()
+    with closing(open_existing(url)) as store:
+        folder = model or store.generation()[1]
+        known = _item_ids(Path(folder), must_exist=model is not None) if folder else frozenset[str]()
         yield ItemStore(store.database), known.__contains__
-    finally:
-        store.close()
 
 
 def _item_ids(folder: Path, *, must_exist: bool) -> frozenset[str]:
@@ -158,11 +148,8 @@ def read_batch(file: Path) -> list[Item]:
 
             return parse_items(read_items(file).items)
         text = file.read_text(encoding="utf-8")
-        given = (
-            json.loads(text)
-            if file.suffix == ".json"
-            else [json.loads(line) for line in text.split("\n") if line.strip()]
-        )
+        lines = text.split("\n") if file.suffix == ".jsonl" else ()
+        given = [json.loads(line) for line in lines if line.strip()] if lines else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the items of {file}: {error}") from error
     given = given.get("items") if isinstance(given, dict) else given

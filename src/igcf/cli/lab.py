@@ -82,7 +82,7 @@ def verify(file: Path, jobs: int | None, fresh: bool) -> None:
 
     document = _read(file)
     if document.get("suite") not in SUITES or "environments" not in document:
-        raise ConfigError(f"{file} is no results file of `igcf lab run`; expected agent, suite and environments")
+        raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
     with executing("local", jobs, None, None, fresh) as execution:
         scores = play_suite(
             document["suite"], [document["agent"]], seed=document["seed"], execution=execution, tell=note

@@ -26,7 +26,7 @@ COMMANDS = {
     "store": ("igcf.cli.store:store", "Back up, restore, verify and export a store."),
     "experiment": ("igcf.cli.experiment:experiment", "Plan and run A/B experiments on the users of a service."),
     "ope": ("igcf.cli.ope:ope", "Estimate from a log what another model would have achieved."),
-    "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users whose reactions are known."),
+    "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users with known reactions."),
     "lab": ("igcf.cli.lab:lab", "Measure agents, your own among all others, on suites of environments."),
     "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),

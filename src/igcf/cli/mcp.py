@@ -26,16 +26,14 @@ def mcp(url: str, api_key_file: Path | None, user: str | None) -> None:
         from igcf.service.mcp_server import create_server
     except ImportError as error:
         raise ConfigError(f"this needs the MCP packages ({error}); pip install 'igcf[mcp]'") from error
-    create_server(url, api_key=_read_key(api_key_file), user=user).run()
+    create_server(url, api_key=None if api_key_file is None else _read_key(api_key_file), user=user).run()
 
 
-def _read_key(path: Path | None) -> str | None:
-    if path is None:
-        return None
+def _read_key(path: Path) -> str:
     try:
-        key = path.read_text().strip()
+        keys = path.read_text().split()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the key file {path}: {error}; name a readable text file") from error
-    if not key or len(key.split()) > 1:
-        raise ConfigError(f"{path} holds {len(key.split())} keys; expected one key")
-    return key
+    if len(keys) != 1:
+        raise ConfigError(f"{path} holds {len(keys)} keys; expected one key")
+    return keys[0]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--model", required=True, type=PATH, help="Folder of the candidate.")
-@click.option("--store", help="Store whose audit is the log: SQLite file or postgresql://USER@HOST/DB.")
+@click.option("--store", help="Store with the audit to use: SQLite file or postgresql://USER@HOST/DB.")
 @click.option("--log", type=PATH, help="CSV or Parquet file instead: user, item, value, propensity [, answer].")
 @click.option("--policy", help="Policy of the candidate [default: as the model says].")
 @click.option("--nu", type=float, help="Exploration of the policy.")

@@ -60,7 +60,11 @@ def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
         taken = ("kinds", "separator", "has_header")
         given = {each.name: others.pop(each.name) for each in fields(Columns) if each.name not in taken}
-        given["kinds"] = checked_table(parse_kinds(kinds))
+        if table := parse_kinds(kinds):
+            from igcf.model.checks import checked_kinds  # refuses a bad table before anything is read
+
+            table = checked_kinds(table)
+        given["kinds"] = table
         given["separator"] = SEPARATOR_NAMES.get(separator or "", separator)
         given["has_header"] = False if no_header else None
         return command(*args, columns=Columns.of(given), **others)
@@ -94,15 +98,6 @@ def parse_kinds(text: str | None) -> dict[str, float]:
         return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}
     except ValueError as error:
         raise ConfigError(f"--kinds {text}: expected view=1,like=4,... or a file of such lines") from error
-
-
-def checked_table(kinds: dict[str, float]) -> dict[str, float]:
-    """Return a table of kinds that a model would take, or refuse it before anything is read."""
-    if not kinds:
-        return kinds
-    from igcf.model.checks import checked_kinds
-
-    return checked_kinds(kinds)
 
 
 def _lines(content: str) -> Iterator[tuple[str, str]]:

@@ -70,7 +70,7 @@ def note(message: str) -> None:
 
 
 def let_ctrl_c_end_input() -> None:
-    """Let Ctrl-C end a wait for input: once Polars is imported, the system would go on waiting until Enter."""
+    """Let Ctrl-C end a wait for input: once Polars is imported, the system would keep waiting until Enter."""
     if hasattr(signal, "siginterrupt"):
         signal.siginterrupt(signal.SIGINT, True)
 

@@ -87,7 +87,7 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
     type=PATH,
     help="Folder to keep the state of training in [default with workers: OUT.state, deleted at the end].",
 )
-@click.option("--resume", is_flag=True, help="Go on from --checkpoint, or from OUT.state.")
+@click.option("--resume", is_flag=True, help="Resume from --checkpoint, or from OUT.state.")
 @click.option("--shards", type=int, help="Share the log among this many workers.")
 @click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
 @click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
@@ -195,7 +195,7 @@ def _resumed(state: Path | None, *, is_named: bool) -> bool:
 
     if (is_named or (state is not None and state.exists())) and can_resume(state):
         return True
-    note(f"--resume: nothing to go on from in {state}; training begins anew")
+    note(f"--resume: nothing to resume in {state}; training begins anew")
     return False
 
 

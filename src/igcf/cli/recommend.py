@@ -123,7 +123,7 @@ def talk(session: Session, save: Path | None = None) -> None:
     console.print(f"{len(values)} reactions, {hits} satisfied.")
     if save is not None:
         save_history(save, session)
-        console.print(f"Saved to {save}; go on with --history {save}", highlight=False)
+        console.print(f"Saved to {save}; continue with --history {save}", highlight=False)
     if values:
         _show_favourites(session)
 
@@ -182,15 +182,16 @@ def _answered(session: Session, pick: Recommendation, answer: str) -> Recommenda
         session.skip(pick.item_id)
         return None
     if answer == "u":
-        return _undone(session, pick)
+        if not session.history:
+            console.print("[yellow]Nothing to take back.[/]")
+            return pick
+        item_id = session.undo()
+        console.print(f"Taken back: {escape(session.model.title(item_id))}.")
+        return session.recommend(candidates=[item_id])[0]
     try:
         value = None if answer == "" else float(answer)
     except ValueError:
         console.print(f"{escape(repr(answer))} is not a reaction; {scale_of(session.model)}, {HELP}.")
-        return pick
-    reward = session.model.reward
-    if value is not None and not reward.is_implicit and not reward.low <= value <= reward.high:
-        console.print(f"[yellow]{value:g} cannot be a reaction; the scale is {scale_of(session.model)}[/]")
         return pick
     try:
         session.observe(pick.item_id, value)
@@ -198,15 +199,6 @@ def _answered(session: Session, pick: Recommendation, answer: str) -> Recommenda
         console.print(f"[yellow]{escape(str(error))}[/]")
         return pick
     return None
-
-
-def _undone(session: Session, pick: Recommendation) -> Recommendation | None:
-    if not session.history:
-        console.print("[yellow]Nothing to take back.[/]")
-        return pick
-    item_id = session.undo()
-    console.print(f"Taken back: {escape(session.model.title(item_id))}.")
-    return session.recommend(candidates=[item_id])[0]
 
 
 def _ask(session: Session, pick: Recommendation, round_number: int) -> str:

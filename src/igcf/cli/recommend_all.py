@@ -1,6 +1,7 @@
 """`igcf recommend-all`: recommendations for every user of a store, in one file."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -36,12 +37,8 @@ def recommend_all(model: Path, store: str | None, config: Path | None, out: Path
     from igcf.service.context import ServiceContext
 
     started = time.perf_counter()
-    context = ServiceContext.open(model, store_settings(store, config))
-    try:
-        with show_progress() as report:
-            batch = write_batch(context, out, k, report=report)
-    finally:
-        context.close()
+    with closing(ServiceContext.open(model, store_settings(store, config))) as context, show_progress() as report:
+        batch = write_batch(context, out, k, report=report)
     seconds = time.perf_counter() - started
     if as_json:
         emit_json({"out": str(out), **batch._asdict(), "seconds": seconds})

@@ -29,7 +29,7 @@ TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
     "everything",
     is_flag=True,
     help="Every published experiment, also those beyond the paper, and one page with all tables in --out. "
-    "Takes hours; started again, it goes on where it stopped.",
+    "Takes hours; started again, it resumes where it stopped.",
 )
 @common_options
 def reproduce(
@@ -80,7 +80,7 @@ def reproduce(
 def reproduce_all(
     table: str | None, dataset: str | None, methods: str | None, users: int, common: dict[str, Any]
 ) -> None:
-    """Run every published experiment whose data set is found, one folder each, and write the page with all tables."""
+    """Run every published experiment with a data set at hand, one folder each, and write the page with all tables."""
     from igcf.data import dataset_info, find_dataset
     from igcf.lab.evaluate.published import PUBLISHED, commit_of_the_code, tables_page
     from igcf.lab.evaluate.tables import results_tables

@@ -98,7 +98,7 @@ def _folder(model: str | None, *, demo: str | None) -> Path:
 
 
 def _tell_success(folder: Path) -> None:
-    """Say what counts as a success in the log of a model; one that was not trained here does not tell."""
+    """Say what counts as a success in the log of a model; a model trained elsewhere does not say."""
     from igcf.model.files import saved_metadata
 
     success = saved_metadata(folder).get("success")

@@ -31,11 +31,11 @@ GROUPS = {
     "Limits of a server": "max_connections max_in_flight threads body_timeout_s header_timeout_s send_timeout_s "
     "store_wait_s hot_users hot_megabytes audit_queue audit_days",
 }
-"""Settings in the order in which `igcf serve --help` lists them; those that most people need come first."""
+"""Settings in the order in which `igcf serve --help` lists them; the most common first."""
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options in groups."""
+    """A command with options listed in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the command itself first, then those of the settings by group."""

@@ -1,4 +1,4 @@
-"""`igcf store`: copy, put back, check and move what a service remembers."""
+"""`igcf store`: back up, restore, verify and export a store."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -26,7 +26,7 @@ class Columns:
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Value of each kind of feedback, for a log that has a column of them."""
     unrated: float | None = None
-    """Value that stands for no opinion: the user met the item and did not judge it."""
+    """Value that stands for no opinion: the user saw the item and did not judge it."""
     separator: str | None = None
     """Between the columns of a text file; None: found from its first rows."""
     encoding: str | None = None
@@ -63,7 +63,7 @@ class Numbers:
         """Sign between groups of three digits."""
 
     def __call__(self, column: pl.Series) -> pl.Series:
-        """Return values as float32; null where the text is no number."""
+        """Return values as float32; null where the text is not a number."""
         column = _categories_as_text(column)
         if column.dtype != pl.String:
             return cast_or_null(column, pl.Float32())

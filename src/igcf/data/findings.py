@@ -35,7 +35,7 @@ WARNINGS = (
     "unknown-items", "item-without-id", "duplicate-item",
 )  # fmt: skip
 LEVELS: dict[str, Level] = dict.fromkeys(ERRORS, "error") | dict.fromkeys(WARNINGS, "warning")  # type: ignore[assignment]
-"""Every kind of defect. An error keeps the log from being read; a warning does not, but somebody should look."""
+"""Every kind of defect. An error keeps the log from being read; a warning does not, but is worth a look."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Findings:
     ) -> None:
         """Note a defect of the rows of a piece where `mask` holds; `before` rows of the log come before the piece.
 
-        `found` holds what stands in the rows, of which an error shows the first.
+        `found` holds what stands in the rows, the first is shown in an error.
         """
         places = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)
         if len(places):
@@ -123,7 +123,7 @@ class Findings:
 def check_ids(
     column: str, ids: Sequence[str], rows: IntArray, findings: Findings, source: str, *, is_exact: bool = True
 ) -> None:
-    """Note what is suspicious about ids, of which `rows` holds one per row of the log, all of them where `is_exact`."""
+    """Note what is suspicious about ids, `rows` has one per row of the log, all of them where `is_exact`."""
     unique = pl.Series(ids, dtype=pl.String)
     is_number = unique.str.contains(WHOLE_NUMBER)
     if is_number.all():
@@ -160,7 +160,7 @@ class Report:
     layout: LogLayout | None = None
     """Columns that were taken; None where none could be, and for data sets known by name."""
     success: "Success | None" = None
-    """What counts as a success; None where the values do not tell."""
+    """What counts as a success; None where the values do not say."""
     notes: tuple[str, ...] = ()
     """What was taken from a table of items, and what thresholds on the number of reactions left."""
 

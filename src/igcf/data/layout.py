@@ -53,7 +53,7 @@ NAMES: dict[Role, tuple[str, ...]] = {
         "ereignis", "aktion", "evenement", "accion", "evento", "azione", "行为", "行为类型",
     ),
 }  # fmt: skip
-"""Names that tell what a column holds, without case, blanks, `_` and `-`; of several the first of this list counts."""
+"""Names that say what a column holds, without case, blanks, `_` and `-`; of several the first of this list counts."""
 ITEM_NAMES = {
     "id": ("id", *NAMES["item"]),
     "title": ("title", "name", "itemtitle", "itemname", "movietitle", "artistname", "productname", "headline"),
@@ -67,9 +67,9 @@ ITEM_NAMES = {
 }
 """Names of the columns of a table of items."""
 FEW_COLUMNS = 4
-"""In a table of at most this many columns, those whose names tell nothing are user, item, value, time in this order."""
+"""In a table of at most this many columns, those with unknown names are user, item, value, time in this order."""
 FIRST_EPOCH = 1e8
-"""Whole numbers from here on, where nothing else tells, are seconds since 1970, not values."""
+"""Whole numbers from here on, without other evidence, are seconds since 1970, not values."""
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe", "::": "::", " ": "blank"}
 """What may stand between two columns of a text file, and its name."""
 
@@ -233,7 +233,7 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
 
 
 def named(names: Iterable[str], known: Iterable[str]) -> str | None:
-    """Return the column whose name comes first among the known ones; None if no name is known."""
+    """Return the column with the first of the known names; None if no name is known."""
     by_name: dict[str, str] = {}
     for name in names:
         by_name.setdefault(plain(name), name)

@@ -1,4 +1,4 @@
-"""Tables of any kind: the files of a log, whose rows come in pieces, and smaller tables and frames, read at once."""
+"""Tables of any kind: the files of a log, read in pieces, and smaller tables and frames, read at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from igcf.data.text_tables import (
 from igcf.errors import DataError
 
 PIECE_ROWS = 1 << 20
-"""Number of rows of a Parquet file whose text is in memory at a time."""
+"""Number of rows of a Parquet file with their text in memory."""
 PARQUET_ENDINGS = (".parquet", ".pq")
 
 
@@ -149,7 +149,7 @@ class LogFiles:
         return [name for name in self.layout.wanted() if name not in missing]
 
     def _scan(self, file: Path) -> pl.LazyFrame:
-        """Scan a Parquet file, with the columns that the names of its folders tell (`day=3/`)."""
+        """Scan a Parquet file, with the columns in the names of its folders (`day=3/`)."""
         columns = [pl.lit(text).alias(name) for name, text in self._told_by_folders(file).items()]
         return scan_parquet(file).with_columns(columns)
 
@@ -171,7 +171,7 @@ def _most_rows(file: Path) -> int:
 
 
 def scan_parquet(file: Path) -> pl.LazyFrame:
-    """Scan one Parquet file; its name is no pattern, and those of its folders mean nothing."""
+    """Scan one Parquet file; its name is not a pattern, and folder names carry no columns."""
     return pl.scan_parquet(file, hive_partitioning=False, glob=False)
 
 

@@ -72,7 +72,7 @@ def _whole(path: Path, opener: Callable[[], IO[bytes]]) -> bytes:
 
 
 def _table(path: Path, opener: Callable[[], IO[bytes]], names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
-    """Read a table without header, whose rows may have fewer columns than `names`, but at least three."""
+    """Read a table without header; rows may have fewer columns than `names`, but at least three."""
     table = TextTable(path, Columns(separator=separator, has_header=False), opener=opener)
     if len(table.names) < 3:
         raise DataError(f"{path} has {len(table.names)} columns; expected {', '.join(names)}")
@@ -130,7 +130,7 @@ def _with_movies(
             item_id, titles[item_id], genres[item_id] = parse(line)
         except ValueError as error:
             raise DataError(
-                f"{path}: {file_name}: row {number} is no film with its title and genres: {line!r}"
+                f"{path}: {file_name}: row {number} is not a film with its title and genres: {line!r}"
             ) from error
     years = [YEAR.search(titles.get(item_id, "")) for item_id in log.item_ids]
     numbers = {"year": np.array([np.nan if year is None else float(year[1]) for year in years])}

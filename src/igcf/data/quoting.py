@@ -87,7 +87,7 @@ def records(
 
     Args:
         lines: Lines of a table, none of them empty.
-        is_odd: Whether each is no row by the rules of CSV.
+        is_odd: Whether each breaks the rules of CSV.
         grammar: Separator and number of columns.
         may_go_on: Whether more lines follow; otherwise the last row ends here.
     """

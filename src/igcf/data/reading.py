@@ -265,7 +265,7 @@ class Builder:
     def log(self, name: str, source: str) -> Interactions:
         """Return the log: ids in order, at most one reaction of a user to an item, and what was noticed."""
         findings, layout = self._findings, self._reader.layout
-        is_exact = self._n_kept == self.n_rows  # otherwise places in the columns are no numbers of rows
+        is_exact = self._n_kept == self.n_rows  # otherwise places in the columns are not row numbers
         user_idx, item_idx, values, times = self._joined()
         user_ids, user_idx = self._users.sorted(user_idx)
         item_ids, item_idx = self._items.sorted(item_idx)

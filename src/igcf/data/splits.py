@@ -24,7 +24,7 @@ class ColdStart:
 
 @dataclass(frozen=True, eq=False)
 class TasteDrift:
-    """Training users, and users whose genres changed most between the two halves of their history.
+    """Training users, and the users with the largest change of genres between the two halves of their history.
 
     `test_before` and `test_after` have the same users in the same rows; so have the two of the validation users.
     """
@@ -75,7 +75,7 @@ def cold_start(
 def taste_drift(
     data: Interactions, *, n_test: int = 200, n_validation: int = 200, min_reactions: int = 120
 ) -> TasteDrift:
-    """Find the users whose taste changed most and split their histories in two.
+    """Find the users with the largest change of taste and split their histories in two.
 
     A user's reactions with a known time are halved in time, the extra one of an odd number going to the second half.
     The fewer genres the halves share (cosine of their genre counts), the more the taste changed: the `n_test` users

@@ -12,7 +12,7 @@ from igcf.data.registry import known_dataset
 from igcf.errors import DataError
 
 EVEN_SHARE = 0.5
-"""Share of successes that is aimed at: the nearer, the more a reaction tells."""
+"""Share of successes that is aimed at: the nearer, the more informative a reaction."""
 LEAST_UPPER_SHARE = 0.1
 """Where the upper half of the scale holds fewer reactions than this, it is a scale of counts or durations."""
 SCARCE = 0.02
@@ -43,7 +43,7 @@ class Success:
 
     @property
     def is_implicit(self) -> bool:
-        """Whether every reaction is a success, so that only the choice of items tells about taste."""
+        """Whether every reaction is a success, so that only the choice of items shows taste."""
         return self.n_successes == self.n_reactions
 
     @property
@@ -133,7 +133,7 @@ def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None 
 
 
 def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
-    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not looked at."""
+    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not read."""
     info = known_dataset(data)
     if satisfied is None and info is not None and len(levels) > 1:
         satisfied = info.satisfied
@@ -146,7 +146,7 @@ def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> S
     levels, counts = levels[is_known], counts[is_known]
     n_reactions = int(counts.sum())
     if not n_reactions:
-        raise DataError("there is no reaction, so nothing tells what a success is", kind="no-success")
+        raise DataError("there is no reaction, so what is a success cannot be found", kind="no-success")
     reached = counts[::-1].cumsum()[::-1]
     if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
         return Success(float(levels[0]), n_reactions, n_reactions, n_unrated)

@@ -1,4 +1,4 @@
-"""Synthetic film catalogues: one with a known truth, which the tests live in, and one whose popularity drifts.
+"""Synthetic film catalogues: one with a known truth, which the tests live in, and one with drifting popularity.
 
 Users have mixed tastes over genres and react to what is popular or to their taste, so that the log shows a part of the
 truth, chosen as people choose. Whether a reaction satisfies depends on taste and on the quality of the item:
@@ -40,7 +40,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
 
 GENRES = tuple(NOUNS)
 CHANGING_SHARE = 0.2
-"""Share of the users whose taste is drawn anew in the middle of their history."""
+"""Share of the users with a taste drawn anew in the middle of their history."""
 TASTE_WEIGHT = 10.0
 THRESHOLD = 2.5
 POPULARITY_EXPONENT = 0.7

@@ -30,9 +30,9 @@ ENDINGS = {".csv": ",", ".tsv": "\t", ".txt": None, ".dat": None, ".data": None}
 BLOCK_BYTES = 1 << 24
 """Text that is in memory at a time."""
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
-"""How much of a text file is looked at to find its separator, header and columns."""
+"""How much of a text file is read to find its separator, header and columns."""
 UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
-"""What reading a file raises, also one whose compressed bytes are damaged."""
+"""What reading a file raises, damaged compressed bytes included."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -52,7 +52,7 @@ ODD_ROWS = {
 
 
 class TextTable:
-    """A text file: what its first rows tell, and its rows, block by block."""
+    """A text file: what its first rows show, and its rows, block by block."""
 
     def __init__(
         self, path: Path, given: Columns | None = None, *, opener: Callable[[], IO[bytes]] | None = None
@@ -155,7 +155,7 @@ class TextTable:
         *,
         may_go_on: bool = True,
     ) -> tuple[pl.DataFrame, bytes]:
-        """Return the rows of a block, and the lines of a row that goes on in the next one."""
+        """Return the rows of a block, and the lines of a row that continues in the next one."""
         has_quotes = b'"' in block and not self._is_wide
         frame, rest, n_rows = None, b"", block.count(b"\n")
         if _is_regular(block, n_rows, grammar, has_quotes=has_quotes):

@@ -33,7 +33,7 @@ class UserTable:
     sentence: str
     """One line for people: `users: id = user; categories: country; numbers: income`."""
     is_of_dataset: bool = False
-    """Whether it comes with a data set known by name, whose fingerprint it does not change."""
+    """Whether it comes with a data set known by name and leaves its fingerprint unchanged."""
 
     def values_of(self, name: str, user_ids: Iterable[str]) -> list[Any]:
         """Return one attribute of some users; None where it is unknown."""

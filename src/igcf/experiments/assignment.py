@@ -45,7 +45,7 @@ class Layout:
     def changed(self, shares: Mapping[str, float]) -> "Layout":
         """Return the layout with other shares, moving as few users as these allow.
 
-        An arm that shrinks gives up the end of what it has; whoever is in an arm that does not shrink stays in it.
+        An arm that shrinks gives up the end of what it has; users in an arm that does not shrink stay in it.
         """
         wanted = parts_of(shares)
         now = {arm: sum(length for length, each in self.cells if each == arm) for arm in wanted}

@@ -66,7 +66,7 @@ class Diagnostics:
 
     kind: Kind
     effective_size: float
-    """Number of answers of the candidate itself that would tell as much."""
+    """Number of answers of the candidate itself that would be as informative."""
     largest_weight: float
     missing: float
     """Estimated share of what the candidate would show that the log never shows."""
@@ -165,7 +165,7 @@ def _weights(log: LoggedSlates, is_slot: BoolArray) -> dict[Kind, FloatArray]:
 
 
 def _error(values: FloatArray, users: IntArray | None) -> float:
-    """Return the standard error of a sum of centred values, whose users are the independent units."""
+    """Return the standard error of a sum of centred values; users are the independent units."""
     if users is not None:
         values = np.asarray(np.bincount(np.unique(users, return_inverse=True)[1], weights=values), dtype=np.float64)
     n = len(values)
@@ -205,7 +205,7 @@ def _refusal(size: float, missing: float, error: float) -> str | None:
         )
     if size < LEAST_SIZE:
         return (
-            f"no conclusion: the log tells as much as {size:.0f} answers of the candidate, at least "
+            f"no conclusion: the log is worth {size:.0f} answers of the candidate, at least "
             f"{LEAST_SIZE:.0f} are needed; log more answers, or explore a larger share"
         )
     return None

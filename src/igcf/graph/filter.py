@@ -52,7 +52,7 @@ class FilterSettings:
 
 @dataclass(frozen=True, eq=False)
 class GraphFilter:
-    """Scores of all items for users whose successes are known.
+    """Scores of all items for users with known successes.
 
     With P = R~'R~ / s^2, s the largest singular value of R~ and V its leading right singular vectors, a record x (zeros
     and ones over the items) scores

@@ -1,6 +1,6 @@
 """Threaded numba loops over CSR rows; only `igcf.graph.sparse_products` imports this module.
 
-Every kernel is a function of its own: numba's cache on disk does not tell apart two compilations of one function.
+Every kernel is a function of its own: numba's cache on disk confuses two compilations of one function.
 """
 
 # mypy: disable-error-code="untyped-decorator"

@@ -61,7 +61,7 @@ def world(
     Args:
         kind: one of `KINDS`.
         dataset: a log, or the name or path of one.
-        split: the users who are met. Train on `train`, choose on `validation`, report `test`.
+        split: the users to play. Train on `train`, choose on `validation`, report `test`.
         slate: items per round [default: the protocol's].
         split_seed: draws the users of each split, where the protocol draws them.
         **sizes: `rounds`, `n_users` and `min_reactions` that differ from what the protocol would take.

@@ -1,7 +1,7 @@
 """The gate before a new model: does it serve users whom neither model has seen as well as the model in service?
 
 One user in ten, by a hash of the user id, is held out: `igcf retrain` never trains on them. The share only falls as
-users join, so whoever is held out tonight was held out from every earlier `igcf retrain` too. Where the model in
+users join, so users held out tonight was held out from every earlier `igcf retrain` too. Where the model in
 service was trained otherwise, only reactions count that are newer than its log. A model that has trained on the
 users it is judged on shows 8 to 13 % more successes than one that has not (a synthetic log and MovieLens 100K).
 """
@@ -29,7 +29,7 @@ SHARE, MOST_USERS, FEWEST_USERS, SMALL_LOG, MOST_SHARE = 0.1, 1_000, 15, 40, 0.3
 FEWEST_REACTIONS = 3
 """Reactions that a user needs to be judged on."""
 ROUNDS, LOOKS_AT = 40, (20, 10, 5)
-"""Rounds of the replay, and numbers of reactions whose chances are predicted, the first that enough users have."""
+"""Rounds of the replay, and numbers of reactions with predicted chances, the first that enough users have."""
 MARGIN = 0.02
 """Relative loss from which on a candidate is worse, if that it loses is certain by `CERTAIN` standard errors.
 

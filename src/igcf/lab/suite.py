@@ -90,7 +90,7 @@ def play_suite(
     execution: Execution,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Scores:
-    """Play all agents in all environments of a suite; an environment whose log is not there is left out and told."""
+    """Play all agents in all environments of a suite; an environment without its log is left out with a note."""
     found: Scores = {}
     for entry in SUITES[suite]:
         try:

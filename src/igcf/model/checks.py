@@ -21,7 +21,7 @@ LARGEST_NUMBER = 1e9
 
 
 def check_shapes(model: "Model") -> None:
-    """Refuse parts whose sizes contradict each other, naming the part, its shape and the one expected."""
+    """Refuse parts of contradictory sizes, naming the part, its shape and the one expected."""
     first = model.channels[0].vectors
     n, d = len(first), model.prior_mean.size
     trained = n - len(model.added)
@@ -71,7 +71,7 @@ def check_additions(model: "Model", n_items: int) -> None:
 
 
 def _check_terms(model: "Model") -> None:
-    """Refuse terms whose weights are not numbers, and channels that do not exist."""
+    """Refuse terms with weights that are not numbers, and channels that do not exist."""
     for term in model.terms:
         if isinstance(term.weight, bool) or not isinstance(term.weight, int | float) or not isfinite(term.weight):
             raise ModelError(f"a term has the weight {term.weight!r}; expected a finite number")
@@ -102,7 +102,7 @@ def check_numbers(model: "Model") -> None:
     scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
     scored += [channel.vectors for channel in model.channels]
     numbers = scored + [channel.noise_var for channel in model.channels]
-    # the smallest and the largest number tell it all, without a second array as large as the items
+    # the smallest and the largest number suffice, without a second array as large as the items
     ends = [(float(part.min(initial=0.0)), float(part.max(initial=0.0))) for part in numbers]
     if not np.isfinite(ends).all():
         raise ModelError("the model holds NaN or infinite numbers; pretraining may have diverged")

@@ -60,7 +60,7 @@ class Model:
     """
 
     population: "Model | None" = None
-    """The model whose prior this one replaces by that of one user; None: this is the population's."""
+    """The model with the population's prior, where this one has that of one user; None: this is it."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
-            neighbours: how the items of the log predict each other, for users whose record is known.
+            neighbours: how the items of the log predict each other, for known users.
             appeared: time of the first reaction to each item of the log, (items of the log,), in the units of the log.
             reactions: number of reactions to each item in the log, and of those that satisfied, (items, 2).
             usage: objective, policy and calibration; without it those of the paper.

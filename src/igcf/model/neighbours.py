@@ -50,7 +50,7 @@ class Neighbours:
     means: Float32Array
     """Share of users who like each item, shape (items,)."""
     mix: float
-    """Weight of this prediction beside the belief's, for a user whose record is whole."""
+    """Weight of this prediction beside the belief's, for a user with a whole record."""
     penalty: float
     """Ridge penalty of the fit, in users."""
 

@@ -58,7 +58,7 @@ class ItemEvidence:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Number of users whose reactions count, and of those whom the item satisfied."""
+        """Number of users with a reaction that counts, and of satisfied ones."""
         if self.settled is not None:
             return self.settled.counts
         return len(self.contributions), sum(each.is_success for each in self.contributions.values())

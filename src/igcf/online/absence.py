@@ -19,7 +19,7 @@ from igcf.online.backend.types import RecordTerms
 LEVELS = np.arange(-4.0, 4.01, 0.5)
 """How much more active than the population a user may be, in logits, where the search for the mode starts."""
 PASSES = 3
-"""Steps to the mode of a logistic block, each of which passes over all items once."""
+"""Steps to the mode of a logistic block, with one pass over all items each."""
 LONGEST_STEP = 3.0
 """Largest distance that a step may go: Newton's step from far away goes too far."""
 CHUNK = 4_096
@@ -36,11 +36,11 @@ class Record(NamedTuple):
     weight: float
     """Weight of every absent item as a reward of zero."""
     later: IntArray
-    """Rows of items of the log whose absence says nothing, for instance because they appeared later; not in `rows`."""
+    """Rows of items without meaning in their absence, for instance because they appeared later; not in `rows`."""
 
 
 class LinearAbsence:
-    """Exact posterior of a block whose channels are linear."""
+    """Exact posterior of a block of linear channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
         self.span, self.channels, self.n_items = span, channels, model.n_items
@@ -108,7 +108,7 @@ class LinearAbsence:
 
 
 class LogisticAbsence:
-    """Mode and curvature of the posterior of a block whose channels are logistic."""
+    """Mode and curvature of the posterior of a block of logistic channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
         self.span, self.channels, self.n_items = span, channels, model.n_items

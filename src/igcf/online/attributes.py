@@ -17,9 +17,9 @@ from igcf.online.evidence import record_channels
 from igcf.online.learning import channels_of, monotone_learning
 
 MOST_COVARIANCES = 64
-"""Sets of known attributes whose covariance is kept."""
+"""Number of sets of known attributes with a cached covariance."""
 MOST_SHIFTS = 4_096
-"""Contexts whose shift is kept."""
+"""Number of contexts with a cached shift."""
 MOST_NUMBERS = 20_000_000
 """Variances of items that are kept for all sets of known attributes together."""
 

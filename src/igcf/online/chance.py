@@ -30,7 +30,7 @@ class Chances(NamedTuple):
 
 
 class ChanceScale:
-    """How the chances of a model follow from a belief, depending on what the model can tell.
+    """How the chances of a model follow from a belief, depending on what the model predicts.
 
     - `liked`: a logistic channel says whether an item is liked, if seen: z ~ N(m, v) is the logit.
     - `probability`: the expected reward itself is a probability; also where every reaction is a success, so that the

@@ -180,7 +180,7 @@ class ScoringEngine:
     @contextmanager
     def shifted(self, by: FloatArray | None) -> Iterator[None]:
         """Score the only user as if their vector were moved, for as long as this lasts; nothing may be learned."""
-        if by is None:  # what is computed meanwhile is kept
+        if by is None:  # what was computed so far is kept
             yield
             return
         before = self._state, self.belief_means, self._means, self._variances

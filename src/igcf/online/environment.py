@@ -1,4 +1,4 @@
-"""Users whose reactions are known, in lock-step: what every experiment and `igcf.lab.environments` play on."""
+"""Users with known reactions, in lock-step: what every experiment and `igcf.lab.environments` play on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Learner(Protocol):
     """Anything that recommends to many users in lock-step and learns from their reactions."""
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Forget everybody and meet `n_users` new users."""
+        """Start with `n_users` new users."""
         ...
 
     def select(self, available: BoolArray, k: int) -> IntArray:
@@ -48,7 +48,7 @@ class Environment:
     """Users who react as they are known to; nothing is shown twice to anybody."""
 
     users: IntArray
-    """Rows of the users who were met last."""
+    """Rows of the users of the current block."""
     available: BoolArray
     """Items that may be shown to each of them, (users, items)."""
     rows: IntArray
@@ -70,7 +70,7 @@ class Environment:
 
         Args:
             truth: (users, items) values, NaN where the user has no reaction. A sequence of such tables splits the
-                rounds evenly among them: the tastes change from one to the next and nobody tells the learner.
+                rounds evenly among them: the tastes change from one to the next, unknown to the learner.
             rounds: rounds per user.
             slate: items per round; all of them are observed.
             available: (users, items), which items may be shown to whom; all by default.
@@ -80,7 +80,7 @@ class Environment:
         self.n_users, self.n_items = self.truth[0].shape
 
     def reset(self, users: IntArray) -> None:
-        """Meet the users at these rows of the truth for the first time."""
+        """Start with the users at these rows of the truth."""
         shape = (len(users), self.rounds, self.slate)
         self.users, self.round = users, 0
         self.rows, self.values = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=np.float32)

@@ -42,10 +42,10 @@ def belief_from_logged(
     """Return what is believed of a user after logged reactions, in which absence counts.
 
     Args:
-        model: whose user it is.
+        model: the model of the user.
         rows: rows of the items reacted to; of several reactions to one item the last counts.
         values: values in the units of the log, one per row.
-        later: rows of items whose absence says nothing, because they appeared after the record's end.
+        later: rows of items without meaning in their absence, because they appeared after the record's end.
     """
     evidence = logged_evidence(model)
     record = evidence.record(rows, values, later)
@@ -85,7 +85,7 @@ def without_items(model: Model, record: Record, rows: Sequence[int]) -> Record:
 
 
 def check_pairs(argument: str, reactions: list[Any]) -> None:
-    """Refuse reactions that are no (item_id, value) pairs."""
+    """Refuse reactions other than (item_id, value) pairs."""
     if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
         wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
         raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
@@ -151,7 +151,7 @@ class LoggedEvidence:
         )
 
     def with_prior(self, model: Model) -> "LoggedEvidence":
-        """Return the same sums over items for a user whose own prior is that of `model`."""
+        """Return the same sums over items for a user with the prior of `model`."""
         other = copy(self)
         other._prior = Belief(model.prior_mean, model.prior_cov)
         other.blocks = tuple(
@@ -214,7 +214,7 @@ def _weight_in_training(model: Model) -> float:
 
 
 def _counted_channel(model: Model) -> Channel:
-    """The channel whose rewards tell how much of a whole record a user's reactions are."""
+    """The channel with rewards that show how much of a whole record a user's reactions are."""
     logistic = [each for each in model.channels if each.link == "logit" and each.reward.of_one(np.nan) == 0.0]
     exposed = [each for each in model.channels if each.reward.kind == "exposed"]
     return (logistic or exposed or list(model.channels))[0]

@@ -14,11 +14,11 @@ from igcf.errors import ConfigError
 from igcf.online.backend.types import MakeRng
 
 AMONG = 10
-"""Best items left out of which an explored slot is drawn, the very best among them."""
+"""Number of best remaining items among which an explored slot is drawn."""
 
 
 def checked_share(explore: float) -> float:
-    """Refuse a share that is no number from 0 to 1."""
+    """Refuse a share outside 0 to 1."""
     is_number = isinstance(explore, int | float) and not isinstance(explore, bool)
     if not (is_number and isfinite(explore) and 0 <= explore <= 1):
         raise ConfigError(f"explore is {explore!r}; expected a number from 0 to 1, such as 0.05")
@@ -90,7 +90,7 @@ class Odds(NamedTuple):
         return cls([1.0] * k, [0.0] * k, [1.0] * k)
 
     def with_reserve(self, k: int) -> "Odds":
-        """Return the odds of `k` items, the last of which are not shown."""
+        """Return the odds of `k` items, the last ones are not shown."""
         return Odds(*(column + [nan] * (k - len(column)) for column in self))
 
 
@@ -119,5 +119,5 @@ def slot_chances(ranks: IntArray, n_available: int, share: float) -> FloatArray:
 
 
 def _choice_chance(rank: IntArray, n: IntArray | int, share: float) -> FloatArray:
-    """Probability that a slot shows the item of some rank among those left, of which the `n` best may be drawn."""
+    """Probability that a slot shows the item of some rank among those left, the `n` best of them."""
     return np.asarray(np.where(rank <= n, share / n, 0.0) + (1 - share) * (rank == 1))

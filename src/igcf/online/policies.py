@@ -56,7 +56,7 @@ def parameter(
 class Policy:
     """Base class of everything that turns the state of users into scores; larger is recommended first.
 
-    A subclass is a frozen dataclass whose fields made by `parameter` are its parameters. With a `name` it is registered
+    A subclass is a frozen dataclass; fields made by `parameter` are its parameters. With a `name` it is registered
     in `POLICIES`.
     """
 
@@ -116,7 +116,7 @@ class Policy:
         raise NotImplementedError
 
     def draw(self, engine: ScoringEngine, rng: np.random.Generator, n: int = 1) -> FloatArray:
-        """Draw `n` vectors of each user from the belief, (users, n, d), for policies whose propensity is `sampled`."""
+        """Draw `n` vectors of each user from the belief, (users, n, d), for policies with a `sampled` propensity."""
         noise = rng.standard_normal((len(engine.belief_means), n, engine.belief_means.shape[1]))
         steps = np.einsum("bij,bnj->bni", covariance_root(engine.belief_covs), noise)
         return np.asarray(engine.belief_means[:, None] + steps)

@@ -157,7 +157,7 @@ class Recommender:
         return Session(self, past, rng_or_seed, name)
 
     def load_session(self, path: str | Path) -> Session:
-        """Return the session whose evidence `Session.save` wrote; the belief is computed from it."""
+        """Return the session that `Session.save` wrote; the belief is computed from it."""
         try:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(saved, dict) or saved.get("format") != SESSION_FORMAT:
@@ -177,7 +177,7 @@ class Recommender:
         return [user.recommend(k) for user in users]
 
     def similar_items(self, item_id: str, k: int = 10) -> list[SimilarItem]:
-        """Return the `k` available items whose vectors are most similar to that of an item, most similar first."""
+        """Return the `k` available items with the vectors most similar to that of an item, most similar first."""
         check_k(k)
         model = self.model
         row, vectors = model.item_row(item_id), model.item_vectors
@@ -211,6 +211,6 @@ class Recommender:
 
 
 def _salt(model: Model) -> str:
-    """Return a text that differs from that of earlier recommenders, whose anonymous users left evidence in a model."""
+    """Return a text that differs from that of earlier recommenders with anonymous evidence in a model."""
     numbers = sorted(number for each in model.evidence for number in each.contributions)
     return blake2b(repr(numbers).encode(), digest_size=8).hexdigest() if numbers else "anonymous"

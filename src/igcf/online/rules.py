@@ -46,7 +46,7 @@ class Rules:
     caps: tuple[tuple[str, int], ...] = ()
     """How many items of an answer may have a label; `*` is every category that is not named."""
     pinned: tuple[str, ...] = ()
-    """Items that come first, in this order, as far as they may be shown at all."""
+    """Items at the top, in this order, as far as they may be shown at all."""
     diversity: float = 0.0
     """How much an item loses that repeats what stands before it in the answer."""
     weight: str | None = None

@@ -126,7 +126,7 @@ class Session:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """One sentence per attribute whose value the model does not know."""
+        """One sentence per attribute with a value that the model does not know."""
         return () if self._encoded is None else self._encoded.ignored
 
     @_with_items
@@ -321,7 +321,7 @@ class Session:
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
     def _with_trial(self, asked: Choosing, found: Selection) -> tuple[Selection, int | None]:
-        """Return what is shown: the selection, whose last item shown may give way to a trial of a new item."""
+        """Return what is shown: the selection, whose last item shown may be replaced by a trial of a new item."""
         items, trials = self._serving.new_items, self._recommender._live.trials
         assert items is not None  # noqa: S101
         rows, last, available = found.rows, asked.n_shown - 1, asked.available

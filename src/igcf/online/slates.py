@@ -244,7 +244,7 @@ def _select_slate(  # noqa: PLR0913  (those of CompiledRules.select)
 
 
 def _open_scores(among: IntArray | None, scores: AnyFloatArray, available: BoolArray) -> AnyFloatArray:
-    """Scores of all items, (items,), of which only those that may be chosen are finite."""
+    """Scores of all items, (items,), finite only for those that may be chosen."""
     if among is None:
         return np.where(available, scores, -np.inf)
     result = np.full(len(available), -np.inf, dtype=scores.dtype)
@@ -306,7 +306,7 @@ class _Choice:
             self._take(row if len(ties) == 1 else int(self._make_rng().choice(ties)))
 
     def _explored(self, scores: AnyFloatArray) -> int:
-        """Draw the place of one of the items with the best scores, of which one at least is finite."""
+        """Draw the place of one of the items with the best scores, at least one of them finite."""
         assert self._explorer is not None  # noqa: S101
         n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
         best = np.argpartition(-scores, n - 1)[:n]
@@ -318,7 +318,7 @@ class _Choice:
 
         What an item repeats is the share of its variance over the population that the items before it explain, in units
         of the spread of the scores: 0 where other people like it, 1 where the same people do. The best items by score
-        are looked at; the next ones only where caps leave none of them.
+        are compared; the next ones only where caps leave none of them.
         """
         explained = _Explained(self._model)
         explained.look_at(np.array(self.rows, dtype=np.int64))
@@ -361,7 +361,7 @@ class _Explained:
         return self._left, whole
 
     def add(self, place: int) -> FloatArray:
-        """Let the item at `place` of those looked at be known; return the variance left of each."""
+        """Let the item at `place` of those compared be known; return the variance left of each."""
         taste = self._tastes[place]
         rest = taste - (self._basis @ taste) @ self._basis
         size = float(rest @ rest)
@@ -372,6 +372,6 @@ class _Explained:
 
 
 def _tastes(model: Model, rows: IntArray) -> FloatArray:
-    """Return vectors of items, (n, d), whose products are the covariances of their rewards over the population."""
+    """Return vectors of items, (n, d); their products are the covariances of their rewards over the population."""
     root = model.computed("root of the prior", lambda: covariance_root(model.prior_cov))
     return np.asarray(model.item_vectors[rows].astype(np.float64) @ root)

@@ -66,7 +66,7 @@ State = AtPrior | Tracked | Stale
 
 @dataclass(frozen=True, eq=False)
 class ScoredBlock:
-    """A block of the user's vector: the channels whose vectors live in it, and which of them are scored."""
+    """A block of the user's vector: the channels with vectors in it, and which of them are scored."""
 
     channels: tuple[Channel, ...]
     numbers: tuple[int, ...]

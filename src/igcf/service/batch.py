@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PAGE = 500
-"""Users whose recommendations are written together; an interrupted run loses at most these."""
+"""Number of users written together; an interrupted run loses at most these."""
 
 
 class Batch(NamedTuple):
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
     users: int
     rows: int
     resumed: int
-    """Users whose recommendations an interrupted run had written before."""
+    """Users written by an interrupted earlier run."""
 
 
 def recommend_all(context: ServiceContext, out: Path, k: int, *, report: Report = silent, page: int = PAGE) -> Batch:

@@ -198,7 +198,7 @@ def _part(text: str) -> str:
     try:
         return quote(text, safe="")
     except UnicodeEncodeError:
-        raise RequestError(f"{text!r} cannot be an id; it holds characters that are no text") from None
+        raise RequestError(f"{text!r} cannot be an id; it holds characters that are not text") from None
 
 
 def _reaction(reaction: dict[str, Any]) -> dict[str, Any]:

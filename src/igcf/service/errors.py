@@ -82,7 +82,7 @@ class TimeBudgetError(IgcfError):
 
 
 class RequestCancelledError(IgcfError):
-    """A request whose client has gone."""
+    """A request without a waiting client."""
 
 
 class CatalogueMismatchError(IgcfError):
@@ -90,7 +90,7 @@ class CatalogueMismatchError(IgcfError):
 
 
 class ModelConflictError(IgcfError):
-    """No model to go back to, or another one was announced meanwhile."""
+    """No earlier model, or another one has been announced since."""
 
 
 class ServiceUnavailableError(StoreError):

@@ -1,4 +1,4 @@
-"""Tools for assistants by the Model Context Protocol: each calls a running service, whose keys and audit apply."""
+"""Tools for assistants by the Model Context Protocol: each calls a running service, so its keys and audit apply."""
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ REASONS = 10
 
 
 def create_server(url: str, *, api_key: str | None = None, user: str | None = None) -> MCPServer[None]:
-    """Build an MCP server whose tools call the service at `url`.
+    """Build an MCP server with tools that call the service at `url`.
 
     Args:
         url: address of a running `igcf serve`.
@@ -85,7 +85,7 @@ def create_server(url: str, *, api_key: str | None = None, user: str | None = No
 
     @server.tool()
     async def search(query: str, limit: int = 10) -> item_responses.CataloguePage:
-        """Find items by words of their titles or by id; the most popular come first."""
+        """Find items by words of their titles or by id; the most popular first."""
         return await _ask(client.items(query, limit=limit))
 
     return server

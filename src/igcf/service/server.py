@@ -139,10 +139,10 @@ class Worker:
 
 
 class Supervisor(Multiprocess):
-    """Workers, each of which is replaced when it dies.
+    """Workers, each replaced when it dies.
 
     uvicorn keeps the worker's end of the pipe open in the parent, too. One that dies while it is asked for a sign of
-    life is then waited for until the time is over, and meanwhile no signal is heeded and no worker replaced.
+    life is then waited for until the time is over, and until then no signal is handled and no worker replaced.
     """
 
     def keep_subprocess_alive(self) -> None:
@@ -186,7 +186,7 @@ def _config(app: Any, settings: ServiceSettings, **more: Any) -> uvicorn.Config:
 
 
 def _stop_with_parent(metrics: str | None) -> None:
-    """End a worker whose parent was killed."""
+    """End a worker after its parent was killed."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

@@ -24,7 +24,7 @@ OTHER_VARIABLES = (
     "IGCF_API_KEY",
     FILE_VARIABLE,
 )
-"""Variables that are no settings of a server."""
+"""Variables that are not settings of a server."""
 SECRETS = ("store",)
 """Settings that may hold a password, which is never printed."""
 
@@ -136,7 +136,7 @@ def _misspelt() -> list[str]:
     known = {f"IGCF_{name.upper()}": name for name in ServiceSettings.model_fields}
     strange = [name for name in sorted(os.environ) if name.startswith("IGCF_")]
     return [
-        f"the environment variable {name} is no setting{nearest(name.removeprefix('IGCF_').lower())}"
+        f"the environment variable {name} is unknown{nearest(name.removeprefix('IGCF_').lower())}"
         for name in strange
         if name not in known and name not in OTHER_VARIABLES
     ]

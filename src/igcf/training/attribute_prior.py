@@ -30,7 +30,7 @@ PASSES = 2
 LEAST_T = 2.5
 """Standard errors by which an attribute must raise the likelihood of held-out users to have any weight."""
 MOST_USERS = 20_000
-"""Users whose vectors are regressed; of more, a random part is taken."""
+"""Number of users to regress; a random sample of more."""
 FEWEST_USERS = 50
 
 
@@ -59,7 +59,7 @@ def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model
 
 
 def drawn_users(rows: IntArray, seed: int) -> IntArray:
-    """Return the users whose vectors are regressed: all, or a random part."""
+    """Return the users to regress: all, or a random sample."""
     if len(rows) <= MOST_USERS:
         return rows
     return np.sort(np.random.default_rng(seed).choice(rows, MOST_USERS, replace=False))

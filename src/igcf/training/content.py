@@ -49,7 +49,7 @@ def popularity_classes(expected: FloatArray) -> IntArray:
 
 
 class _Ridge:
-    """Ridge regressions on the same centred features, whose penalty is chosen by leave-one-out errors."""
+    """Ridge regressions on the same centred features, with the penalty chosen by leave-one-out errors."""
 
     def __init__(self, X: FloatArray) -> None:
         self.centre = X.mean(axis=0)

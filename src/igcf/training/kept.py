@@ -1,4 +1,4 @@
-"""State of a training in a folder, so that a killed one goes on: one file per stage, each replaced in one step."""
+"""State of a training in a folder, to resume an interrupted one: one file per stage, each replaced in one step."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Kept:
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is something to go on from."""
+        """Whether there is a state to resume from."""
         return self.folder is not None and (self.folder / NOTE).exists()
 
     def begin(self, identity: Mapping[str, Any], *, resume: bool) -> None:

@@ -30,8 +30,8 @@ class InteractiveConfig:
 class InteractiveScorer(Component[ItemList], Trainable):
     """Score items by the reward that igcf expects of them; items without a reaction in the training data get NaN.
 
-    A query's `history_items` are a logged record, where absence counts too; its `session_items` were shown to the user.
-    Items without a rating count as 1.
+    In a query, `history_items` are a logged record, where missing items count as weak negatives, and `session_items`
+    were shown to the user. Items without a rating count as 1.
     """
 
     config: InteractiveConfig

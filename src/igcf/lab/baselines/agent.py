@@ -11,7 +11,7 @@ from igcf.online.environment import rewards
 
 
 class Agent:
-    """Base of agents. Users are met in lock-step; `act` is all that an agent must have."""
+    """Base of agents. Users are played in lock-step; only `act` is required."""
 
     def fit(self, task: Task, *, rng: np.random.Generator) -> None:
         """Learn from the log of the training users, `task.train`; choose on `task.validation`."""

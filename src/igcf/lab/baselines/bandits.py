@@ -18,7 +18,7 @@ def fit_linucb(task: Task, settings: Settings, rng: np.random.Generator) -> Mode
     """LinUCB (Li et al., 2010): ridge regression of rewards on item features, one for each user.
 
     The features are the principal components of the training users' successes and their mean, which is all that a log
-    tells of an item; every user starts from zero (`disjoint`).
+    says about an item; every user starts from zero (`disjoint`).
     """
     mean, loadings = principal_components(training_successes(task), settings["dim"], rng=rng)
     features = np.column_stack([mean, loadings])

@@ -29,7 +29,7 @@ DIMS, PENALTIES, NOISES = (8, 16, 32), (2.0, 5.0, 10.0), (0.05, 0.1, 0.2, 0.5)
 
 
 class LoggedModelLearner(ModelLearner):
-    """Learner of a model whose users may have a logged history."""
+    """Learner of a model for users with or without a logged history."""
 
     def know(self, logged: Sequence[Logged]) -> None:
         """Start each user from the belief that the whole record leads to, in which absence counts."""
@@ -202,7 +202,7 @@ def liked_factors(
     A user has a constant and `dim` factors, penalised alike; so have the items' factors.
 
     Returns:
-        Shares of likes, users' vectors (users, 1 + dim) and items' vectors (items, 1 + dim), whose first entry is 1.
+        Shares of likes, users' vectors (users, 1 + dim) and items' vectors (items, 1 + dim) with a first entry of 1.
     """
     train, shares = task.train, like_shares(task)
     rest = (train.values >= task.satisfied) - shares[train.item_idx]

@@ -92,8 +92,8 @@ def fit_igcf_paper(task: Task, settings: Settings, rng: np.random.Generator) -> 
     """Learn as the paper does, from observed pairs, batches in the order of time; without gamma, which `play` adds.
 
     Where times are unknown, the order is drawn: in KuaiRec's, all satisfied pairs would come last.
-    A rate at which training diverges (K = 0 and 1 at the paper's best rate for K = 3) gives way to the next smaller one
-    of the paper's grid.
+    A rate at which training diverges (K = 0 and 1 at the paper's best rate for K = 3) is replaced by the next
+    smaller one of the paper's grid.
     """
     is_timed = has_all_times(task.train)
     binary = settings["feedback"] == "binary"
@@ -124,7 +124,7 @@ def edges_of(task: Task, settings: Settings) -> str:
 
 
 def _pretrained(log: Interactions, config: GraphConfig, **settings: Any) -> Model:
-    """Train the graph model; a graph that cannot tell users apart is an error in an experiment."""
+    """Train the graph model; a graph that gives all users the same neighbourhood is an error in an experiment."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", GraphWarning)
         try:

@@ -18,7 +18,7 @@ from igcf.online import top_k
 Scores = Callable[[sp.csr_array], AnyFloatArray]
 """Function from the successes of some users, (users, items) of ones, to a score of every item for each of them."""
 KNN_BLOCK = 1024
-"""Items whose neighbours are sought at a time."""
+"""Number of items per search for neighbours."""
 SLIM_ITERATIONS, SLIM_TOLERANCE = 100, 3e-4
 """Largest number of iterations, and the change of a weight that ends them sooner."""
 

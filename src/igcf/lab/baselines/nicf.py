@@ -195,7 +195,7 @@ def train_nicf(
     Args:
         network: Network to train.
         truth: Levels of the training users, shape (users, N + 1), column 0 unused.
-        settings: `epochs`, each of which plays the sessions of 50 users and then takes `steps` gradient steps (the
+        settings: `epochs`, with the sessions of 50 users each and then `steps` gradient steps (the
             released code takes one in each of 3000 epochs); the `learning_rate` of Adam; `mask_target` leaves shown
             items out of the target's maximum; `check_every` epochs the network is scored, and training stops after
             `patience` checks without a new best.

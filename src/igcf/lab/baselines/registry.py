@@ -51,7 +51,7 @@ def _as_fitted(learner: Any, settings: Settings) -> Learner:
 
 
 def _needs_torch(module: str, function: str) -> Callable[[Task, Settings, np.random.Generator], Any]:
-    """Return a fit whose module imports torch, loaded when it is called."""
+    """Return a fit from a module that imports torch, loaded when it is called."""
     return lambda *arguments: getattr(import_module(f"igcf.lab.baselines.{module}"), function)(*arguments)
 
 

@@ -30,7 +30,7 @@ class Task:
     reward: Literal["raw", "satisfied"] = "raw"
     """Reward that the paper gives to a learner on this data: ratings as they are, or whether a user is satisfied."""
     may_refit: bool = True
-    """Whether a method may learn from the validation users too once all choices are made: not where they are met."""
+    """Whether a method may learn from the validation users too once all choices are made: not where they are played."""
     seed: int | None = None
     """Seed of the fit; None: drawn from the random numbers of the job."""
 
@@ -43,7 +43,7 @@ class Task:
         return [log.dense() for log in self.validation]
 
     def refitted(self) -> "Task":
-        """Return the task whose training users are all users that may be learned from, validation users included."""
+        """Return the task with all users as training users that may be learned from, validation users included."""
         validation = self.whole_validation()
         if validation is None or not self.may_refit:
             return self

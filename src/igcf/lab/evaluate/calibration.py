@@ -1,6 +1,6 @@
 """Calibration: whether predicted probabilities come true, for single candidates and for counts of successes.
 
-Every few rounds, before the next choice, each user's likeliest candidates are looked at:
+Every few rounds, before the next choice, each user's likeliest candidates are compared:
 
 - reliability: the predicted probability of each of them beside the share that satisfied;
 - coverage: the belief says how many of the best of them should satisfy, as a distribution (draws of the user's vector,
@@ -32,9 +32,9 @@ LOOK_EVERY = 20
 CANDIDATES = 200
 """Number of candidates per user and look: reliability is about what could be shown soon, not about all items."""
 SHOWN = 10
-"""Number of best candidates, those that would be shown, whose calibration is reported separately."""
+"""Number of best candidates, those that would be shown, with a calibration of their own."""
 COUNTED = 50
-"""Number of best candidates whose successes are predicted as one distribution."""
+"""Number of best candidates with one predicted distribution of successes."""
 DRAWS = 200
 N_BINS = 10
 

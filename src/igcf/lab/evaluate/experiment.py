@@ -68,7 +68,7 @@ def evaluate(
 
 
 def grid_points(start: Mapping[str, Any], grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Return every combination of the grid, the other settings as in `start`, which comes first.
+    """Return every combination of the grid, the other settings as in `start`, `start` first.
 
     A value of `start` that the grid does not have is tried with all others too.
     """

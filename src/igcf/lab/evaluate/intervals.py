@@ -2,7 +2,7 @@
 
 A new user's own probability cannot be observed, the share of new users whom an item satisfies can. For them the chance
 is the item's expected share, and its uncertainty is the item's part of an interval: the user's part averages out. The
-realised share of m users is compared with the predicted distribution of such shares, whose central 80 % should hold
+realised share of m users is compared with the predicted distribution of such shares; its central 80 % should hold
 four of five items; a share of few users is discrete, so it counts by the part of its own probability that lies inside.
 A tenth of the items is new on purpose: no reaction to them is learned from. Splits are repeated until
 enough of them are tested.

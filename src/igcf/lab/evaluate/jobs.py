@@ -1,4 +1,4 @@
-"""One job: fit a method once, play it on users whose reactions are known, and save the outcomes on disk."""
+"""One job: fit a method once, play it on users with known reactions, and save the outcomes on disk."""
 
 import hashlib
 import io
@@ -38,10 +38,10 @@ CODE = (
     "lab/evaluate/metrics.py",
     "lab/evaluate/protocols",
 )
-"""Files and folders whose sources can change what is shown; their hash is part of a job's name."""
+"""Files and folders of code that can change what is shown; their hash is part of a job's name."""
 SOURCES = (".py", ".c", ".h")
 PACKAGES = ("numpy", "scipy", "torch", "implicit")
-"""Packages whose versions can change what is shown; they are part of a job's name, too."""
+"""Packages that can change what is shown; they are part of a job's name, too."""
 ARRAYS = ("n_satisfied", "n_reactions", "item_shares")
 """What is saved of an outcome beside the items shown."""
 BACKEND = loops.name

@@ -109,7 +109,7 @@ def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str)
     parts = [
         "# All tables\n",
         f"Every one was made by `igcf reproduce --all` at commit {commit}. "
-        "Finished fits are kept, so a run that was interrupted goes on where it stopped.\n",
+        "Finished fits are kept, so a run that was interrupted resumes where it stopped.\n",
         f"Made by commands of their own, and therefore not here: {OTHERS}.\n",
     ]
     if missing:

@@ -14,7 +14,7 @@ from igcf.lab.evaluate.protocols.base import Counted, Figures, Pair
 from igcf.lab.evaluate.protocols.sizes import ActivityClass
 
 SIGNIFICANT = 0.05
-"""A difference whose p value is not below this is a tie."""
+"""A difference with a p value not below this is a tie."""
 ALWAYS = ("precision", "share", "recall", "ndcg", "after_drift")
 """Figures that every row of the JSON document has, empty where the protocol does not count them."""
 

@@ -20,7 +20,7 @@ from igcf.training.cluster.ray_cluster import ray_cluster
 
 TRIES = 4
 """Number of times a job is begun at most: more lost workers than that are the job's fault, memory for instance."""
-GO_ON = "what was finished is kept; the same command goes on from there"
+GO_ON = "finished parts are kept; the same command resumes there"
 
 Finished = Iterator[tuple[str, list[Outcome]]]
 """Names and outcomes of jobs, as they are finished, in any order."""
@@ -78,7 +78,7 @@ def on_this_machine(
 
 
 def check_installed(methods: Collection[str]) -> None:
-    """Refuse methods whose packages are not installed, before the others have taken their time."""
+    """Refuse methods without their packages, before the others have taken their time."""
     missing = {name: [each for each in method_named(name).packages if find_spec(each) is None] for name in methods}
     if unable := sorted(name for name, packages in missing.items() if packages):
         packages = sorted({each for name in unable for each in missing[name]})

@@ -57,7 +57,7 @@ class GoodEvent(NamedTuple):
     """Constants of lemma:event for the prior estimated from M users, delta = 1 / M; M - 1 where the paper has M.
 
     `gamma` is added to the diagonal of the covariance; sqrt(c_1 / M) bounds the error of the mean (E_1), sqrt(c_2 / M)
-    = 2 gamma that of the widened covariance (E_2), one of which fails with probability `failure`. The lemma holds from
+    = 2 gamma that of the widened covariance (E_2), either fails with probability `failure`. The lemma holds from
     `least_users` on.
     """
 

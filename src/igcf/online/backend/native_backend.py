@@ -76,7 +76,7 @@ class NativeBackend(NumpyBackend):
 
     @staticmethod
     def learn_in_turn(rules: Classes, mean: FloatArray, cov: FloatArray, rows: IntArray, classes: IntArray) -> None:
-        """Update one user's belief by a history whose reactions count as the belief before each allows, in place."""
+        """Update one user's belief by a history, in place; each reaction counts as the belief before it allows."""
         learn = _native.learn_in_turn if len(rules.starts) <= MOST_CHANNELS else NumpyBackend.learn_in_turn
         learn(rules, mean, cov, rows, classes)
 

@@ -21,7 +21,7 @@ def find_mode(
         cov: minus the second derivative of all absences' log likelihood where the search starts, shape (d, d); the
             covariance of the user's vector at the mode afterwards.
         longest: largest distance that a step may move the user's vector.
-        passes: steps before the last one, each of which passes over all items once.
+        passes: steps before the last one, with one pass over all items each.
     """
     frame = terms.frame
     precision = cov + _curvature(terms, terms.prior_mean + frame @ v)

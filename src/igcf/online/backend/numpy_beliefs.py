@@ -126,7 +126,7 @@ def gaussian_step(
 def logistic_step(
     z: FloatArray, q: FloatArray, reward: FloatArray, noise_var: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same for a success (1) or failure (0) whose log likelihood counts 1 / noise_var.
+    """The same for a success (1) or failure (0) with a log likelihood that counts 1 / noise_var.
 
     Along w the log posterior of a = x . user is -(a - z)^2 / (2 q) + log likelihood(a): Newton finds its mode, the
     curvature there replaces that of a Gaussian reward.
@@ -183,7 +183,7 @@ def learn_in_turn(rules: Classes, mean: FloatArray, cov: FloatArray, rows: IntAr
     """Update one user's belief by a history, in place; a reaction counts as what is known when it comes allows.
 
     Args:
-        rules: what the model can tell apart.
+        rules: the classes of reactions that the model distinguishes.
         mean: of the user's vector, shape (D,).
         cov: of the user's vector, shape (D, D).
         rows: rows of the items, oldest reaction first, shape (reactions,).
@@ -201,7 +201,7 @@ def counted_classes(rules: Classes, means: FloatArray, covs: FloatArray, rows: I
     The whole update is carried out in the space of the item's own channels: z = X mean and Q = X cov X'.
 
     Args:
-        rules: what the model can tell apart.
+        rules: the classes of reactions that the model distinguishes.
         means: of the users' vectors, shape (users, D).
         covs: of the users' vectors, shape (users, D, D).
         rows: the item of each user.

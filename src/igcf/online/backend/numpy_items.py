@@ -30,13 +30,13 @@ LEAST = float(np.finfo(np.float32).min)
 """Any score is at least this; what is not available has less."""
 
 FEW = 3
-"""Items whose ranks are counted one by one, which needs no sorting of what is above them."""
+"""Number of items with ranks counted one by one, which needs no sorting of what is above them."""
 WIDTH = 1.2815515655446004
 """Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
 LEVELS = np.array([[0.1], [0.9]])
 """Ends of that interval as levels, (2, 1)."""
 CLIPPED = 0.005
-"""Smallest and, from 1, largest probability whose logit is taken."""
+"""Smallest and, from 1, largest probability to take the logit of."""
 Triple = tuple[FloatArray, FloatArray, FloatArray]
 """Chances, lower and upper ends of their intervals, as arrays."""
 
@@ -227,7 +227,7 @@ def logit_chances(m: npt.ArrayLike, v: npt.ArrayLike, slope: float, spread: floa
 
 
 def chances_around(chance: FloatArray, middle: FloatArray, half: FloatArray) -> Triple:
-    """The chance with the interval whose logits are `middle` -+ `half`, widened to contain it."""
+    """The chance with the interval of the logits `middle` -+ `half`, widened to contain it."""
     return chance, np.minimum(sigmoid(middle - half), chance), np.maximum(sigmoid(middle + half), chance)
 
 

@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of the user's vector that is learned apart from the others, and the channels whose vectors live in it."""
+    """A part of the user's vector that is learned apart from the others, and the channels with vectors in it."""
 
     start: int
     """First dimension of the block."""
@@ -63,7 +63,7 @@ class Moments(NamedTuple):
 
 
 class Channels(NamedTuple):
-    """The channels of a model, of which those with one start make up a block."""
+    """The channels of a model; those with one start make up a block."""
 
     starts: IntArray
     """First dimension of each channel's block, shape (channels,)."""
@@ -76,7 +76,7 @@ class Channels(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """The reactions that a model can tell apart, and what decides as which of them a reaction counts.
+    """The classes of reactions that a model distinguishes, and what decides how a reaction counts.
 
     The last two rows of `rewards` are no reaction and nothing at all. It begins as `Channels` does.
     """

@@ -99,7 +99,7 @@ class CandidateSearch:
         lists.check(model)
         self.lists = lists
         self.side = model.added
-        """Rows that are in no list and always candidates: items that joined the model, whose vectors still move."""
+        """Rows that are in no list and always candidates: items that joined the model and still move."""
         self._n_few = FEW * model.n_items
         self._mixture = Mixture.from_model(model)
         self._spans = tuple(model.channels[number].span for number in model.scored)

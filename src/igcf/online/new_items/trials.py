@@ -41,7 +41,7 @@ class Exposure:
     most: int = 50
     """Largest number of trials of an item: it is judged then."""
     known: int = 10
-    """Number of reactions of a user before they are asked to try anything: what they say then tells more."""
+    """Number of reactions of a user before they are asked to try anything: those are more informative."""
     fit: float = 0.4
     """How much more than of the population the user must be expected to like the item if it is a good one, in standard
     deviations of the population."""
@@ -50,9 +50,9 @@ class Exposure:
     turn: float = 0.02
     """How much more an item must be hoped for than another one to be tried before it, per reaction that it had more."""
     horizon: int = 30
-    """Items that a user will still be shown: one that gives way is shown later, and the last of these is lost."""
+    """Items that a user will still be shown: a replaced item is shown later, and the last of these is lost."""
     caution: float = 1.15
-    """How much more than expected a known item that gives way counts as bringing: what is given up is estimated, and
+    """How much more than expected a replaced known item counts as bringing: what is given up is estimated, and
     users of whom less is learned on new items are served a little worse afterwards."""
     settled: int = 200
     """Reactions after which an item is settled: it is then learned no further."""
@@ -83,7 +83,7 @@ class Account:
         self._came, self._expected = WEIGHT, WEIGHT  # of known items
 
     def copy(self) -> "Account":
-        """Return an account that goes on from here."""
+        """Return an account that continues from here."""
         other = Account(self._price, self._caution)
         other.balance, other._came, other._expected = self.balance, self._came, self._expected
         return other
@@ -137,7 +137,7 @@ class Trials:
     """Trials of new items by all users: how many there were, what they may cost, and which come next.
 
     A user is asked about an item that they would like, more than others, if it is as good as it may still be: of the
-    classes that are not ruled out yet the best one counts. Such users' reactions tell most of the item, and cost least.
+    classes that are not ruled out yet the best one counts. Such users' reactions are most informative and cost least.
     """
 
     def __init__(self, exposure: Exposure) -> None:
@@ -165,7 +165,7 @@ class Trials:
                 self.account.note_known(expected, reward)
 
     def choose(self, answers: Answers, items: NewItems) -> IntArray:
-        """Return what is shown: the answers, whose last items may give way to trials, (users, k)."""
+        """Return what is shown: the answers, whose last items may be replaced by trials, (users, k)."""
         with self._lock:
             n_more = len(items.rows) - len(self.counts)
             if n_more > 0:

@@ -27,7 +27,7 @@ class NewItems:
     """The added items of a model. Learning yields another snapshot; a row moves with the evidence about its item."""
 
     model: Model
-    """The model, whose rows of these items are the means of their posteriors."""
+    """The model; its rows of these items are the means of their posteriors."""
     learning: ItemLearning
     priors: ItemPriors
     """Beliefs about the items from their descriptions alone."""
@@ -71,7 +71,7 @@ class NewItems:
 
     @cached_property
     def n_reactions(self) -> IntArray:
-        """Number of users whose reactions to each item count, (new items,)."""
+        """Number of users with a reaction that counts to each item, (new items,)."""
         counts = [self.most if each.settled is not None else len(each.contributions) for each in self.evidence]
         return np.array(counts, dtype=np.int64)
 
@@ -85,7 +85,7 @@ class NewItems:
         return not self.unsettled[row]
 
     def updated(self, evidence: Sequence[ItemEvidence]) -> "NewItems":
-        """Return the items after more evidence; only those whose evidence is another object are computed."""
+        """Return the items after more evidence; only those with another evidence object are computed."""
         pairs = enumerate(zip(self.evidence, evidence, strict=True))
         changed = [place for place, (old, new) in pairs if old is not new]
         return self._moved(evidence, changed) if changed else self

@@ -21,7 +21,7 @@ def operation_id(route: APIRoute) -> str:
 
 
 class DocumentedApp(FastAPI):
-    """An application whose document tells of keys; where the server has none, they are optional."""
+    """An application with a document that describes keys; where the server has none, they are optional."""
 
     has_keys = False
 

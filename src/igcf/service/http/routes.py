@@ -199,7 +199,7 @@ def item_routes(context: ServiceContext) -> APIRouter:
     @router.delete("/items/{item}", responses=problems(404))
     @as_json
     def delete_item(item: ItemPath) -> item_responses.ItemRetired:
-        """Retire an item: it is no longer recommended. `POST /v1/items` restores it."""
+        """Retire an item: recommendations leave it out. `POST /v1/items` restores it."""
         return catalogue.retire_item(context, item)
 
     @router.get("/model", responses=problems())

@@ -282,7 +282,7 @@ class UserPage(BaseModel):
 
 
 class ItemReaction(BaseModel):
-    """A reaction to an item, and whose it is."""
+    """A reaction to an item, with its user."""
 
     user: str
     event_id: str

@@ -34,7 +34,7 @@ Joining = Callable[[], list[Reaction]]
 
 
 class StoreAll(Protocol):
-    """Stores reactions of one model durably, with those that join them, and tells what became of each.
+    """Stores reactions of one model durably, with those that join them, and reports what became of each.
 
     None, without `waits`, stands for those that have to wait for another server.
     """
@@ -140,11 +140,11 @@ def received(outcome: Outcome | None) -> Receipt:
 
 
 def _store(places: list[Place], store_all: Callable[[list[Reaction]], list[Outcome | None]]) -> None:
-    """Store some reactions, and tell everybody who waits for one of them."""
+    """Store some reactions and wake everybody who waits for one of them."""
     outcomes: Sequence[Outcome | BaseException | None]
     try:
         outcomes = store_all([place.reaction for place in places])
-    except BaseException as error:  # the thread goes on; those who wait hear of it
+    except BaseException as error:  # the thread continues; callers get the error
         outcomes = [error] * len(places)
     told: defaultdict[asyncio.AbstractEventLoop, list[Telling]] = defaultdict(list)
     for place, outcome in zip(places, outcomes, strict=True):

@@ -71,7 +71,7 @@ class ItemsFromLog:
         self._samples, self._overfull, self._revisions, self._read = {}, set(), {}, _Read()
 
     def _look_at(self, served: ServedModel) -> set[str] | None:
-        """Read what is new; returns the items whose evidence changed, None where all must be read again."""
+        """Read what is new; returns the items with changed evidence, None where all must be read again."""
         started, read, store = time.time(), self._read, self._store
         changed = self._forget_deleted(store, read)
         added = [served.model.item_ids[row] for row in served.model.added.tolist()]

@@ -49,7 +49,7 @@ def _told(receipt: Receipt) -> FeedbackReceipt:
 
 
 def refuse_conflict(receipt: Receipt) -> None:
-    """Refuse a reaction whose event id is that of another one."""
+    """Refuse a reaction with the event id of another one."""
     stored = receipt.conflict
     if stored is not None:
         said = stored.kind or ("no reaction" if stored.value is None else f"{stored.value:g}")

@@ -57,7 +57,7 @@ FEWEST_REACTIONS = 2
 """Successes of a group that is liked, failures of one that is liked less."""
 MOST_NAMED = 3
 FIRST_IMPRESSION = 2.5
-"""Least difference of lifts for a comparison of two clusters, neither of which is certain enough to be named."""
+"""Least difference of lifts for a comparison of two clusters, neither certain enough to be named."""
 NOUNS = dict.fromkeys(("synthetic", "ml-100k", "ml-1m", "eachmovie"), "films") | {"kuairec": "videos"}
 COUNTABLE = frozenset(
     {"album", "artist", "article", "book", "film", "game", "movie", "product", "song", "track", "video"}
@@ -67,7 +67,7 @@ COUNTABLE = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of a model's items, whoever the user is."""
+    """The groups of a model's items, independent of the user."""
 
     kind: Literal["categories", "items"]
     """What names them: their category, or their best-known items."""
@@ -229,7 +229,7 @@ def group_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, 
 
 
 def _chance_vectors(model: Model) -> tuple[FloatArray, slice]:
-    """Vectors whose product with a part of the user's vector says how much an item is liked, and that part."""
+    """Vectors; their product with a part of the user's vector says how much an item is liked, and that part."""
     scale = ChanceScale(model)
     if scale.liked is not None:
         channel = model.channels[scale.liked]

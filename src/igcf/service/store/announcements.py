@@ -54,7 +54,7 @@ def announce(database: Database, folder: str, model: str, *, after: int | None =
         newest = connection.execute(sa.select(sa.func.coalesce(sa.func.max(serving.c.generation), 0))).scalar_one()
         if after is not None and newest != after:
             raise ModelConflictError(
-                f"another model was announced meanwhile (generation {newest}); look, and try again"
+                f"another model has been announced since (generation {newest}); check it and try again"
             )
         _insert(connection, Announcement(int(newest) + 1, folder, model, time.time()))
         return int(newest) + 1

@@ -30,7 +30,7 @@ DELETED_AT_ONCE = 1_000
 LOOK_FOR_OLD_S = 600.0
 FORGET_GRACE_S = 60.0
 """How long the hash of a deleted user is kept, so that answers still in a queue are not written; nor are, for so long,
-those to a user who comes back."""
+those to a returning user."""
 LOOK_FOR_MARKS_S = 10.0
 
 log = logging.getLogger("igcf.service")
@@ -72,7 +72,7 @@ class AuditLog:
         """Start the writer.
 
         Args:
-            store: where to; it also tells which users are deleted.
+            store: where to; it also knows which users are deleted.
             size: answers that may wait.
             wait_s: how long to wait for another flush.
             days: older answers are deleted, a few at a time; None keeps them all.

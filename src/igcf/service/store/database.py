@@ -70,7 +70,7 @@ class Database:
             store: a SQLite file or a URL.
             connections: how many to keep open.
             wait_s: how long to wait for a turn to write or for a lock; a statement may take twice as long. None for
-                tools, whose statements may take as long as they need.
+                tools with statements that may take long.
         """
         url = database_url(store)
         self.name = printed_url(url)
@@ -232,7 +232,7 @@ class Database:
             yield
 
     def _check_file(self) -> None:
-        """Refuse to go on when the SQLite file is not the one that was opened: what is written would be lost."""
+        """Stop when the SQLite file is not the one that was opened: what is written would be lost."""
         if self._identity is not None and self._identity != self._found_identity():
             raise StoreError(
                 f"the store {self._file} was deleted or replaced while in use; stop the server, put the file back, and "
@@ -319,7 +319,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stop.wait(self.LOOK_EVERY_S):
             now = time.monotonic()
-            with self._lock:  # whoever leaves `limit` waits here: the number is not given to another socket meanwhile
+            with self._lock:  # a thread that leaves `limit` waits here: the number cannot go to another socket
                 for key, (due, fd) in list(self._due.items()):
                     if due < now:
                         del self._due[key]

@@ -283,7 +283,7 @@ def read_answers(database: Database) -> "Iterator[pl.DataFrame]":
 def shown_items(store: Store) -> "Iterator[pl.DataFrame]":
     """Read every item that was shown with an answer, with the value of the reaction to it.
 
-    `has_reacted` tells whether there is a reaction in force that names the answer; its value is null where the item was
+    `has_reacted` says whether there is a reaction in force that names the answer; its value is null where the item was
     shown and drew none, as the caller said. A skip is no reaction.
     """
     import polars as pl

@@ -204,7 +204,7 @@ def _row(user_id: str, event: Event) -> tuple[Any, ...]:
 
 
 def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows whose values are in the order of the table's columns, many in one statement."""
+    """Insert rows with values in the order of the table's columns, many in one statement."""
     if connection.dialect.name != "sqlite":
         if rows:
             names = table.columns.keys()

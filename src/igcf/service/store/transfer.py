@@ -157,7 +157,7 @@ def import_store(store: Store, folder: Path, report: Report = silent) -> int:
             raise StoreError(f"{folder / name} is damaged: it is not the file that was exported; nothing was imported")
 
     def work(connection: sa.Connection) -> int:
-        if connection.dialect.name == "postgresql":  # let nobody else write meanwhile, as SQLite does by itself
+        if connection.dialect.name == "postgresql":  # keep other writers out, as SQLite does by itself
             names = ", ".join(table.name for table in TABLES)
             connection.exec_driver_sql(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
         if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in TABLES):

@@ -54,7 +54,7 @@ def printed_store(store: str) -> str:
 
 
 def check_driver(url: sa.URL) -> None:
-    """Refuse a database whose driver is not installed; SQLite's is a part of Python."""
+    """Refuse a database without its driver; SQLite's is a part of Python."""
     try:
         url.get_dialect().import_dbapi()
     except ImportError as error:

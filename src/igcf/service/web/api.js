@@ -12,7 +12,7 @@ export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 /** @param {string} key */
 export const setKey = (key) => sessionStorage.setItem(KEY, key);
 
-/** It tries each request once: the page itself decides when to try again, and says so meanwhile. */
+/** It tries each request once: the page itself decides when to try again and says so. */
 export const client = new Client("", { token: () => sessionStorage.getItem(KEY), pausesMs: [], queueKey: "igcf.out" });
 
 /** @param {string} id */

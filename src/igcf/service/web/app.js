@@ -33,7 +33,7 @@ const catalogue = new Map();
 /** @type {string | null} */
 let catalogueModel = null;
 let isStarting = false;
-let finaleDue = 0; // the number of reactions whose taste card is still to be shown; 0: none
+let finaleDue = 0; // the number of reactions of the taste card still to be shown; 0: none
 
 /**
  * React with one of the reactions that fit the log, the worst first; a negative place counts from the best.
@@ -70,7 +70,7 @@ async function showStart() {
   expectStart(() => done([]));
   setStarting(true);
   const items = await api.start(12).then((answer) => answer.items, () => []);
-  if (!isStarting || turn !== startTurn) return; // left meanwhile, or asked anew
+  if (!isStarting || turn !== startTurn) return; // left since, or started again
   if (items.length < 6) return setStarting(false); // hardly a choice, or none: the cards need no choice
   setUpStart(items, done);
 }

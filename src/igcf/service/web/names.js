@@ -1,4 +1,4 @@
-// A friendly name for a visitor whose id nobody can remember; always the same for the same id.
+// A friendly name for a visitor instead of an id; always the same for the same id.
 
 import { hash } from "./cover.js";
 

@@ -1,4 +1,4 @@
-// An item of the visitor's own, in the lab: added to the catalogue, tried out by whoever comes, and how far it is known.
+// An item of the visitor's own, in the lab: added to the catalogue, shown to visitors, and how far it is known.
 
 import { RefusedError, client, hasKey } from "./api.js";
 import { byId } from "./dom.js";

@@ -38,7 +38,7 @@ export function setUpStart(items, done) {
 }
 
 /**
- * Room for the tiles until they are known, so that nothing jumps; whoever wants cards need not wait for them.
+ * Room for the tiles until they are known, so that nothing jumps; cards do not wait for them.
  * @param {() => void} toCards
  */
 export function expectStart(toCards) {

@@ -106,7 +106,7 @@ export class Visit extends EventTarget {
    */
   async begin(favourites) {
     localStorage.setItem(BEGUN, this.user);
-    this.favourites = this.model ? [] : favourites; // what a like is worth, the model says: start() comes back to them
+    this.favourites = this.model ? [] : favourites; // what a like is worth, the model says: start() fills them in
     if (!favourites.length || !this.model) return;
     const best = offer(this.model.reward).choices.at(-1);
     for (const { item, title, categories } of favourites) this.#keep({ item, title, categories }, best?.value ?? null, "shown");
@@ -139,7 +139,7 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * Send what waits, then fetch what is needed; where more has happened meanwhile, that is left to the newest call.
+   * Send what waits, then fetch what is needed; later changes are left to the newest call.
    * @param {boolean} isRefill
    */
   async #follow(isRefill) {
@@ -298,7 +298,7 @@ export class Visit extends EventTarget {
   }
 
   /**
-   * The first card of a pile that has not been on the stage meanwhile.
+   * The first card of a pile that has not been on the stage since.
    * @param {Card[]} pile
    * @returns {Card | null}
    */

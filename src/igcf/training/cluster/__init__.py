@@ -1,1 +1,1 @@
-"""Training of the default model on several workers, each of which holds some of the users (docs/scale.md)."""
+"""Training of the default model on several workers, which divide the users (docs/scale.md)."""

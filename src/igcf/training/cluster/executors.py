@@ -28,7 +28,7 @@ OBJECT_STORE_BYTES = 1 << 30
 START_S = 120.0
 """Seconds that the workers of a cluster may take to start."""
 SMALL_BYTES = 1 << 20
-GO_ON = "the same command with --resume goes on from the last finished stage"
+GO_ON = "the same command with --resume continues from the last finished stage"
 
 
 @dataclass(frozen=True)

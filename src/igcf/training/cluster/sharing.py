@@ -65,7 +65,7 @@ def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) 
 
 
 def with_people(log: SharedLog, data: LogFiles, folder: Path) -> Interactions:
-    """Return the reactions of the users whose attributes are regressed, with the table of users of the files."""
+    """Return the reactions of the users to regress, with the table of users of the files."""
     if data.users is None:
         return log.catalogue
     rows = drawn_users(log.users, 0)

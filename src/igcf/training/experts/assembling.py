@@ -24,7 +24,7 @@ LOGIT_ACTIVITY_VARIANCE = 1.0
 GENEROSITY_VARIANCE = 1.0
 """Prior variance of the constant that a user adds to the logit of liking, where liking is ranked by."""
 LIKING_WEIGHT = 0.9
-"""Weight of P(liked | seen) where liking is ranked by; the rest tells items apart that hardly anybody has seen."""
+"""Weight of P(liked | seen) where liking is ranked by; the rest orders items that hardly anybody has seen."""
 GRADE_NOISE = 2.0
 """Factor on the noise of every grading, where liking is ranked by: those of one reaction are not independent."""
 
@@ -54,14 +54,14 @@ def ensemble_model(
     objective: Objective = "hit",
     metadata: dict[str, Any] | None = None,
 ) -> Model:
-    """Build the model whose score is (1 - w) (linear expectation + P(seen) P(liked | seen)) / 2 + w P(liked | seen).
+    """Build the model with the score (1 - w) (linear expectation + P(seen) P(liked | seen)) / 2 + w P(liked | seen).
 
     w is 0 with the objective `hit` and 0.9 with `liking`.
 
     Each expert has a block of the user's vector. The further gradings are learned from, and not scored. How much a
     user sees and likes of everything is a dimension of its own: the linear expert's constant, and a 1 in the logistic
     expert. With `liking` so is how much of what they see a user likes, and gradings count less; where liking cannot be
-    told apart, the objective is `hit`. Of `catalogue` only the items are looked at.
+    told apart, the objective is `hit`. Of `catalogue` only the items are read.
     """
     linear, logistic, n = experts.linear, experts.logistic, catalogue.n_items
     if reward.threshold <= reward.low:

@@ -18,7 +18,7 @@ PIECES = 4
 
 
 class Players:
-    """Plays validation users with models on several workers, each of which plays some of the users."""
+    """Plays validation users with models on several workers, each playing some of the users."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

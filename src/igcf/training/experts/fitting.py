@@ -19,7 +19,7 @@ from igcf.training.experts.shared_log import Part, SharedLog
 from igcf.training.kept import Kept
 
 MOST_USERS_OF_MAP = 200_000
-"""Number of users whose successes the map between items is learned from; more are drawn from."""
+"""Number of users to learn the map between items from; a random sample of more."""
 Say: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the stage, the number of finished steps and their total."""
 

@@ -139,9 +139,9 @@ def fit_logistic(
     """Fit the logistic expert by variational EM.
 
     Args:
-        exposures: Ones where there is a reaction, `WITHOUT_OPINION` where it tells nothing else, shape (users, items).
+        exposures: Ones where there is a reaction, `WITHOUT_OPINION` where it has no value, shape (users, items).
         gradings: Ones where the reaction is good enough, one table per grading, the successes first.
-        start: The linear expert, whose loadings are the first directions, or the result of an earlier fit.
+        start: The linear expert; its loadings are the first directions, or the result of an earlier fit.
         config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
         progress: Called with the number of finished iterations and their total.
         executor: Workers that share users and items; None: this process.
@@ -175,7 +175,7 @@ def fit_logistic(
 def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> list[tuple[IntArray, int]]:
     """Return the users of the first iterations and of the last ones, each with the iteration that ends them.
 
-    Far from the solution a part of the users tells the direction as well as all of them.
+    Far from the solution a part of the users gives the direction as well as all of them.
     """
     n_users, n_items = exposures.shape
     users = sampled_users(n_users, n_items, seed=config.seed)

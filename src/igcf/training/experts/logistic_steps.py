@@ -17,7 +17,7 @@ from igcf.graph.sparse_products import csr_product, sampled_products
 from igcf.training.experts.executor import Worker, in_blocks
 
 BIAS_PENALTY = 1e-3
-"""Precision of the prior on the constant of being seen, whose mean is the logit of the item's share."""
+"""Precision of the prior on the constant of being seen; its mean is the logit of the item's share."""
 GRADE_PENALTY = 1.0
 """Precision of the prior on the constants of gradings: two or three reactions must not decide about an item."""
 ITEM_BLOCK = 32_768
@@ -34,7 +34,7 @@ class Sample:
     n_users: int
     n_items: int
     by_user: tuple[IntArray, IntArray]
-    """Pattern of the pairs with a reaction, whose grading is known: indptr and item of each."""
+    """Pattern of the pairs with a reaction and a known grade: indptr and item of each."""
     by_item: tuple[IntArray, IntArray, IntArray]
     """Pattern of the transposed pairs, and the position of each of them in `by_user`."""
     residuals: tuple[Float32Array, ...]
@@ -45,7 +45,7 @@ class Sample:
 
     @classmethod
     def of(cls, exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> "Sample":
-        """Take the pairs from tables of zeros and ones; exposures `WITHOUT_OPINION` tell nothing of gradings."""
+        """Take the pairs from tables of zeros and ones; exposures `WITHOUT_OPINION` have no grade."""
         reactions = exposures.astype(np.float32).sorted_indices()
         is_rated = reactions.data != WITHOUT_OPINION
         reactions.data[:] = 1.0

@@ -1,4 +1,4 @@
-"""Choice of what serves known users, on held-out users part of whose successes are hidden and ranked."""
+"""Choice of what serves known users, by ranking hidden successes of held-out users."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -78,7 +78,7 @@ def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model
 def best_neighbours(
     model: Model, successes: sp.csr_array, drawn: Drawn, executor: Executor | None = None
 ) -> tuple[Neighbours, float | None]:
-    """Return the map whose penalty and mix rank hidden successes best, and its mean nDCG@100.
+    """Return the map with the penalty and mix that rank hidden successes best, and its mean nDCG@100.
 
     Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
 

@@ -17,7 +17,7 @@ SHRINKAGE = 5.0
 MOST_DENSE_ITEMS = 6_000
 """Up to this many items, the numbers of users in common of all pairs of items are kept in memory."""
 BLOCK = 128
-"""Items whose regressions are solved together."""
+"""Number of regressions solved together."""
 
 
 def fit_neighbours(

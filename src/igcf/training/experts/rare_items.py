@@ -1,6 +1,6 @@
 """Items with too few reactions for the factor models: which they are, and what the model believes of them.
 
-A rare item is as popular as its reactions say, and liked like the average item; its vectors tell nothing about taste.
+A rare item is as popular as its reactions say, and liked like the average item; its vectors say nothing about taste.
 """
 
 from dataclasses import replace

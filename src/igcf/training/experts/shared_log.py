@@ -1,4 +1,4 @@
-"""A log whose users are divided among workers, as the process that leads the training sees it."""
+"""A log divided by users among workers, as the process that leads the training sees it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Part:
 
     @classmethod
     def load(cls, folder: Path) -> "Part":
-        """Open a part that `save` wrote; its columns stay on disk until they are looked at."""
+        """Open a part that `save` wrote; its columns stay on disk until they are read."""
         columns = {file.stem: np.lib.format.open_memmap(file, mode="r") for file in folder.glob("*.npy")}
         n_items = int(columns["n_items"])
         return cls(n_items, *(columns.get(name) for name in ("indptr", "items", "values", "times")))  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def activities(worker: Worker) -> IntArray:
 
 
 def item_counts(worker: Worker, threshold: float, without: IntArray) -> IntArray:
-    """Return the number of users whose reaction to each item has at least this value."""
+    """Return the number of users with a reaction of at least this value to each item."""
     part = worker.part
     rows, _ = part._rows(part.kept(without))
     return np.bincount(part.items[rows][part.values[rows] >= threshold], minlength=part.n_items)
@@ -144,7 +144,7 @@ def shares_of(users: IntArray, bounds: Sequence[int]) -> list[tuple[IntArray]]:
 
 @dataclass(frozen=True, eq=False)
 class SharedLog:
-    """A log of which this process holds no reaction: it asks the workers, and adds up what they answer."""
+    """A log without reactions in this process: it asks the workers, and adds up what they answer."""
 
     executor: Executor
     catalogue: Interactions
@@ -156,7 +156,7 @@ class SharedLog:
     fingerprint: Callable[[], str]
     """Returns a short hash of the whole log."""
     items: IntArray | None = None
-    """Rows of the only items that are looked at, ascending; None: all."""
+    """Rows of the only items to read, ascending; None: all."""
 
     @classmethod
     def of(cls, log: Interactions) -> "SharedLog":
@@ -215,7 +215,7 @@ class SharedLog:
         return values, np.bincount(places, weights=counts).astype(np.int64)
 
     def item_counts(self, threshold: float = -np.inf) -> IntArray:
-        """Return the number of users whose reaction to each item has at least this value."""
+        """Return the number of users with a reaction of at least this value to each item."""
         counts = np.sum(self.executor.call(item_counts, threshold, each=self.left_out()), axis=0)
         return np.asarray(counts if self.items is None else counts[self.items])
 

@@ -20,7 +20,7 @@ SHRINKAGE = 10.0
 FLOOR_SHARE = 0.25
 """Share of the mean noise below which no item lies."""
 ROW_BLOCK = 1 << 16
-"""Number of users whose vectors are in memory in double precision at a time."""
+"""Number of user vectors in memory in double precision at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Vectors:
 
 
 def user_sums(users: Float32Array, items: Float32Array, pairs: Pairs) -> UserSums:
-    """Return the sums over `users`, whose reactions are `pairs`."""
+    """Return the sums over `users` with the reactions `pairs`."""
     d = users.shape[1]
     vectors, products = np.zeros(d), np.zeros((d, d))
     for start in range(0, len(users), ROW_BLOCK):

@@ -110,7 +110,7 @@ def fit_graph(
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.
 
-    Its state is kept, and goes on from what is there already.
+    Its state is kept, and an existing state is resumed.
     """
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, success_in(data, config.satisfied).threshold)

@@ -103,7 +103,7 @@ class Trainer:
         return Vectors(items, sums, variances[pairs.n_users :])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what a training that goes on from here needs; parameters share their memory."""
+        """Return what is needed to resume training here; parameters share their memory."""
         states = self.optimiser.state_dict()["state"]
         tensors = {
             "mean": self.parameters.mean.detach(),

@@ -67,7 +67,7 @@ class Setup:
     min_reactions: int = 120
     reward: Literal["raw", "satisfied"] = "raw"
     activity: tuple[ActivityClass, ...] = ()
-    """Classes of users by which the results are shown: of a log of one's own, whose test users are ordinary ones."""
+    """Classes of users by which the results are shown: for a log of one's own with ordinary test users."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; the options of the protocol stand beside the others."""
@@ -164,9 +164,9 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """Base of all protocols: sessions of some rounds with users whose reactions are known.
+    """Base of all protocols: sessions of some rounds with users with known reactions.
 
-    A protocol is a frozen dataclass whose fields are its options. Whatever differs between protocols is a method or
+    A protocol is a frozen dataclass; its fields are the options. Whatever differs between protocols is a method or
     a class variable here; nothing else asks which protocol it is.
     """
 
@@ -177,7 +177,7 @@ class Protocol:
     has_history: ClassVar[bool] = False
     """Whether methods must be able to start from a logged history."""
     tuned_under: ClassVar[tuple[str, ...]] = ("cold-start",)
-    """Protocols whose settings hold here too, except for those found under this one."""
+    """Protocols with settings that hold here too, except for those found under this one."""
     axis: ClassVar[str] = "round"
     """What the curves of the report run over."""
 
@@ -205,7 +205,7 @@ class Protocol:
         return case.task
 
     def environment(self, case: Case, session: Session) -> Environment:
-        """Return the users who are tested, ready to be met."""
+        """Return the test users, ready to play."""
         return Environment(case.truth, rounds=session.rounds, slate=session.slate)
 
     def training_truth(self, case: Case, session: Session) -> tuple[Float32Array, ...]:

@@ -38,7 +38,7 @@ from igcf.online import Environment, Learner, ModelLearner, Shown
 from igcf.tables import Table
 
 WITH = " with attributes"
-"""How the label of a row ends whose users start from their attributes."""
+"""Suffix of the label of a row with users who start from their attributes."""
 FEWEST_IN_GROUP = 20
 """Test users of a group below which it is not listed."""
 
@@ -127,14 +127,14 @@ class TopK(ColdStart):
 
 @dataclass(frozen=True)
 class TasteDrift(ColdStart):
-    """Users whose taste changes in the middle of the session."""
+    """Users with a taste that changes in the middle of the session."""
 
     name: ClassVar[str] = "taste-drift"
     DRIFT_GRID: ClassVar[Grid] = {"forgetting": (1.0, 0.995, 0.99, 0.98, 0.96, 0.94), "nu": (0.0, 0.1, 0.5)}
     """Values of forgetting and exploration that are tried, the same for every method that has them."""
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
-        """Halve the history of the users whose taste changed most."""
+        """Halve the history of the users with the largest change of taste."""
         drift = taste_drift(
             data, n_test=setup.n_users, n_validation=setup.n_validation, min_reactions=setup.min_reactions
         )
@@ -247,7 +247,7 @@ class ThinLog(ColdStart):
 
 @dataclass(frozen=True)
 class Returning(ColdStart):
-    """Cold-start users, a few of whose reactions are logged; their items are never shown.
+    """Cold-start users with a few logged reactions; those items are never shown.
 
     Each number of logged reactions stands beside a cold start of the same users without the same items: some of what
     would satisfy a user is in the log and cannot be shown.

@@ -298,7 +298,7 @@ class LiveLearner:
         self._n_met += n_users
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """Return the best available items, the last of which may give way to a trial of a new one."""
+        """Return the best available items, where the last one may be replaced by a trial of a new one."""
         engine, items = self._engine, self.live.items
         if items.version != self._seen:
             engine.take_items(self._template.with_new_items(items))
@@ -416,7 +416,7 @@ def hidden_items(data: Interactions, share: float, new: New, seed: int, *, is_va
 
 
 def without_items(data: Interactions, rows: BoolArray) -> Interactions:
-    """Return the log without the items at `rows`, whose rows are closed up."""
+    """Return the log without the items at `rows`; later rows move up."""
     kept = np.flatnonzero(~rows)
     place = np.cumsum(~rows) - 1
     part = data.subset(~rows[data.item_idx])

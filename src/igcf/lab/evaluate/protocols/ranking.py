@@ -54,7 +54,7 @@ COMPARED = (("ndcg", 100), ("recall", 20))
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RankingCase(Case):
-    """Case whose users have a record, and items that are hidden from it."""
+    """Users with a record, and items that are hidden from it."""
 
     hidden: sp.csr_array
     """Values of the hidden reactions, shape (users, items)."""
@@ -167,7 +167,7 @@ class Ranking(Protocol):
 
 @dataclass(frozen=True)
 class KnownUsers(Ranking):
-    """Users outside the training data most of whose successes are given; the rest is hidden."""
+    """Users outside the training data with most successes given and the rest hidden."""
 
     name: ClassVar[str] = "known-users"
     methods: ClassVar[tuple[str, ...]] = (

@@ -33,7 +33,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, str]]] = {
 
 @dataclass(frozen=True)
 class Split(Ranking):
-    """Users of a training file whose items in a test file are to be found among all that they have not seen."""
+    """Users of a training file; their items in a test file are to be found among all that they have not seen."""
 
     name: ClassVar[str] = "split"
     methods: ClassVar[tuple[str, ...]] = ("pop", "item-knn", "als", "graph-filter")

@@ -10,7 +10,7 @@ struct chance {
     double chance, low, high;
 };
 
-/* The chance with the interval whose logits are middle -+ half, widened to contain it. */
+/* The chance with the interval of the logits middle -+ half, widened to contain it. */
 INLINE struct chance chance_around(double chance, double middle, double half) {
     double low = sigmoid(middle - half), high = sigmoid(middle + half);
     return (struct chance){chance, low < chance ? low : chance, high > chance ? high : chance};

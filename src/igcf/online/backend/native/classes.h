@@ -10,7 +10,7 @@ struct own {
     double z[MOST_CHANNELS], q[MOST_CHANNELS][MOST_CHANNELS];
 };
 
-/* What a model can tell apart, at one item. */
+/* The classes of reactions that a model distinguishes, at one item. */
 struct classes {
     Py_ssize_t n, n_channels, n_terms;
     const double *rewards, *weights, *calibration; /* (classes + 2, channels), (terms,), slope, shift, spread */

@@ -11,7 +11,7 @@ typedef double half __attribute__((vector_size(8 * HALF), aligned(8), may_alias)
 #define AT(address) (*(wide*)(address))
 #define HALF_AT(address) (*(half*)(address))
 
-/* One block of a belief while reactions are learned: a copy whose rows are `width` numbers long, padded by zeros. What
+/* One block of a belief while reactions are learned: a copy with rows of `width` numbers, padded by zeros. What
  * the covariance has lost since it was last brought up to date is `pending`, the rows w of a sum of w w'. */
 struct learner {
     Py_ssize_t start, d, width, n_pending, n_channels, channels[MOST_CHANNELS];
@@ -81,7 +81,7 @@ INLINE void up_to_date_products(struct learner* own, Py_ssize_t n) {
     own->n_pending = 0;
 }
 
-/* Learn n rewards, one after the other, whose products w = cov x are known as they were before the first of them. */
+/* Learn n rewards, one after the other, with the products w = cov x as they were before the first of them. */
 INLINE void learn_rewards(struct learner* own, Py_ssize_t n, const double* rewards, const double* noise,
                           const uint8_t* is_logit) {
     Py_ssize_t width = own->width;

@@ -120,7 +120,7 @@ static PyObject* py_learn(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
-/* (classes, mean, cov, rows, numbers): a history whose reactions count as the class that the belief before allows. */
+/* (classes, mean, cov, rows, numbers): a history; each reaction counts as the class that the belief before allows. */
 static PyObject* py_learn_in_turn(PyObject* module, PyObject* args) {
     PyObject *rules, *mean_, *cov_, *rows_, *numbers_;
     if (!PyArg_ParseTuple(args, "OOOOO", &rules, &mean_, &cov_, &rows_, &numbers_)) return NULL;

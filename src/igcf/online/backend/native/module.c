@@ -56,7 +56,7 @@ struct block {
 };
 
 /* (start, vectors, noise, is_logit, items, places) at an item, scored only where moments of `n_scored` channels are
- * kept; channels whose reward is NaN reveal nothing and are left out. */
+ * kept; channels with a reward of NaN reveal nothing and are left out. */
 static int open_block(struct arrays* arrays, PyObject* given, PyObject* rewards, Py_ssize_t row, Py_ssize_t stride,
                       Py_ssize_t n_scored, Py_ssize_t* n_items, struct block* block) {
     PyObject *vectors_, *noise_, *is_logit_, *items_, *places_;
@@ -281,11 +281,11 @@ static PyMethodDef functions[] = {
     {"counted_classes", py_counted_classes, METH_VARARGS, "The class that the reaction of each user counts as."},
     {"learn", py_learn, METH_VARARGS, "Update one user's belief by a history, in place."},
     {"learn_in_turn", py_learn_in_turn, METH_VARARGS,
-     "Update one user's belief by a history whose reactions count as the belief before each allows, in place."},
+     "Update one user's belief by a history, in place; each reaction counts as the belief before it allows."},
     {"observe_and_rescore", py_observe_and_rescore, METH_VARARGS,
      "Update one user's belief by a reaction, and the means and variances of all items, in place."},
     {"rescore_users", py_rescore_users, METH_VARARGS,
-     "Update the means and variances of many users' items, whose products are known, in place."},
+     "Update the means and variances of many users' items from the products, in place."},
     {"combine", py_combine, METH_VARARGS, "Expected rewards, or their variances, from those of the channels."},
     {"find_mode", py_find_mode, METH_VARARGS, "The mode of a logistic posterior under a whole record, in place."},
     {"moments_at", py_moments_at, METH_VARARGS, "Means and variances of z of some items."},

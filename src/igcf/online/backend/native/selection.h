@@ -3,9 +3,9 @@
 #define IGCF_SELECTION_H
 #include "common.h"
 
-enum { GROUP = 16 }; /* items whose scores are compared at once */
+enum { GROUP = 16 }; /* items with scores compared at once */
 
-/* Best first; one more than asked for, which tells whether the last place is a tie. */
+/* Best first; one more than asked for, to see whether the last place is a tie. */
 struct best {
     Py_ssize_t k;
     float scores[MOST_SELECTED + 1];
@@ -21,7 +21,7 @@ INLINE void insert(struct best* best, float score, int64_t row) {
 }
 
 /* Rows and scores of the k best; returns whether some of them are equal, or too few. What is not available scores less
- * than anything; a block or group of which none is good enough is passed over at once. */
+ * than anything; a block or group without a good enough item is skipped. */
 FOR_EACH_PROCESSOR
 static int select_best(const float* given, const uint8_t* is_available, Py_ssize_t n, Py_ssize_t k, int64_t* rows,
                        float* scores) {
