@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from igcf.lab.evaluate.results import SIGNIFICANT, holm
-from igcf.lab.suite import REFERENCE, SUITES
+from igcf.lab.suite import REFERENCE, SUITES, mean_rank
 from igcf.tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# Leaderboard
 
-Agents on the environments of igcf: users outside the training data, real reactions, the [protocols](protocols.md)
-of all our experiments. Figures are satisfied items per user (cumulative nDCG for slates) and their standard errors.
-`+` and `-` mark what is better and worse than `igcf`, tested user by user (Wilcoxon, Holm's correction over all tests
-of a table). Settings are those found on validation users, or defaults where none were searched.
+Agents on the environments of igcf: users outside the training data react as they did in the log, under the
+[protocols](protocols.md) of all our experiments. Figures are satisfied items per user (cumulative nDCG for slates) and
+their standard errors. `+` and `-` mark what is better and worse than `igcf`, tested user by user (Wilcoxon, Holm's
+correction over all tests of a table). Settings are those found on validation users of the log, or defaults.
 
 `igcf lab run --agent mypackage:MyAgent` adds a row, `igcf lab verify FILE` recomputes one ([how](howto/agent.md)).
 This page is made from `research/leaderboard/` by `python -m tools.leaderboard_page`.
@@ -34,23 +34,18 @@ def page(folder: Path) -> str:
 def table(suite: str, files: list[dict[str, Any]]) -> str:
     """Return the table of a suite, the best mean rank first."""
     names = [entry.name for entry in SUITES[suite] if any(entry.name in each["environments"] for each in files)]
-    scores = {each["agent"]: {name: own["score"] for name, own in each["environments"].items()} for each in files}
-    marks = marked(files)
-
-    def rank(agent: str) -> float:
-        places = [
-            1 + sum(other.get(name, 0.0) > scores[agent][name] for other in scores.values()) for name in scores[agent]
-        ]
-        return float(sum(places)) / len(places)
-
-    rows = []
-    for each in sorted(files, key=lambda one: rank(one["agent"])):
+    means = {
+        name: {each["agent"]: each["environments"][name]["score"] for each in files if name in each["environments"]}
+        for name in names
+    }
+    marks, rows = marked(files), []
+    for each in sorted(files, key=lambda one: mean_rank(means, one["agent"])):
         agent, own = each["agent"], each["environments"]
         cells = [
             f"{own[name]['score']:.2f}{marks.get((agent, name), '')} ± {own[name]['error']:.2f}" if name in own else ""
             for name in names
         ]
-        rows.append((f"`{agent}`", *cells, f"{rank(agent):.1f}"))
+        rows.append((f"`{agent}`", *cells, f"{mean_rank(means, agent):.1f}"))
     return markdown_table(("agent", *names, "mean rank"), rows, align="l" + "r" * (len(names) + 1))
 
 

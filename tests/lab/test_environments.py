@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from igcf.data import Interactions, synthetic_catalogue
+from igcf.arrays import IntArray
+from igcf.data import Interactions, load_dataset, synthetic_catalogue
 from igcf.errors import ConfigError
-from igcf.lab.baselines import method_named
-from igcf.lab.environments import KINDS, LogVectorEnv
+from igcf.lab.agents import Agent, agent_named
+from igcf.lab.environments import KINDS, LogVectorEnv, world
 from igcf.lab.evaluate import evaluate, setup_for
 from igcf.lab.evaluate.protocols import Job
 
@@ -114,31 +115,59 @@ def test_nothing_is_given_of_new_items_and_train_are_the_users_who_arrive() -> N
     assert envs.n_users == case.arriving.n_users  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("kind", "protocol"), [(kind, name) for kind, (name, _) in KINDS.items() if kind != "NewItems"]
-)
-def test_a_table_is_equal_to_the_last_digit_when_it_is_remade_step_by_step(kind: str, protocol: str) -> None:
-    """`pca-gp` through gymnasium's interface, beside `igcf evaluate`."""
-    shape = {name: value for name, value in options(kind).items() if name != "dataset"}
-    setup = setup_for(log(), protocol, slate=KINDS[kind][1], **shape)
-    method = method_named("pca-gp")
-    row = evaluate(log(), setup, ["pca-gp"]).rows[0]
-    envs = vector(kind, len(row.outcome.user_ids), split="test")
-    rng = setup.protocol.rng
-    job = Job("pca-gp", setup, 0, ())
-    learner = method.build(envs.task.refitted(), row.outcome.settings, rng(job, 1))
-    learner.begin(envs.num_envs, rng=rng(job, 2))
-    observation, info = envs.reset(options={"users": np.arange(envs.num_envs)})
-    total = np.zeros(envs.num_envs)
-    for t in range(setup.sessions[0].rounds):
-        chosen = learner.select(info["available"], setup.sessions[0].slate)
-        observation, reward, *_, info = envs.step(chosen if chosen.shape[1] > 1 else chosen[:, 0])
-        values = np.where(observation["reacted"][:, t], observation["values"][:, t], np.nan).astype(np.float32)
-        learner.observe(chosen, values)
+def play(agent: Agent, kind: str, users: IntArray, rng: np.random.Generator, **options: Any) -> tuple[Any, Any]:
+    """Play these users of a split in gymnasium; return the last observation and the sum of rewards."""
+    envs = gymnasium.make_vec(f"igcf/{kind}-v0", num_envs=len(users), **options)
+    agent.begin(len(users), rng=rng)
+    observation, info = envs.reset(options={"users": users})
+    total, over = np.zeros(len(users)), np.zeros(len(users), dtype=np.bool_)
+    while not over.all():
+        actions = agent.act(observation, info)
+        observation, reward, over, _, info = envs.step(actions)
+        agent.observe(observation, actions, reward, info)
         total += reward
+    return observation, total
+
+
+def check_remade(kind: str, data: Interactions, name: str, **sizes: int) -> float:
+    """Play an agent in gymnasium; compare everything shown and every figure with `igcf evaluate`."""
+    protocol, slate = KINDS[kind]
+    setup = setup_for(data, protocol, slate=slate, **sizes)
+    row, rng, job = evaluate(data, setup, [name]).rows[0], setup.protocol.rng, Job(name, setup, 0, ())
+    here = world(kind, data, "test", **sizes)
+    agent = agent_named(name, **row.outcome.settings)
+    agent.fit(here.task, rng=rng(job, 1))
+    draws = rng(job, 2)
+    if kind == "NewItems":
+        arriving = np.arange(world(kind, data, "train", **sizes).environment.n_users)
+        for users in np.split(arriving, range(100, len(arriving), 100)):
+            play(agent, kind, users, draws, dataset=data, split="train", **sizes)
+    users = np.arange(here.environment.n_users)
+    observation, total = play(agent, kind, users, draws, dataset=data, split="test", **sizes)
     np.testing.assert_array_equal(observation["rows"], row.outcome.shown.rows)
     curve, last = setup.protocol.target(setup.sessions[0])
     np.testing.assert_array_equal(total, row.curves[curve][:, last - 1])
+    assert total.mean() == row.figures[curve][str(last)]
+    return float(total.mean())
+
+
+REMEMBERING = "tests.lab.test_agents:Remembering"
+"""An agent that learns new items from the users who arrive, which methods do not."""
+
+
+PLAYED = [*((kind, REMEMBERING) for kind in KINDS), *((kind, "pca-gp") for kind in KINDS if kind != "NewItems")]
+
+
+@pytest.mark.parametrize(("kind", "agent"), PLAYED)
+def test_a_table_is_equal_to_the_last_digit_when_it_is_remade_step_by_step(kind: str, agent: str) -> None:
+    check_remade(kind, log(), agent, **{"rounds": 6, **SIZES.get(kind, {})})
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("method", ["random", "pop", "mf", "icf-ucb", "icf-ts", "pca-gp", "igcf"])
+@pytest.mark.parametrize("dataset", ["ml-100k", "ml-1m"])
+def test_the_cold_start_of_movielens_is_equal_to_the_last_digit(dataset: str, method: str) -> None:
+    print(dataset, method, check_remade("ColdStart", load_dataset(dataset), method))
 
 
 def test_mistakes_are_told() -> None:

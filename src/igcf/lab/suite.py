@@ -168,14 +168,18 @@ def differences(document: Json, scores: Scores) -> list[str]:
             told.append(f"{name}: not played here")
         elif (found.document["shown"], found.document["score"]) != (was["shown"], was["score"]):
             reason = "" if found.document["log"] == was["log"] else "; the log is another one"
+            reason += "" if document["code"] == code_version() else "; the code or a package is of another version"
             told.append(f"{name}: {found.document['score']:.4f} now, {was['score']:.4f} in the file{reason}")
     return told
 
 
 def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
     """Return all agents by mean rank; + and - mark who is better or worse than `agent`, tests as one family."""
-    names = list(scores)
-    agents = sorted({each for here in scores.values() for each in here}, key=lambda each: mean_rank(scores, each))
+    names, means = (
+        list(scores),
+        {name: {agent: each.mean for agent, each in own.items()} for name, own in scores.items()},
+    )
+    agents = sorted({each for own in means.values() for each in own}, key=lambda each: mean_rank(means, each))
     others = [(name, each) for name in names for each in scores[name] if each != agent and agent in scores[name]]
     tests = corrected(
         [compared(each, agent, name, scores[name][each].by_user, scores[name][agent].by_user) for name, each in others]
@@ -187,11 +191,8 @@ def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
     rows = tuple(
         (
             f"> {each}" if each == agent else each,
-            *(
-                f"{scores[name][each].mean:.2f}{marks.get((name, each), '')}" if each in scores[name] else ""
-                for name in names
-            ),
-            f"{mean_rank(scores, each):.1f}",
+            *(f"{means[name][each]:.2f}{marks.get((name, each), '')}" if each in means[name] else "" for name in names),
+            f"{mean_rank(means, each):.1f}",
         )
         for each in agents
     )
@@ -199,15 +200,13 @@ def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
         (row, column + 1)
         for column, name in enumerate(names)
         for row, each in enumerate(agents)
-        if each in scores[name] and scores[name][each].mean == max(other.mean for other in scores[name].values())
+        if each in means[name] and means[name][each] == max(means[name].values())
     }
     title = f"suite {suite}; + better, - worse than {agent} (Wilcoxon by user, Holm over {len(tests)} tests)"
     return Table(title, ("agent", *names, "mean rank"), rows, frozenset(best))
 
 
-def mean_rank(scores: Scores, agent: str) -> float:
-    """Return the mean over environments of an agent's place, 1 for the best."""
-    places = [
-        1 + sum(each.mean > here[agent].mean for each in here.values()) for here in scores.values() if agent in here
-    ]
-    return float(np.mean(places))
+def mean_rank(means: Mapping[str, Mapping[str, float]], agent: str) -> float:
+    """Return the mean over environments of an agent's place, 1 for the best; `means` by environment and agent."""
+    played = [own for own in means.values() if agent in own]
+    return float(np.mean([1 + sum(each > own[agent] for each in own.values()) for own in played]))

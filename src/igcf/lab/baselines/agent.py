@@ -42,7 +42,10 @@ class AgentLearner:
 
     def meet(self, environment: Environment) -> None:
         """Take observations from this environment."""
-        self._environment = environment
+        self._environment, self._now = environment, self._seen(environment)
+
+    def _seen(self, environment: Environment) -> tuple[dict[str, Any], dict[str, Any]]:
+        return environment.observation(), environment.info(self._satisfied)
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Meet new users."""
@@ -50,15 +53,13 @@ class AgentLearner:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Let the agent act."""
-        world = self._environment
-        self._actions = np.asarray(self.agent.act(world.observation(), world.info(self._satisfied)))
+        self._actions = np.asarray(self.agent.act(*self._now))
         return self._actions.reshape(len(available), k)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Let the agent learn."""
-        world = self._environment
-        info = world.info(self._satisfied)
-        self.agent.observe(world.observation(), self._actions, rewards(info["satisfied"]), info)
+        observation, info = self._now = self._seen(self._environment)
+        self.agent.observe(observation, self._actions, rewards(info["satisfied"]), info)
 
 
 def agent_method(kind: type[Agent], name: str) -> Method:

@@ -62,7 +62,7 @@ def _method(name: str, fit: Fit, defaults: Settings, grid: Settings) -> Method:
 
 IMPLICIT = (
     *(
-        _method(name, partial(fit_neighbours, kind), {"K": 50}, {"K": (20, 50, 100, 200)})
+        _method(name, partial(fit_neighbours, kind), {"K": 100}, {"K": (20, 50, 100, 200)})
         for name, kind in (("cosine", "CosineRecommender"), ("tfidf", "TFIDFRecommender"), ("bm25", "BM25Recommender"))
     ),
     _method(

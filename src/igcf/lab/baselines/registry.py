@@ -177,26 +177,26 @@ _ALL = (
             name,
             fit,
             play_linucb,
-            {"dim": 16, "penalty": penalty, "alpha": 0.1},
+            {"dim": 16, "penalty": 0.3, "alpha": 0.01},
             online=frozenset({"alpha"}),
-            grid={"dim": (16, 48), "penalty": (1.0, 10.0, 100.0), "alpha": (0.01, 0.1, 0.5)},
+            grid={"dim": (16, 48), "penalty": (0.1, 0.3, 1.0, 10.0), "alpha": (0.0, 0.01, 0.1, 0.5)},
             is_refitted=True,
         )
-        for name, fit, penalty in (("linucb", fit_linucb, 1.0), ("linucb-hybrid", fit_linucb_hybrid, 10.0))
+        for name, fit in (("linucb", fit_linucb), ("linucb-hybrid", fit_linucb_hybrid))
     ),
     Method(
         "latent-bandit",
         fit_latent_bandit,
         _as_fitted,
-        {"clusters": 32, "dim": 16, "smoothing": 10.0, "sample": False},
-        grid={"clusters": (8, 16, 32, 64), "smoothing": (3.0, 10.0, 30.0), "sample": (True, False)},
+        {"clusters": 32, "dim": 16, "smoothing": 3.0, "sample": False},
+        grid={"clusters": (8, 16, 32, 64), "smoothing": (1.0, 3.0, 10.0, 30.0), "sample": (True, False)},
         is_refitted=True,
     ),
     Method(
         "egreedy-ease",
         fit_egreedy_ease,
         play_egreedy,
-        {"penalty": 300.0, "epsilon": 0.05},
+        {"penalty": 300.0, "epsilon": 0.01},
         online=frozenset({"epsilon"}),
         grid={"penalty": (30.0, 100.0, 300.0, 1000.0, 4000.0), "epsilon": (0.01, 0.05, 0.2)},
         is_refitted=True,
