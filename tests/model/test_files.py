@@ -57,13 +57,14 @@ def test_neighbours_and_times_are_saved_and_loaded(tmp_path: Path) -> None:
         rng.random(30).astype(np.float32),
         0.35,
         10.0,
+        rng.normal(size=(30, 5)).astype(np.float32),
     )
     model = two_channel_model().with_neighbours(own)
     model.appeared = np.arange(30)
     model.save(tmp_path / "model")
     loaded = Model.load(tmp_path / "model")
     assert loaded.neighbours is not None
-    for name in ("sources", "weights", "means"):
+    for name in ("sources", "weights", "means", "low_pass"):
         np.testing.assert_array_equal(getattr(loaded.neighbours, name), getattr(own, name))
     assert (loaded.neighbours.mix, loaded.neighbours.penalty) == (0.35, 10.0)
     np.testing.assert_array_equal(loaded.appeared, np.arange(30))
@@ -84,6 +85,15 @@ def test_neighbours_that_do_not_fit_are_refused(part: str) -> None:
     arrays[part] = arrays[part][:-1]
     with pytest.raises(ModelError, match="neighbours have"):
         Neighbours(**arrays, mix=0.2, penalty=30.0)
+
+
+@pytest.mark.parametrize(
+    ("filter_of", "said"), [(np.zeros((29, 2)), "filter has shape"), (np.full((30, 2), np.nan), "NaN")]
+)
+def test_a_low_pass_filter_that_does_not_fit_is_refused(filter_of: np.ndarray, said: str) -> None:
+    none, table = np.zeros((30, 4), dtype=np.int32), np.zeros((30, 4), dtype=np.float32)
+    with pytest.raises(ModelError, match=said):
+        Neighbours(none, table, np.zeros(30, dtype=np.float32), 0.2, 30.0, filter_of.astype(np.float32))
 
 
 def test_the_folder_holds_three_files_and_no_pickle(saved: Path) -> None:

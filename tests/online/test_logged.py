@@ -36,6 +36,12 @@ def neighbours(n_items: int = 30, *, mix: float = 0.3, seed: int = 0) -> Neighbo
     return Neighbours(sources.astype(np.int32), weights, rng.random(n_items).astype(np.float32), mix, 30.0)
 
 
+def filtered(mix: float) -> Neighbours:
+    """The map with a low-pass filter of three directions beside it."""
+    directions = np.random.default_rng(5).normal(size=(30, 3)).astype(np.float32) * np.float32(0.3)
+    return replace(neighbours(mix=mix), low_pass=directions)
+
+
 def rounded(model: Model) -> Model:
     """The same model with values in stars as the reward's range, which the toys of raw rewards do not have."""
     channels = [replace(channel, reward=replace(channel.reward, low=1.0, high=5.0)) for channel in model.channels]
@@ -54,6 +60,7 @@ TEMPERED = (
     ensemble_model(30, 3).with_neighbours(neighbours()).used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))
 )
 ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours()), TEMPERED]
+ALL += [ensemble_model(30, 3).with_neighbours(filtered(mix)) for mix in (0.3, 0.0)]
 
 
 def record_of(model: Model, weight: float, later: Sequence[int] = ()) -> Record:
@@ -526,6 +533,18 @@ def test_neighbours_predict_as_their_weights_say() -> None:
     expected = found.means + (x - found.means) @ table
     np.testing.assert_allclose(found.predictions(liked, unknown), expected, atol=1e-6)
     np.testing.assert_allclose(found.weights_to(9, np.arange(30)), table[:, 9], atol=1e-7)
+
+
+def test_the_low_pass_filter_adds_the_projection_of_the_record_over_the_root_of_its_length() -> None:
+    """Items 3, 1 and 20 satisfied and 8 did not; with a mix of 0 the filter alone moves the expected rewards."""
+    model, liked = ensemble_model(30, 3).with_neighbours(filtered(0.0)), np.array([3, 1, 20])
+    assert model.neighbours is not None
+    assert model.neighbours.low_pass is not None
+    projection = model.neighbours.low_pass @ model.neighbours.low_pass.T
+    learned = belief_from_logged(model, [3, 8, 1, 20], [5.0, 2.0, 4.0, 5.0])
+    np.testing.assert_allclose(learned.offset, projection[liked].sum(axis=0) / np.sqrt(3), atol=1e-6)
+    disliked = belief_from_logged(model, [8], [2.0])
+    np.testing.assert_array_equal(disliked.offset, 0.0)
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.7])

@@ -16,12 +16,15 @@ from igcf.online import Recommender, belief_from_logged
 from igcf.training.experts import neighbours as fitting
 from igcf.training.experts.neighbour_choice import (
     MIXES,
+    MOST_NUMBERS,
     PENALTIES,
     TEMPERATURES,
     TOP,
     at_record_temperature,
+    best_filter,
     best_record_temperature,
     drawn_records,
+    filter_directions,
     hidden_successes,
     ndcg,
 )
@@ -122,6 +125,27 @@ def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
     alone = igcf.pretrain(train, progress=False, **{**FAST, "holdout": 0.0})
     assert alone.neighbours is not None
     assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
+
+
+def groups(n_users: int, *, seed: int = 0) -> Interactions:
+    """Users of four groups, each with twenty items of its own."""
+    shares = np.kron(np.eye(4), np.full((n_users // 4, 20), 0.4)) + 0.02
+    users, items = np.nonzero(np.random.default_rng(seed).random((n_users, 80)) < shares)
+    return log_of(users, items, np.full(len(users), 5.0), n_users, 80)
+
+
+@pytest.mark.parametrize("is_noise", [False, True])
+def test_a_filter_is_taken_only_where_it_finds_what_the_belief_misses(is_noise: bool) -> None:
+    """The belief of one direction cannot tell four groups apart; in noise there is nothing to find."""
+    log, rest = (noise(240, 80, seed=each) if is_noise else groups(240, seed=each) for each in (0, 1))
+    plain = {**FAST, "linear_dim": 1, "logistic_dim": 1, "neighbours": False, "calibrated": False}
+    model = igcf.pretrain(log, progress=False, **plain)
+    drawn, liked = hidden_successes(model, rest.dense()[::3], 0), log.matrix(np.ones(len(log)))
+    weight, score = best_filter(model, liked, drawn, 80)
+    assert (weight > 0) is not is_noise
+    assert score is not None
+    assert best_filter(model, liked, (), 80) == (0.0, None)
+    assert filter_directions(liked, MOST_NUMBERS) is None
 
 
 def noise(n_users: int, n_items: int, *, seed: int = 0) -> Interactions:

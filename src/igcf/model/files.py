@@ -36,6 +36,7 @@ META_BYTES = 64_000_000
 ITEM_BYTES, ITEM_LABELS, OVERHEAD = 4_096, 512, 1_000_000
 """Bytes of text and number of labels per item, on average, that a table of items may hold, and how many more in all."""
 NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
+FILTER_ARRAY = "neighbours_low_pass"
 NUMBER = "number:"
 """Prefix of the columns of `items.parquet` that hold numbers of the items."""
 LABELS, TEXTS = ("categories", "tags"), ("item_id", "title", "text", "image")
@@ -140,7 +141,7 @@ def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> N
     if "neighbours" not in meta:
         return None
     sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
-    return Neighbours(sources, weights, means, **meta["neighbours"])
+    return Neighbours(sources, weights, means, **meta["neighbours"], low_pass=tensors.get(FILTER_ARRAY))
 
 
 def _write_parts(model: Model, part: Path) -> None:
@@ -153,6 +154,8 @@ def _write_parts(model: Model, part: Path) -> None:
         tensors |= {f"vectors_{i}": channel.vectors, f"noise_{i}": channel.noise_var}
     if model.neighbours is not None:
         tensors |= {f"neighbours_{name}": getattr(model.neighbours, name) for name in NEIGHBOUR_ARRAYS}
+        if model.neighbours.low_pass is not None:
+            tensors[FILTER_ARRAY] = model.neighbours.low_pass
     tensors |= {name: own for name in ("appeared", "reactions") if (own := getattr(model, name)) is not None}
     if model.content is not None:
         tensors |= model.content.arrays()

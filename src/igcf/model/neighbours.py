@@ -1,4 +1,4 @@
-"""Sparse linear map from the items that a user liked to all items (docs/maths.md, section Logged evidence)."""
+"""Linear maps from the items that a user liked to all items (docs/maths.md, section Logged evidence)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,8 @@ class Neighbours:
     """Weights with which successes on a few other items predict the success of each item, fitted by ridge regression.
 
     The prediction of item j for a user who liked the items L is means[j] + sum over neighbours i of j of
-    weights[j, i] (1[i in L] - means[i]).
+    weights[j, i] (1[i in L] - means[i]). Beside it, a low-pass filter of the user-item graph adds the mean over the
+    items i in L of low_pass[i] . low_pass[j], times the root of their number.
     """
 
     sources: IntArray
@@ -53,6 +54,8 @@ class Neighbours:
     """Weight of this prediction beside the belief's, for a user with a whole record."""
     penalty: float
     """Ridge penalty of the fit, in users."""
+    low_pass: Float32Array | None = None
+    """Leading directions of the normalised graph, times the root of their weight, (items, rank); None: no filter."""
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together and rows that no item has."""
@@ -63,9 +66,14 @@ class Neighbours:
                 f"neighbours have sources {self.sources.shape}, weights {self.weights.shape} and means "
                 f"{self.means.shape}; expected (items, k), (items, k) and (items,)"
             )
+        filters = () if self.low_pass is None else (self.low_pass,)
+        for each in filters:
+            if each.ndim != 2 or len(each) != n_items:
+                raise ModelError(f"the low-pass filter has shape {each.shape}; expected ({n_items}, rank)")
         if self.sources.size and not (self.sources.min() >= 0 and self.sources.max() < n_items):
             raise ModelError(f"neighbours name item rows outside 0 to {n_items - 1}")
-        if not (np.isfinite(self.weights).all() and np.isfinite(self.means).all() and 0 <= self.mix < np.inf):
+        numbers = (self.weights, self.means, *filters)
+        if not (all(np.isfinite(each).all() for each in numbers) and 0 <= self.mix < np.inf):
             raise ModelError("neighbours hold NaN or infinite numbers; pretraining may have diverged")
 
     @cached_property
@@ -104,3 +112,16 @@ class Neighbours:
         used = self.weights[target] != 0
         of_source = dict(zip(self.sources[target][used].tolist(), self.weights[target][used].tolist(), strict=True))
         return np.array([of_source.get(row, 0.0) for row in rows.tolist()])
+
+    def filtered(self, liked: IntArray) -> Float32Array:
+        """Return what the low-pass filter makes of the items that a user liked, shape (items,)."""
+        if self.low_pass is None or not len(liked):
+            return np.zeros(len(self.means), dtype=np.float32)
+        signal = self.low_pass[liked].sum(axis=0) / np.float32(np.sqrt(len(liked)))
+        return np.asarray(self.low_pass @ signal)
+
+    def filter_weights_to(self, target: int, liked: IntArray) -> FloatArray:
+        """Return the share of each liked item in `filtered` at one item, shape (liked,)."""
+        if self.low_pass is None:
+            return np.zeros(len(liked))
+        return np.asarray(self.low_pass[liked].astype(np.float64) @ self.low_pass[target]) / np.sqrt(len(liked) or 1)

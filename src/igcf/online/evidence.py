@@ -117,7 +117,7 @@ def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: floa
     evidence = logged_evidence(model)
     belief = evidence.belief(record, model)
     engine.set_belief(belief)
-    if neighbours_share(model, record):
+    if has_offset(model, record):
         offset = evidence.offset(model, record, engine.means[0])
         engine.set_offset(offset if offset is None or keep == 1.0 else offset * np.float32(keep))
     return belief
@@ -188,18 +188,31 @@ class LoggedEvidence:
         return Belief(mean, cov)
 
     def offset(self, model: Model, record: Record, expected: AnyFloatArray) -> Float32Array | None:
-        """Return how far the items' neighbours would move the `expected` rewards after the record, times their share.
+        """Return how far neighbours of items and the low-pass filter move the `expected` rewards after the record.
 
         `expected` are those of the record's belief alone, shape (items,).
         """
-        share = neighbours_share(model, record)
-        if model.neighbours is None or not share:
+        if model.neighbours is None or not has_offset(model, record):
             return None
-        liked = record.rows[model.reward.is_satisfied(record.values)]
-        predicted = model.neighbours.predictions(liked[liked < self._n_items], record.later, backend.loops.scattered)
+        share, liked = neighbours_share(model, record), liked_rows(model, record)
         result = np.zeros(len(expected), dtype=np.float32)  # neighbours say nothing of items added later
-        result[: self._n_items] = (predicted - expected[: self._n_items]) * np.float32(share)
+        if share:
+            predicted = model.neighbours.predictions(liked, record.later, backend.loops.scattered)
+            result[: self._n_items] = (predicted - expected[: self._n_items]) * np.float32(share)
+        if model.neighbours.low_pass is not None:
+            result[: self._n_items] += model.neighbours.filtered(liked)
         return result
+
+
+def liked_rows(model: Model, record: Record) -> IntArray:
+    """Return the rows of the items of the log that a record says a user liked."""
+    return record.rows[model.reward.is_satisfied(record.values) & (record.rows < model.n_trained)]
+
+
+def has_offset(model: Model, record: Record) -> bool:
+    """Return whether more than the belief decides the expected rewards of a user with this record."""
+    has_filter = model.neighbours is not None and model.neighbours.low_pass is not None
+    return bool(neighbours_share(model, record)) or (has_filter and bool(len(record.rows)))
 
 
 def neighbours_share(model: Model, record: Record) -> float:

@@ -9,7 +9,7 @@ from igcf.model import Model
 from igcf.model.channel import activations, gradients
 from igcf.online.absence import Record
 from igcf.online.belief import Belief
-from igcf.online.evidence import logged_evidence, neighbours_share, record_channels
+from igcf.online.evidence import liked_rows, logged_evidence, neighbours_share, record_channels
 from igcf.online.learning import NO_SHIFTS, Shifts, beliefs_along, prior_belief
 
 
@@ -77,9 +77,14 @@ def _moved_by_record(model: Model, record: Record, start: Belief, row: int) -> F
 
 
 def _with_neighbours(model: Model, record: Record, start: Belief, parts: Parts, row: int, kept: float) -> Parts:
-    """Add the offset of the items' neighbours: each liked item its own weight, the rest to absence."""
-    share = kept * neighbours_share(model, record)
-    if model.neighbours is None or not share or row >= model.n_trained:
+    """Add what neighbours and the low-pass filter add: each liked item its own weight, the rest to absence."""
+    if model.neighbours is None or row >= model.n_trained:
+        return parts
+    share, liked = kept * neighbours_share(model, record), liked_rows(model, record)
+    filtered = np.zeros(len(record.rows))
+    filtered[np.isin(record.rows, liked)] = kept * model.neighbours.filter_weights_to(row, liked)
+    parts = parts._replace(logged=parts.logged + filtered)
+    if not share:
         return parts
     is_liked = model.reward.is_satisfied(record.values)
     weights = np.where(is_liked, model.neighbours.weights_to(row, record.rows), 0.0)

@@ -76,7 +76,11 @@ def of_all_items(neighbours: Neighbours, rows: IntArray | None, log: SharedLog, 
     sources, weights = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.float32)
     sources[rows], weights[rows] = rows[neighbours.sources], neighbours.weights
     means = (log.item_counts(satisfied) / max(len(log.users), 1)).astype(np.float32)
-    return Neighbours(sources, weights, means, neighbours.mix, neighbours.penalty)
+    low_pass = None
+    if neighbours.low_pass is not None:
+        low_pass = np.zeros((log.n_items, neighbours.low_pass.shape[1]), dtype=np.float32)
+        low_pass[rows] = neighbours.low_pass
+    return Neighbours(sources, weights, means, neighbours.mix, neighbours.penalty, low_pass)
 
 
 def _logit(p: FloatArray) -> FloatArray:

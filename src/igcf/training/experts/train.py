@@ -25,10 +25,13 @@ from igcf.training.experts.neighbour_choice import (
     MOST_USERS,
     PENALTIES,
     at_record_temperature,
+    best_filter,
     best_neighbours,
     best_record_temperature,
     drawn_records,
+    filter_directions,
     hidden_successes,
+    with_filter,
 )
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.rare_items import frequent_items, judged_items, of_all_items
@@ -93,7 +96,8 @@ def fit_experts(
         of_map = fits
         if strangers is not fits:
             of_map = Fits((everything or whole).only_items(judged_rows), config, reward, say)
-        model, best, ndcg = _for_known_users(model, judged, of_map, strangers, temperature, records)
+        n_items = (everything or whole).n_items
+        model, best, ndcg = _for_known_users(model, judged, of_map, strangers, temperature, records, n_items)
         return _with_neighbours(model, of_all_items(best, judged_rows, everything or whole, reward.threshold), ndcg)
 
 
@@ -112,6 +116,7 @@ def _for_known_users(
     strangers: Fits | None,
     temperature: float,
     records: Float32Array | None,
+    n_items: int,
 ) -> tuple[Model, Neighbours, float | None]:
     """Return the model with its record temperatures, the map between items, and the nDCG@100 by which it was chosen."""
     of_map.say("neighbours of items", 0, 1)
@@ -122,11 +127,15 @@ def _for_known_users(
     drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_map.config.seed)
     of_records = best_record_temperature(judged, drawn, temperature)
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
-    best, ndcg = best_neighbours(judged, strangers.successes(), drawn, executor)
+    successes = strangers.successes()
+    best, ndcg = best_neighbours(judged, successes, drawn, executor)
+    weight, with_it = best_filter(judged.with_neighbours(best), successes, drawn, n_items)
     if of_map is not strangers:
         of_map.say("neighbours of items", 1, 2)
-        [best] = fit_neighbours(of_map.successes(), [best.penalty], mix=best.mix, executor=executor)
-    return model, best, ndcg
+        successes = of_map.successes()
+        [best] = fit_neighbours(successes, [best.penalty], mix=best.mix, executor=executor)
+    directions = filter_directions(successes, n_items) if weight else None
+    return model, with_filter(best, directions, weight), ndcg if with_it is None else with_it
 
 
 def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
@@ -179,7 +188,8 @@ def _users_to_choose_on(log: SharedLog, config: ExpertsConfig) -> IntArray:
 def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -> Model:
     """Return the model with the map between items, and a note of how it was chosen."""
     noted = model.with_neighbours(neighbours)
-    chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix}
+    rank = 0 if neighbours.low_pass is None else neighbours.low_pass.shape[1]
+    chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix, "filter_rank": rank}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
     if ndcg is not None:
         temperature = asdict(model.usage.record_temperature)
