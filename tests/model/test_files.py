@@ -87,13 +87,11 @@ def test_neighbours_that_do_not_fit_are_refused(part: str) -> None:
         Neighbours(**arrays, mix=0.2, penalty=30.0)
 
 
-@pytest.mark.parametrize(
-    ("filter_of", "said"), [(np.zeros((29, 2)), "filter has shape"), (np.full((30, 2), np.nan), "NaN")]
-)
-def test_a_low_pass_filter_that_does_not_fit_is_refused(filter_of: np.ndarray, said: str) -> None:
+@pytest.mark.parametrize(("n_items", "number", "said"), [(29, 0.0, "filter has shape"), (30, np.nan, "hold NaN")])
+def test_a_low_pass_filter_that_does_not_fit_is_refused(n_items: int, number: float, said: str) -> None:
     none, table = np.zeros((30, 4), dtype=np.int32), np.zeros((30, 4), dtype=np.float32)
     with pytest.raises(ModelError, match=said):
-        Neighbours(none, table, np.zeros(30, dtype=np.float32), 0.2, 30.0, filter_of.astype(np.float32))
+        Neighbours(none, table, np.zeros(30, dtype=np.float32), 0.2, 30.0, np.full((n_items, 2), number, np.float32))
 
 
 def test_the_folder_holds_three_files_and_no_pickle(saved: Path) -> None:
