@@ -542,8 +542,10 @@ def test_the_low_pass_filter_adds_the_projection_of_the_record_over_the_root_of_
     assert model.neighbours.low_pass is not None
     projection = model.neighbours.low_pass @ model.neighbours.low_pass.T
     learned = belief_from_logged(model, [3, 8, 1, 20], [5.0, 2.0, 4.0, 5.0])
-    np.testing.assert_allclose(learned.offset, projection[liked].sum(axis=0) / np.sqrt(3), atol=1e-6)
     disliked = belief_from_logged(model, [8], [2.0])
+    assert learned.offset is not None
+    assert disliked.offset is not None
+    np.testing.assert_allclose(learned.offset, projection[liked].sum(axis=0) / np.sqrt(3), atol=1e-6)
     np.testing.assert_array_equal(disliked.offset, 0.0)
 
 

@@ -124,4 +124,5 @@ class Neighbours:
         """Return the share of each liked item in `filtered` at one item, shape (liked,)."""
         if self.low_pass is None:
             return np.zeros(len(liked))
-        return np.asarray(self.low_pass[liked].astype(np.float64) @ self.low_pass[target]) / np.sqrt(len(liked) or 1)
+        weights = self.low_pass[liked].astype(np.float64) @ self.low_pass[target]
+        return np.asarray(weights / np.sqrt(len(liked) or 1))
