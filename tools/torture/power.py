@@ -81,7 +81,7 @@ def _missing(image: Path, place: Path, acknowledged: list[str]) -> list[str]:
         problems += [
             f"{line} was acknowledged and is there {there[line]} times" for line in acknowledged if there[line] != 1
         ]
-        return [*problems, *check_store(str(path))]
+        return [*problems, *map(str, check_store(str(path)))]
 
 
 def _write(path: Path, told: Path, rng: random.Random) -> None:

@@ -7,10 +7,8 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
-import sqlalchemy as sa
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
@@ -100,30 +98,6 @@ def test_damage_is_found_row_by_row(open_service: OpenService) -> None:
             found = [str(each) for each in problems(connection)]
             connection.rollback()
         assert (found == []) if row is None else any(row in each for each in found), (damage, found)
-
-
-def test_users_are_brought_in_line_with_the_log(open_service: OpenService, store_url: str) -> None:
-    context = open_service()
-    client = react(context)
-    right = client.get("/v1/users/ann?cov=true").json()
-    store = ["--store", store_url]
-
-    def damage(connection: sa.Connection) -> None:
-        connection.execute(sa.text("UPDATE users SET revision = 1 WHERE user_id = 'bob'"))
-        connection.execute(sa.text("DELETE FROM users WHERE user_id = 'cid'"))
-
-    assert CliRunner().invoke(command, ["check", *store]).exit_code == 0
-    context.store.database.write(damage)
-    assert CliRunner().invoke(command, ["check", *store]).exit_code == 1
-    told = json.loads(CliRunner().invoke(command, ["check", *store, "--rebuild", "--json"]).stdout)
-    assert {each["user_id"] for each in told["problems"]} == {"bob", "cid"}
-    assert all(each["rebuilt"] for each in told["problems"])
-    assert CliRunner().invoke(command, ["check", *store]).exit_code == 0
-    again = client.get("/v1/users/ann?cov=true").json()
-    assert again["revision"] == right["revision"]
-    np.testing.assert_allclose(again["belief"]["cov"], right["belief"]["cov"], atol=1e-12)
-    assert client.get("/v1/users/bob").json()["revision"] == 3
-    assert client.post("/v1/users/ann/recommendations", json={"k": 1}).json()["revision"] == 3
 
 
 def test_a_store_moves_to_the_other_kind_and_back_unchanged(

@@ -314,34 +314,3 @@ def export_audit(store: Store, out: Path) -> int:
         pl.scan_parquet(f"{folder}/*.parquet").sink_parquet(f"{folder}/all")
         Path(folder, "all").rename(out)
     return n
-
-
-def summary(frames: "Iterator[pl.DataFrame]", satisfied: float) -> "pl.DataFrame":
-    """Count by model, policy and reason what was shown, what drew a reaction, and how much of it satisfied.
-
-    `expected` is the mean of the predicted chances of the items with a reaction: beside `satisfied` it says
-    whether they came true. Both are null where nothing drew a reaction.
-    """
-    import polars as pl
-
-    by = ("model", "policy", "reason")
-    is_hit = (pl.col("value") >= satisfied) & pl.col("has_reacted")
-    chance = pl.col("chance").filter(pl.col("has_reacted"))
-    sums = [
-        frame.group_by(by).agg(
-            pl.len().alias("shown"),
-            pl.col("has_reacted").sum().alias("reactions"),
-            is_hit.sum().alias("hits"),
-            chance.sum().alias("chances"),
-            chance.count().alias("n_chances"),
-        )
-        for frame in frames
-    ]
-    total = pl.concat(sums).group_by(by).sum().sort(by)
-    return total.select(
-        *by,
-        "shown",
-        "reactions",
-        (pl.col("hits") / pl.col("reactions")).fill_nan(None).alias("satisfied"),
-        (pl.col("chances") / pl.col("n_chances")).fill_nan(None).alias("expected"),
-    )

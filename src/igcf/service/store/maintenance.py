@@ -3,8 +3,7 @@
 import json
 import os
 import sqlite3
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import BUSY_S, Database, rows_of
+from igcf.service.store.database import BUSY_S, rows_of
 from igcf.service.store.store import Store
 from igcf.service.store.tables import feedback, recommendations, users
 from igcf.service.store.urls import database_url
@@ -42,10 +41,10 @@ def restore_store(backup: Path, store: str, report: Report = silent) -> None:
     _copy(_sqlite_file(str(backup)), target, report)
 
 
-def check_store(store: str) -> list[str]:
-    """Find what is wrong with a store: one sentence per row, none for a sound one."""
+def check_store(store: str, report: Report = silent) -> "list[Problem]":
+    """Find what is wrong with a store, row by row."""
     with closing(open_existing(store)) as opened, opened.database.snapshot() as connection:
-        return [str(problem) for problem in problems(connection)]
+        return list(problems(connection, report))
 
 
 def open_existing(store: str) -> Store:
@@ -98,24 +97,6 @@ def make_durable(path: Path) -> None:
         os.close(fd)
 
 
-def rebuild_users(database: Database, user_ids: Iterable[str]) -> None:
-    """Make the rows of users agree with the log.
-
-    Servers that have such a user in memory take the user for another one, and read the log again.
-    """
-
-    def work(connection: sa.Connection) -> None:
-        for user_id in sorted(set(user_ids)):
-            connection.execute(sa.delete(users).where(users.c.user_id == user_id))
-            last = sa.select(sa.func.max(feedback.c.revision), sa.func.max(feedback.c.arrived))
-            revision, when = connection.execute(last.where(feedback.c.user_id == user_id)).one()
-            if revision is not None:
-                row = {"user_id": user_id, "incarnation": uuid.uuid4().hex, "revision": revision, "updated": when}
-                connection.execute(sa.insert(users).values(row))
-
-    database.write(work)
-
-
 @dataclass(frozen=True)
 class Problem:
     """Something wrong with one row."""
@@ -124,8 +105,6 @@ class Problem:
     row: str
     """The key of the row, for people."""
     what: str
-    user_id: str | None = None
-    """The user whose entry in `users` can be computed again from the log; None where that does not help."""
 
     def __str__(self) -> str:
         return f"{self.table} {self.row}: {self.what}"
@@ -186,7 +165,7 @@ def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Pro
         report("rules about users and log", done, len(rules))
         for user_id, *revision in rows_of(connection, sa.text(query)):
             row = " ".join([repr(user_id), *map(str, revision)])
-            yield Problem(table.name, row, what, None if table is feedback else user_id)
+            yield Problem(table.name, row, what)
     yield from _audit_problems(connection, report)
 
 
