@@ -51,8 +51,20 @@ def test_four_of_five_shares_lie_in_their_intervals_in_every_class() -> None:
     widths = [row["width_of_share"] for row in rows]
     assert widths == sorted(widths, reverse=True)
     cells = [cell for line in interval_table("drawn", rows).rows for cell in line]
-    assert len(cells) == 45
+    assert len(cells) == 50
     assert all(isinstance(cell, str) for cell in cells)
+
+
+def test_widths_are_compared_at_equal_chances() -> None:
+    """Intervals are twice as wide where the chance is .5 as where it is .1; those of rare items half as wide again."""
+    chance = np.tile([0.1, 0.5], 20)
+    known = np.stack(
+        [np.full(40, 500.0), *np.ones((2, 40)), chance, *np.ones((2, 40)), np.where(chance > 0.2, 0.4, 0.2)]
+    )
+    rare = np.array([[3.0], [1.0], [1.0], [0.1], [1.0], [1.0], [0.3]])
+    first, last = interval_rows(np.concatenate([rare, known], axis=1).T)
+    assert first["width"] == last["width"]
+    np.testing.assert_allclose((first["relative_width"], last["relative_width"]), (1.5, 1.0))
 
 
 def test_nothing_is_learned_of_a_tenth_of_the_items() -> None:

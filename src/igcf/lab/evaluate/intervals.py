@@ -27,6 +27,8 @@ HELD_OUT = 0.1
 LEVEL = 0.8
 TOLERANCE = 0.05
 """Largest difference of the coverage from `LEVEL`, or twice its standard error where there are few items."""
+N_PARTS = 10
+"""Parts of the best known items by their chance, between whose mean widths is interpolated."""
 ENOUGH_NEW, MOST_SPLITS = 100, 5
 """New items that are tested at least, unless that takes more splits."""
 Train = Callable[[Interactions, int], Model]
@@ -80,13 +82,20 @@ def items_tested(model: Model, truth: Float32Array) -> FloatArray:
 
 
 def interval_rows(items: FloatArray) -> list[dict[str, Any]]:
-    """Return coverage and widths of each class of items."""
+    """Return coverage and widths of each class of items.
+
+    An interval is narrower where the chance is extreme, whatever is known. `relative_width` is therefore the mean
+    width relative to that of the best known class at the same chance.
+    """
+    classes = {name: (items[:, 0] >= least) & (items[:, 0] <= most) for name, least, most in CLASSES}
+    *_, best = (items[own] for own in classes.values() if own.any())
+    parts = np.array_split(best[np.argsort(best[:, 3])], min(N_PARTS, len(best)))
+    usual = np.interp(items[:, 3], *([part[:, column].mean() for part in parts] for column in (3, 6)))
     found = []
-    for name, least, most in CLASSES:
-        own = items[(items[:, 0] >= least) & (items[:, 0] <= most)]
-        if not len(own):
+    for name, is_own in classes.items():
+        if not is_own.any():
             continue
-        _, m, s, chance, is_within, width_of_share, width = own.T
+        _, m, s, chance, is_within, width_of_share, width = (own := items[is_own]).T
         tolerance = max(TOLERANCE, 2.0 * float(np.sqrt(LEVEL * (1.0 - LEVEL) / len(own))))
         found.append(
             {
@@ -100,6 +109,7 @@ def interval_rows(items: FloatArray) -> list[dict[str, Any]]:
                 "is_met": bool(abs(is_within.mean() - LEVEL) <= tolerance),
                 "width_of_share": float(width_of_share.mean()),
                 "width": float(width.mean()),
+                "relative_width": float((width / usual[is_own]).mean()),
             }
         )
     return found
@@ -117,8 +127,9 @@ def interval_table(dataset: str, rows: list[dict[str, Any]]) -> Table:
         "tolerance",
         "width of share",
         "low to high",
+        "at equal chance",
     )
-    numbers = ("satisfied", "chance", "within", "tolerance", "width_of_share", "width")
+    numbers = ("satisfied", "chance", "within", "tolerance", "width_of_share", "width", "relative_width")
     lines = [
         (row["reactions"], str(row["items"]), str(row["held_out"]), *(f"{row[name]:.3f}" for name in numbers))
         for row in rows
