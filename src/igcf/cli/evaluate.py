@@ -149,11 +149,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     setup = setup_for(data, own, satisfied=success.threshold, n_users=n_users, **of_setup)
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
-    if sensitivity:
-        study(data, setup, names, sensitivity, notes=[*said.lines(), setup.sentence], **common)
-        return
-    if objective_weight:
-        weigh(data, setup, objective_weight, common)
+    if sensitivity or objective_weight:
+        study(data, setup, names, sensitivity, objective_weight, notes=[*said.lines(), setup.sentence], **common)
         return
     results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
     if common["out"]:
@@ -165,40 +162,35 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         echo(verdict(results).sentence)
 
 
-def study(data: Any, setup: Any, names: list[str], sensitivity: str, *, notes: list[str], **common: Any) -> None:
-    """Play ranges of the named settings with validation users, print the tables and write the curves to --out."""
-    from dataclasses import asdict
-
-    from igcf.lab.evaluate import sensitivity as of
+def study(
+    data: Any,
+    setup: Any,
+    names: list[str],
+    sensitivity: str | None,
+    number: str | None,
+    *,
+    notes: list[str],
+    **common: Any,
+) -> None:
+    """Play the named settings, or strengths of a weight, with validation users; print tables, write curves to --out."""
+    from igcf.lab.evaluate import studies
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
-    where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
-    with executing(**where, notes=notes) as execution:
-        changes = parse_changes(common["changes"])
-        points = of.sensitivity(
-            data, setup, names, names_in(sensitivity), seed=common["seed"], settings=changes, execution=execution
-        )
-    if common["out"]:
-        of.write_sensitivity(points, f"{setup.dataset}: how much settings matter", common["out"])
-    if common["as_json"]:
-        emit_json([asdict(point) for point in points])
+    if sensitivity is None:
+        found = studies.trade_off(data, setup, number or "", seed=common["seed"])
     else:
-        print_all(of.sensitivity_tables(points), common["style"])
-
-
-def weigh(data: "Interactions", setup: Any, name: str, common: dict[str, Any]) -> None:
-    """Play strengths of a weight with validation users, print the table and write the curve to --out."""
-    from dataclasses import asdict
-
-    from igcf.lab.evaluate.trade_off import trade_off, trade_off_table, write_trade_off
-
-    points = trade_off(data, setup, name, seed=common["seed"])
+        where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
+        changes, seed = parse_changes(common["changes"]), common["seed"]
+        with executing(**where, notes=notes) as execution:
+            found = studies.sensitivity(
+                data, setup, names, names_in(sensitivity), seed=seed, settings=changes, execution=execution
+            )
     if common["out"]:
-        write_trade_off(points, name, f"{setup.dataset}: successes against {name}", common["out"])
+        found.write(common["out"], "sensitivity" if sensitivity else "trade-off")
     if common["as_json"]:
-        emit_json([asdict(point) for point in points])
+        emit_json(found.points)
     else:
-        print_all([trade_off_table(points, name)], common["style"])
+        print_all(found.tables, common["style"])
 
 
 def parse_users(given: tuple[str, ...]) -> tuple[int | None, Path | None]:

@@ -5,22 +5,23 @@ import pytest
 
 from igcf.errors import ConfigError
 from igcf.lab.evaluate import evaluate
-from igcf.lab.evaluate.sensitivity import sensitivity, sensitivity_charts, sensitivity_tables, write_sensitivity
+from igcf.lab.evaluate.studies import sensitivity
 from tests.lab.evaluate.worlds import log, setup
 
 
 def test_one_setting_at_a_time_is_played_with_validation_users(tmp_path: Path) -> None:
-    points = sensitivity(log(), setup(), ["pca-gp"], ["dim", "nu"], settings={"pca-gp": {"dim": 3}})
-    assert [point.value for point in points if point.setting == "dim"] == [3, 16, 32, 64, 128]
-    assert [point.value for point in points if point.is_chosen] == [3, 0.0]
+    study = sensitivity(log(), setup(), ["pca-gp"], ["dim", "nu"], settings={"pca-gp": {"dim": 3}})
+    points = study.points
+    assert [point["value"] for point in points if point["setting"] == "dim"] == [3, 16, 32, 64, 128]
+    assert [point["value"] for point in points if point["is_chosen"]] == [3, 0.0]
     tuned = evaluate(log(), setup(), ["pca-gp"], settings={"pca-gp": {"dim": 3}}, grid="quick").tuning[0]["tried"]
     scores = {(each["settings"]["dim"], each["settings"]["noise_var"]): each["score"] for each in tuned}
-    (own,) = (point for point in points if point.setting == "dim" and point.is_chosen)
-    assert list(own.figures.values())[-1] == pytest.approx(scores[3, 0.09])
-    first = sensitivity_tables(points)[0]
+    (own,) = (point for point in points if point["setting"] == "dim" and point["is_chosen"])
+    assert list(own["figures"].values())[-1] == pytest.approx(scores[3, 0.09])
+    first = study.tables[0]
     assert first.rows[0][0] == "pca-gp, dim = 3 (chosen)"
-    assert set(sensitivity_charts(points)) == {"dim", "nu"}
-    write_sensitivity(points, "a study", tmp_path / "study")
+    assert set(study.charts) == {"dim", "nu"}
+    study.write(tmp_path / "study", "sensitivity")
     assert "<svg" in (tmp_path / "study" / "sensitivity.html").read_text()
     assert (tmp_path / "study" / "sensitivity.svg").read_text().startswith("<svg")
     assert len(json.loads((tmp_path / "study" / "sensitivity.json").read_text())) == len(points)
