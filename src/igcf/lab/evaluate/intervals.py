@@ -90,7 +90,8 @@ def interval_rows(items: FloatArray) -> list[dict[str, Any]]:
     classes = {name: (items[:, 0] >= least) & (items[:, 0] <= most) for name, least, most in CLASSES}
     *_, best = (items[own] for own in classes.values() if own.any())
     parts = np.array_split(best[np.argsort(best[:, 3])], min(N_PARTS, len(best)))
-    usual = np.interp(items[:, 3], *([part[:, column].mean() for part in parts] for column in (3, 6)))
+    chances, widths = ([float(part[:, column].mean()) for part in parts] for column in (3, 6))
+    usual = np.interp(items[:, 3], chances, widths)
     found = []
     for name, is_own in classes.items():
         if not is_own.any():
