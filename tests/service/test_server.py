@@ -352,10 +352,12 @@ def test_the_server_process_never_loads_torch(tmp_path: Path, model_folder: Path
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_load_benchmark_ends_by_itself_and_fails_no_request() -> None:
+def test_the_load_benchmark_ends_by_itself_and_fails_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.load.TURN_S", 0.3)
+    monkeypatch.setattr("tools.load.SETTLE_S", 0.1)
     sizes = [
         "--seconds",
-        "2",
+        "0.3",
         "--users",
         "20",
         "--connections",

@@ -104,7 +104,7 @@ def test_a_cluster_gives_the_numbers_of_one_process_also_when_a_worker_is_killed
 def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     tmp_path: Path, expected: list[dict[str, Any]]
 ) -> None:
-    with pytest.raises(IgcfError, match=r"a process was killed.*the same command goes on"):
+    with pytest.raises(IgcfError, match=r"a process was killed.*the same command resumes"):
         run_with_a_kill("local", tmp_path)
     steps: list[Step] = []
     place = Execution(Engine(processes=2), tmp_path, steps.append)
