@@ -1,7 +1,7 @@
 """Proximal policy optimisation on a log, in one file after CleanRL: `python examples/lab/ppo.py --dataset synthetic`.
 
 The state of a user is +1 for every item that satisfied them, -1 for every other one that they were shown and 0 for the
-rest. It trains on the users of `split="train"`, then meets those of `split="test"`, beside random recommendations.
+rest. It trains on the users of `split="train"`, then plays those of `split="test"`, beside random recommendations.
 """
 
 import argparse

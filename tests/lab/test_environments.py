@@ -175,3 +175,8 @@ def test_mistakes_are_told() -> None:
         vector("ColdStart", 1, split="dev")
     with pytest.raises(ConfigError, match="expected 2 rows below"):
         vector("ColdStart", 2, split="test").reset(options={"users": [0, 100_000]})
+    envs = vector("Slate", 2, split="test")
+    envs.reset()
+    for actions in (np.zeros((2, 2), dtype=np.int64), np.full((2, 3), -1), np.full((2, 3), 60)):
+        with pytest.raises(ConfigError, match=r"expected shape \(2, 3\) \(users, slate\), rows 0 to 59"):
+            envs.step(actions)

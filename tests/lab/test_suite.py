@@ -33,7 +33,7 @@ def small_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_agents_are_ranked_and_marked_against_one_of_them() -> None:
     told: list[str] = []
-    scores = play_suite("small", ["random", "pop", "pca-gp"], execution=HERE, tell=told.append)
+    scores = play_suite("small", ["random", "pop", "pca-gp"], execution=HERE, report=told.append)
     assert list(scores) == ["ColdStart synthetic", "NewItems synthetic"]
     assert any(each.startswith("left out: Drift ml-1m: ml-1m is not there") for each in told)
     table = suite_table("small", scores, "pop")
@@ -78,7 +78,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     for text, why in (("{", "is not JSON"), ("[]", "is not a results file")):
         file.write_text(text)
         assert why in run("lab", "verify", str(file)).output
-    assert "nobody plays" in run("lab", "run", "--against", "none").output
+    assert "no agent to play" in run("lab", "run", "--against", "none").output
 
 
 def test_the_page_is_made_from_the_files_as_they_are() -> None:

@@ -56,9 +56,9 @@ def run(  # noqa: PLR0913  (one parameter per option)
     others = [] if against == "none" else names_in(against) or list(STANDING)
     agents = list(dict.fromkeys([*others, *([agent] if agent else [])]))
     if not agents:
-        raise ConfigError("nobody plays; name an --agent, or others with --against")
+        raise ConfigError("no agent to play; name one with --agent, or several with --against")
     with executing("local", jobs, None, None, fresh) as execution:
-        scores = play_suite(suite, agents, seed=seed, execution=execution, tell=note)
+        scores = play_suite(suite, agents, seed=seed, execution=execution, report=note)
     files = {each: results_file(suite, each, scores, seed=seed) for each in ([agent] if agent else agents)}
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -85,10 +85,10 @@ def verify(file: Path, jobs: int | None, fresh: bool) -> None:
         raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
     with executing("local", jobs, None, None, fresh) as execution:
         scores = play_suite(
-            document["suite"], [document["agent"]], seed=document["seed"], execution=execution, tell=note
+            document["suite"], [document["agent"]], seed=document["seed"], execution=execution, report=note
         )
-    if told := differences(document, scores):
-        raise ConfigError(f"{file} could not be recomputed: {'; '.join(told)}")
+    if wrong := differences(document, scores):
+        raise ConfigError(f"{file} could not be recomputed: {'; '.join(wrong)}")
     echo(f"{file}: {document['agent']} shows the same in all {len(document['environments'])} environments")
 
 

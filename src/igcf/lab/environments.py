@@ -120,7 +120,7 @@ class LogVectorEnv(VectorEnv[dict[str, Any], IntArray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Meet new users: those that `options` names, or drawn ones."""
+        """Start new users: those that `options` names, or drawn at random."""
         super().reset(seed=seed)
         users = (options or {}).get("users")
         self._world.reset(self._drawn() if users is None else self._checked(users))
@@ -168,7 +168,7 @@ class LogEnv(gymnasium.Env[dict[str, Any], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Meet a new user: `options={"user": row}`, or a drawn one."""
+        """Start a new user: `options={"user": row}`, or one drawn at random."""
         super().reset(seed=seed)
         self._many.np_random = self.np_random
         user = (options or {}).get("user")

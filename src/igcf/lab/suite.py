@@ -88,7 +88,7 @@ def play_suite(
     *,
     seed: int = 0,
     execution: Execution,
-    tell: Callable[[str], None] = lambda sentence: None,
+    report: Callable[[str], None] = lambda sentence: None,
 ) -> Scores:
     """Play all agents in all environments of a suite; an environment without its log is left out with a note."""
     found: Scores = {}
@@ -96,11 +96,11 @@ def play_suite(
         try:
             data = load_dataset(entry.dataset)
         except DataError as error:
-            tell(f"left out: {entry.name}: {error}")
+            report(f"left out: {entry.name}: {error}")
             continue
         protocol, slate = KINDS[entry.kind]
         setup = setup_for(data, protocol, slate=slate, **entry.sizes)
-        tell(f"{entry.name}: {setup.sentence}")
+        report(f"{entry.name}: {setup.sentence}")
         results = evaluate(data, setup, agents, seeds=[seed], execution=execution)
         found[entry.name] = dict(_scores(results, entry.kind, agents, data.fingerprint()))
     if not found:
@@ -161,16 +161,16 @@ def results_file(suite: str, agent: str, scores: Scores, *, seed: int = 0) -> Js
 
 def differences(document: Json, scores: Scores) -> list[str]:
     """Say in which environments a results file is not what its agent gets now."""
-    told = []
+    wrong = []
     for name, was in document["environments"].items():
         found = scores.get(name, {}).get(document["agent"])
         if found is None:
-            told.append(f"{name}: not played here")
+            wrong.append(f"{name}: not played here")
         elif (found.document["shown"], found.document["score"]) != (was["shown"], was["score"]):
             reason = "" if found.document["log"] == was["log"] else "; the log is another one"
             reason += "" if document["code"] == code_version() else "; the code or a package is of another version"
-            told.append(f"{name}: {found.document['score']:.4f} now, {was['score']:.4f} in the file{reason}")
-    return told
+            wrong.append(f"{name}: {found.document['score']:.4f} now, {was['score']:.4f} in the file{reason}")
+    return wrong
 
 
 def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:

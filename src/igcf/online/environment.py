@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.errors import ConfigError
 
 BLOCK = 512
 """Users in lock-step at a time, so that thousands of users fit in memory."""
@@ -54,7 +55,7 @@ class Environment:
     rows: IntArray
     """Items shown so far, (users, rounds, slate); -1 in rounds to come."""
     values: Float32Array
-    """What they drew, in the units of the log; NaN: no reaction."""
+    """Reactions to them, in the units of the log; NaN: no reaction."""
     round: int
     """Number of rounds so far."""
 
@@ -73,7 +74,7 @@ class Environment:
                 rounds evenly among them: the tastes change from one to the next, unknown to the learner.
             rounds: rounds per user.
             slate: items per round; all of them are observed.
-            available: (users, items), which items may be shown to whom; all by default.
+            available: (users, items), items that each user may be shown; all by default.
         """
         self.truth = (truth,) if isinstance(truth, np.ndarray) else tuple(truth)
         self.rounds, self.slate, self.limit = rounds, slate, available
@@ -88,10 +89,15 @@ class Environment:
         self.available = everything if self.limit is None else self.limit[users]
 
     def step(self, rows: IntArray) -> Float32Array:
-        """Show each user the items at `rows`, (users, slate), and return what they draw.
+        """Show each user the items at `rows`, (users, slate), and return their reactions.
 
-        An item that is not available, or that stands twice in a slate, draws no reaction.
+        An item that is not available, or that appears twice in a slate, gets no reaction.
         """
+        if rows.shape != self.rows[:, 0].shape or rows.min() < 0 or rows.max() >= self.n_items:
+            raise ConfigError(
+                f"items of shape {rows.shape}, {rows.min()} to {rows.max()}; expected shape {self.rows[:, 0].shape} "
+                f"(users, slate), rows 0 to {self.n_items - 1} of the catalogue"
+            )
         table, every = self.truth[self.round * len(self.truth) // self.rounds], np.arange(len(rows))
         seen = self.values[:, self.round]
         for slot, chosen in enumerate(rows.T):
@@ -115,21 +121,21 @@ class Environment:
     def play(
         self, learner: Learner, *, rng: np.random.Generator, begun: Callable[[IntArray], None] | None = None
     ) -> Shown:
-        """Let `learner` meet all users, a block of them in lock-step at a time.
+        """Let `learner` recommend to all users, a block of them in lock-step at a time.
 
         Args:
-            learner: recommends and learns; one with a method `meet` is given the environment before each block.
+            learner: recommends and learns; one with a method `attach` is given the environment before each block.
             rng: random numbers of draws and ties.
             begun: called with the rows of each block's users before their first round.
         """
-        meet: Callable[[Environment], None] | None = getattr(learner, "meet", None)
+        attach: Callable[[Environment], None] | None = getattr(learner, "attach", None)
         shape = (self.n_users, self.rounds, self.slate)
         shown = Shown(np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32))
         for start in range(0, self.n_users, BLOCK):
             users = np.arange(start, min(start + BLOCK, self.n_users))
             self.reset(users)
-            if meet is not None:
-                meet(self)
+            if attach is not None:
+                attach(self)
             learner.begin(len(users), rng=rng)
             if begun is not None:
                 begun(users)

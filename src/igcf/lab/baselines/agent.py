@@ -17,7 +17,7 @@ class Agent:
         """Learn from the log of the training users, `task.train`; choose on `task.validation`."""
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Meet `n_users` new users. What was learned of the items may be kept, of other users nothing matters."""
+        """Start `n_users` new users. An agent may keep what it learned about items."""
 
     def act(self, observation: dict[str, Any], info: dict[str, Any]) -> IntArray:
         """Return the item row for each user, (users,), or the slate, (users, slate), out of `info["available"]`.
@@ -40,7 +40,7 @@ class AgentLearner:
     def __init__(self, agent: Agent, satisfied: float) -> None:
         self.agent, self._satisfied = agent, satisfied
 
-    def meet(self, environment: Environment) -> None:
+    def attach(self, environment: Environment) -> None:
         """Take observations from this environment."""
         self._environment, self._now = environment, self._seen(environment)
 
@@ -48,13 +48,13 @@ class AgentLearner:
         return environment.observation(), environment.info(self._satisfied)
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Meet new users."""
+        """Start new users."""
         self.agent.begin(n_users, rng=rng)
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Let the agent act."""
         self._actions = np.asarray(self.agent.act(*self._now))
-        return self._actions.reshape(len(available), k)
+        return self._actions.reshape(len(available), -1)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Let the agent learn."""
@@ -84,7 +84,7 @@ class MethodAgent(Agent):
         self._learner = self.method.build(task.refitted() if self.method.is_refitted else task, self.settings, rng)
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
-        """Meet new users."""
+        """Start new users."""
         self._learner.begin(n_users, rng=rng)
 
     def act(self, observation: dict[str, Any], info: dict[str, Any]) -> IntArray:
