@@ -109,7 +109,7 @@ def attributed(model: Model, *, seed: int = 3) -> Model:
     weights = rng.normal(size=(model.dim, encoder.n_columns)) * 0.3 * np.sqrt(np.diagonal(model.prior_cov))[:, None]
     spread = np.diag([0.24, 0.24, 0.16, 0.25, 0.21, 1.0])
     worth = {name: Worth(100.0, 0.5, 0.1) for name in encoder.names}
-    return model.with_attribute_prior(AttributePrior(encoder, weights, np.full_like(weights, 0.1), spread, worth))
+    return model.changed(attribute_prior=AttributePrior(encoder, weights, np.full_like(weights, 0.1), spread, worth))
 
 
 def contextual(model: Model, *, seed: int = 5) -> Model:
@@ -125,4 +125,4 @@ def contextual(model: Model, *, seed: int = 5) -> Model:
     weights = np.random.default_rng(seed).normal(size=(model.dim, encoder.n_columns)) * 0.3
     worth = {name: Worth(100.0, 0.5, 0.1) for name in encoder.names}
     p = encoder.n_columns
-    return model.with_context_effect(AttributePrior(encoder, weights, np.full_like(weights, 0.1), np.eye(p), worth))
+    return model.changed(context_effect=AttributePrior(encoder, weights, np.full_like(weights, 0.1), np.eye(p), worth))

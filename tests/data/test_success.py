@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from igcf.data import Interactions, success_in, what_is_a_success
+from igcf.data import Interactions, Success, success_in
 from igcf.errors import DataError
+
+
+def success_of(values: np.ndarray, satisfied: float | None = None) -> Success:
+    return success_in(Interactions.from_arrays(range(len(values)), range(len(values)), values), satisfied)
 
 
 def repeated(**counts: int) -> np.ndarray:
@@ -27,30 +31,30 @@ def repeated(**counts: int) -> np.ndarray:
     ],
 )
 def test_the_threshold_divides_the_upper_values_most_evenly(values: np.ndarray, threshold: float) -> None:
-    assert what_is_a_success(values).threshold == threshold
+    assert success_of(values).threshold == threshold
 
 
 def test_one_value_means_that_every_reaction_is_a_success() -> None:
-    found = what_is_a_success(np.ones(7))
+    found = success_of(np.ones(7))
     assert found.is_implicit
     assert (found.threshold, found.warning) == (1.0, None)
     assert found.sentence == "satisfied: every reaction, 7 of 7 reactions (100 %)"
 
 
 def test_the_sentence_tells_threshold_count_and_share() -> None:
-    found = what_is_a_success(repeated(v1=500, v2=700), 2)
+    found = success_of(repeated(v1=500, v2=700), 2)
     assert found.sentence == "satisfied: value >= 2, 700 of 1,200 reactions (58.3 %)"
 
 
 @pytest.mark.parametrize("satisfied", [1.0, -3.0, 5.5])
 def test_a_threshold_that_none_or_all_reach_is_refused_with_the_range(satisfied: float) -> None:
     with pytest.raises(DataError, match="the values lie between 1 and 5, pass another satisfied="):
-        what_is_a_success(np.array([1.0, 3.0, 5.0]), satisfied)
+        success_of(np.array([1.0, 3.0, 5.0]), satisfied)
 
 
 @pytest.mark.parametrize(("ones", "word"), [(1, "only 1.0 %"), (99, "as many as 99.0 %")])
 def test_a_share_near_none_or_all_is_warned_about(ones: int, word: str) -> None:
-    warning = what_is_a_success(repeated(v0=100 - ones, v1=ones)).warning
+    warning = success_of(repeated(v0=100 - ones, v1=ones)).warning
     assert warning is not None
     assert warning.startswith(word)
 
@@ -65,6 +69,6 @@ def test_a_data_set_known_by_name_keeps_its_threshold() -> None:
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=2, max_size=300).filter(lambda each: len(set(each)) > 1))
 def test_every_log_of_several_values_has_successes_and_failures(values: list[float]) -> None:
-    found = what_is_a_success(np.array(values))
+    found = success_of(np.array(values))
     assert 0 < found.n_successes < len(values)
     assert found.n_successes == sum(value >= found.threshold for value in values)

@@ -28,7 +28,7 @@ def genre_model(n_items: int = 120) -> Model:
         prior_cov=np.diag([0.5, 1.0]),
         reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
     )
-    return model.with_content(fit_content(model))
+    return model.changed(content=fit_content(model))
 
 
 def test_a_new_item_has_the_taste_of_its_category() -> None:

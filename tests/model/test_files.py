@@ -59,7 +59,7 @@ def test_neighbours_and_times_are_saved_and_loaded(tmp_path: Path) -> None:
         10.0,
         rng.normal(size=(30, 5)).astype(np.float32),
     )
-    model = two_channel_model().with_neighbours(own)
+    model = two_channel_model().changed(neighbours=own)
     model.appeared = np.arange(30)
     model.save(tmp_path / "model")
     loaded = Model.load(tmp_path / "model")
@@ -81,7 +81,7 @@ def test_neighbours_that_do_not_fit_are_refused(part: str) -> None:
         "means": np.zeros(30, dtype=np.float32),
     }
     with pytest.raises(ModelError, match="neighbours"):
-        two_channel_model(29).with_neighbours(Neighbours(**arrays, mix=0.2, penalty=30.0))
+        two_channel_model(29).changed(neighbours=Neighbours(**arrays, mix=0.2, penalty=30.0))
     arrays[part] = arrays[part][:-1]
     with pytest.raises(ModelError, match="neighbours have"):
         Neighbours(**arrays, mix=0.2, penalty=30.0)

@@ -23,7 +23,7 @@ def value_of(model: Model) -> float:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_without_attributes_every_bit_is_as_before(model: Model) -> None:
-    before = igcf.Recommender(model.with_attribute_prior(None))
+    before = igcf.Recommender(model.changed(attribute_prior=None))
     for given in (None, {}, {"gender": "unknown"}, {"country": None}):
         now = igcf.Recommender(model)
         a, b = before.session(), now.session(attributes=given)
@@ -120,7 +120,7 @@ def test_the_prior_of_a_model_is_saved_and_damaged_ones_are_refused(tmp_path: Pa
     a, b = (igcf.Recommender(each).session(attributes=ANN).belief for each in (model, loaded))
     np.testing.assert_array_equal(a.mean, b.mean)
     with pytest.raises(igcf.errors.ModelError, match="attribute prior"):
-        random_model(dim=3).with_attribute_prior(own)
+        random_model(dim=3).changed(attribute_prior=own)
 
 
 def test_a_session_at_its_own_prior_is_that_prior() -> None:

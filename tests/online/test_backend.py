@@ -127,7 +127,7 @@ def test_a_history_is_learned_alike(seed: int, n: int, dim: int, make: Callable[
     """Channels that share a block or not, items that come again, reactions that reveal nothing or count less."""
     rng = np.random.default_rng(seed)
     model = make(30, dim, seed=seed)
-    model = model.used_as(Usage(is_ordered=is_monotone))
+    model = model.changed(usage=Usage(is_ordered=is_monotone))
     rows, values = rng.integers(30, size=n).tolist(), rng.choice([1.0, 3.0, 4.0, 5.0, np.nan], size=n).tolist()
     forgetting = 1.0 if is_monotone else float(rng.choice([1.0, 0.9]))
 

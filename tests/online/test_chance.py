@@ -109,7 +109,7 @@ def test_taking_back_restores_what_was(form: str) -> None:
 def test_a_model_keeps_its_usage_in_its_folder(tmp_path: object) -> None:
     parts = PolicyChoice("ucb", 0.1), Calibration(1.1, 0.2, 0.9)
     usage = Usage("hit", *parts, is_ordered=True, record_temperature=RecordTemperature(4.0, 0.5))
-    model = random_model().used_as(usage)
+    model = random_model().changed(usage=usage)
     folder = f"{tmp_path}/model"
     model.save(folder)
     assert Model.load(folder).usage == usage
@@ -127,14 +127,14 @@ def counted_model(reactions: np.ndarray) -> Model:
     model = ensemble_model()
     model.reactions = reactions
     shares = SharePrior(-0.2, 0.0, 6.0, 1.0 / (1.0 + np.exp(0.2)), 6.0)
-    return model.used_as(replace(model.usage, calibration=Calibration(shares=shares)))
+    return model.changed(usage=replace(model.usage, calibration=Calibration(shares=shares)))
 
 
 def test_intervals_of_items_that_differ_in_their_reactions_alone_narrow_with_them() -> None:
     times = np.arange(ensemble_model().n_items)
     model = counted_model(np.stack([5 * times, 3 * times], axis=1))
     alike = [replace(each, vectors=np.tile(each.vectors[3], (model.n_items, 1))) for each in model.channels]
-    session = Recommender(model._changed(channels=alike)).session()
+    session = Recommender(model.changed(channels=alike)).session()
     chance, low, high = session.chances()
     assert (low <= chance).all()
     assert (chance <= high).all()
@@ -144,8 +144,8 @@ def test_intervals_of_items_that_differ_in_their_reactions_alone_narrow_with_the
 
 def test_a_new_item_s_chance_follows_its_reactions_and_never_rises_with_a_failure() -> None:
     n = ensemble_model().n_items
-    model = counted_model(np.full((n, 2), [20, 10]))._changed(titles=[f"Film {row}" for row in range(n)])
-    recommender = Recommender(model.with_content(fit_content(model)), exposure=Exposure(share=0.0))
+    model = counted_model(np.full((n, 2), [20, 10])).changed(titles=[f"Film {row}" for row in range(n)])
+    recommender = Recommender(model.changed(content=fit_content(model)), exposure=Exposure(share=0.0))
     recommender.add_items([{"id": "new"}])
     someone, told = recommender.session(), []
     for number in range(30):

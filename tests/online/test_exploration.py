@@ -25,7 +25,7 @@ RULES = [
 
 
 def model_with_categories(n_items: int = 14) -> igcf.Model:
-    return two_channel_model(n_items, 3)._changed(categories=[("a",) if row % 3 else ("b",) for row in range(n_items)])
+    return two_channel_model(n_items, 3).changed(categories=[("a",) if row % 3 else ("b",) for row in range(n_items)])
 
 
 def answers(session: igcf.Session, k: int, **asked: object) -> list[list[igcf.online.Recommendation]]:
@@ -151,7 +151,7 @@ def test_exploration_keeps_to_candidates_exclusions_and_what_was_seen() -> None:
 def test_caps_hold_whatever_is_drawn_and_leave_as_many_items_as_before() -> None:
     """Items 0 to 3 have both capped labels: drawing two of them uses up what the third slot needs."""
     categories = [("a", "b")] * 4 + [("a",), ("b",), ("c",), ("c",)]
-    model = two_channel_model(8, 3)._changed(categories=categories)
+    model = two_channel_model(8, 3).changed(categories=categories)
     session = igcf.Recommender(model, igcf.Greedy(), explore=1.0).session()
     rules = igcf.Rules.parse({"caps": {"a": 1, "b": 1, "c": 1}, "filter": {"none": []}})
     most = max(n for n in (1, 2, 3) if _can(session, n, rules))

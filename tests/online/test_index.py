@@ -180,7 +180,7 @@ def test_a_user_without_items_left_is_told_so() -> None:
 
 
 def test_a_logged_record_with_neighbours_is_scored_in_full() -> None:
-    model = random_experts(N_ITEMS, 6, 5).with_neighbours(random_neighbours(N_ITEMS, 5))
+    model = random_experts(N_ITEMS, 6, 5).changed(neighbours=random_neighbours(N_ITEMS, 5))
     logged = [(str(row), 5.0) for row in range(0, 60, 3)]
     found, exact = (
         igcf.Recommender(model, igcf.Ucb(0.5), index=index).session(logged=logged).recommend(10)

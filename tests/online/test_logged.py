@@ -57,10 +57,12 @@ def rounded(model: Model) -> Model:
 
 LINEAR = [rounded(random_model(30, 4)), rounded(random_model(30, 5, singular=True)), two_channel_model(30, 4)]
 TEMPERED = (
-    ensemble_model(30, 3).with_neighbours(neighbours()).used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))
+    ensemble_model(30, 3)
+    .changed(neighbours=neighbours())
+    .changed(usage=Usage(record_temperature=RecordTemperature(4.0, 0.5)))
 )
-ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).with_neighbours(neighbours()), TEMPERED]
-ALL += [ensemble_model(30, 3).with_neighbours(filtered(mix)) for mix in (0.3, 0.0)]
+ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).changed(neighbours=neighbours()), TEMPERED]
+ALL += [ensemble_model(30, 3).changed(neighbours=filtered(mix)) for mix in (0.3, 0.0)]
 
 
 def record_of(model: Model, weight: float, later: Sequence[int] = ()) -> Record:
@@ -121,15 +123,15 @@ def test_the_temperatures_of_records_divide_their_evidence() -> None:
     record = record_of(model, 0.3, (0, 2))
     factors = {"identity": 4.0, "logit": 0.5}
     noisier = [replace(channel, noise_var=channel.noise_var * factors[channel.link]) for channel in model.channels]
-    expected = logged_evidence(model._changed(channels=noisier)).belief(record)
-    found = logged_evidence(model.used_as(Usage(record_temperature=RecordTemperature(4.0, 0.5)))).belief(record)
+    expected = logged_evidence(model.changed(channels=noisier)).belief(record)
+    found = logged_evidence(model.changed(usage=Usage(record_temperature=RecordTemperature(4.0, 0.5)))).belief(record)
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(found.cov, expected.cov)
 
 
 def test_shown_reactions_keep_their_evidence_whatever_the_temperatures_of_records() -> None:
     for model in (ensemble_model(30, 3), two_channel_model(30, 4)):
-        other = model.used_as(Usage(record_temperature=RecordTemperature(8.0, 8.0)))
+        other = model.changed(usage=Usage(record_temperature=RecordTemperature(8.0, 8.0)))
         one, two = (belief_from_history(each, [5, 9], [5.0, 1.0], 1.0) for each in (model, other))
         np.testing.assert_array_equal(one.mean, two.mean)
         np.testing.assert_array_equal(one.cov, two.cov)
@@ -436,7 +438,7 @@ def test_every_selection_counts_the_offset(
     model: Model, n_shown: int, policy: Policy, loops: NumpyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "loops", loops)
-    session = Recommender(model.with_neighbours(neighbours(mix=3.0)), policy).session(logged=LOGGED)
+    session = Recommender(model.changed(neighbours=neighbours(mix=3.0)), policy).session(logged=LOGGED)
     for row in range(21, 21 + n_shown):
         session.observe(f"item-{row}", 4.0)
     means, stds = session.moments()
@@ -537,7 +539,7 @@ def test_neighbours_predict_as_their_weights_say() -> None:
 
 def test_the_low_pass_filter_adds_the_projection_of_the_record_over_the_root_of_its_length() -> None:
     """Items 3, 1 and 20 satisfied and 8 did not; with a mix of 0 the filter alone moves the expected rewards."""
-    model, liked = ensemble_model(30, 3).with_neighbours(filtered(0.0)), np.array([3, 1, 20])
+    model, liked = ensemble_model(30, 3).changed(neighbours=filtered(0.0)), np.array([3, 1, 20])
     assert model.neighbours is not None
     assert model.neighbours.low_pass is not None
     projection = model.neighbours.low_pass @ model.neighbours.low_pass.T

@@ -193,4 +193,4 @@ def test_without_the_rule_a_failure_can_raise_an_item() -> None:
 
 def used_for_liking(model: Model) -> Model:
     """The same model with the objective liking."""
-    return model.used_as(replace(model.usage, objective="liking"))
+    return model.changed(usage=replace(model.usage, objective="liking"))

@@ -339,8 +339,8 @@ def test_failures_never_raise_a_new_item_above_what_the_successes_alone_say(obje
     model = ensemble_model(60, seed=seed)
     terms = model.terms if objective == "hit" else [Term(0.05, (0,)), Term(0.05, (2, 3)), Term(0.9, (3,))]
     categories = [("comedy",) if row % 2 else ("horror",) for row in range(60)]
-    model = model._changed(categories=categories, terms=terms, usage=Usage(objective))
-    model, likers = model.with_content(fit_content(model)), {3, 8, 9}
+    model = model.changed(categories=categories, terms=terms, usage=Usage(objective))
+    model, likers = model.changed(content=fit_content(model)), {3, 8, 9}
 
     def means(users: Iterable[int]) -> list[float]:
         recommender, found = igcf.Recommender(model, igcf.Greedy(), exposure=NEVER), []

@@ -51,8 +51,8 @@ def described(model: Model) -> Model:
     """Give every other item a category, all a margin, and the model a content prior."""
     categories = [("comedy",) if row % 2 else ("horror",) for row in range(model.n_items)]
     margins = {"margin": np.arange(1.0, model.n_items + 1.0)}
-    model = model._changed(categories=categories, attributes=Attributes(model.n_items, numbers=margins))
-    return contextual(attributed(model.with_content(fit_content(model))))
+    model = model.changed(categories=categories, attributes=Attributes(model.n_items, numbers=margins))
+    return contextual(attributed(model.changed(content=fit_content(model))))
 
 
 MODELS = [described(two_channel_model(16, 3)), described(ensemble_model(16, 3))]

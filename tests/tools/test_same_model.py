@@ -24,7 +24,7 @@ def test_a_model_does_not_differ_from_itself(model: Model) -> None:
 def test_turned_axes_are_no_difference_and_other_vectors_are(model: Model) -> None:
     first, *others = model.channels
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(first.vectors.shape[1],) * 2))[0].astype(np.float32)
-    same = model.with_neighbours(model.neighbours)
+    same = model.changed(neighbours=model.neighbours)
     same.channels = (replace(first, vectors=first.vectors @ turned), *others)
     assert gram_difference(model, same) < 1e-6
     same.channels = (replace(first, vectors=1.1 * first.vectors), *others)
@@ -35,5 +35,5 @@ def test_the_map_between_items_is_compared_whatever_the_order_of_its_sources(mod
     own = model.neighbours
     assert own is not None
     backwards = replace(own, sources=own.sources[:, ::-1], weights=own.weights[:, ::-1])
-    assert map_difference(model, model.with_neighbours(backwards)) == 0.0
-    assert map_difference(model, model.with_neighbours(replace(own, weights=own.weights * 2))) == pytest.approx(1.0)
+    assert map_difference(model, model.changed(neighbours=backwards)) == 0.0
+    assert map_difference(model, model.changed(neighbours=replace(own, weights=own.weights * 2))) == pytest.approx(1.0)

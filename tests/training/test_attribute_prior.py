@@ -102,7 +102,7 @@ def test_shuffled_attributes_get_no_weight() -> None:
     shuffled = [own.data.user_ids[n] for n in np.random.default_rng(1).permutation(own.data.n_users)]
     prior = fit_attributes(vectors, own.data.users, shuffled).prior
     assert prior.encoder.names == ()
-    session = igcf.Recommender(own.model.with_attribute_prior(prior)).session()
+    session = igcf.Recommender(own.model.changed(attribute_prior=prior)).session()
     np.testing.assert_array_equal(session.belief.mean, own.model.prior_mean)
 
 
@@ -119,7 +119,7 @@ def test_intervals_of_the_weights_cover_as_often_as_they_say() -> None:
 
 def test_the_first_round_gains_most_of_what_the_true_prior_would() -> None:
     own, later = world(1500), world(3000, seed=0)
-    model = own.model.with_attribute_prior(prior_of(own))
+    model = own.model.changed(attribute_prior=prior_of(own))
     recommender = igcf.Recommender(model, igcf.Greedy())
     vectors = model.item_vectors.astype(float)
     gains = []
@@ -175,7 +175,7 @@ def test_the_share_of_the_weights_follows_what_played_users_gain_from(true_share
     if not true_share:
         assert found.encoder.names == ()
         assert worth_lines(found)[-1].endswith("no attribute is used")
-        session = igcf.Recommender(own.model.with_attribute_prior(found)).session(attributes={"country": "nz"})
+        session = igcf.Recommender(own.model.changed(attribute_prior=found)).session(attributes={"country": "nz"})
         np.testing.assert_array_equal(session.belief.mean, own.model.prior_mean)
     else:
         assert found.played.gain > 2 * found.played.error

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from igcf.data.success import what_is_a_success
+from igcf.data import Interactions, success_in
 from igcf.model import Model, Reward
 from tests.web.conftest import Serve, Server, Visit, Visitor
 from tests.web.test_access import PHONE
@@ -25,7 +25,7 @@ def plays_model() -> Model:
     """Scenes as directions of taste; values are plays with a long tail."""
     rng = np.random.default_rng(0)
     plays = np.floor(rng.lognormal(3.0, 1.5, size=4_000)) + 1.0
-    success = what_is_a_success(plays)
+    success = success_in(Interactions.from_arrays(range(len(plays)), range(len(plays)), plays))
     fame = np.tile(np.linspace(0.5, 0.3, 12), 3)
     scenes = np.repeat(np.eye(3), 12, axis=0) + rng.normal(size=(36, 3)) * 0.05
     return Model(

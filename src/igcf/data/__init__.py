@@ -3,7 +3,7 @@
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.registry import DATASETS, DatasetInfo, dataset_info, default_data_dir, find_dataset, load_dataset
 from igcf.data.splits import ColdStart, TasteDrift, cold_start, taste_drift
-from igcf.data.success import Success, success_in, what_is_a_success
+from igcf.data.success import Success, success_in
 from igcf.data.synthetic import SyntheticWorld, synthetic_catalogue, synthetic_world
 
 __all__ = [
@@ -24,5 +24,4 @@ __all__ = [
     "synthetic_catalogue",
     "synthetic_world",
     "taste_drift",
-    "what_is_a_success",
 ]

@@ -207,7 +207,7 @@ def validate(
     Args:
         path: a text file (`.csv`, `.tsv`, `.dat`, `.txt`, also compressed), a Parquet file, or a folder of those.
         columns: how the log is read; what is left out is found.
-        satisfied: smallest value of a success; None: chosen from the values (`what_is_a_success`).
+        satisfied: smallest value of a success; None: chosen from the values (`success_in`).
         items: a table of the items, to be checked beside the log.
     """
     from igcf.data.reading import read_files

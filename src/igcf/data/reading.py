@@ -15,7 +15,7 @@ from igcf.data.findings import SHOWN_ROWS, Findings, Piece, check_ids
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.layout import LogLayout, find_layout
 from igcf.data.log_files import PIECE_ROWS, LogFiles, as_polars
-from igcf.data.success import unrated_spike
+from igcf.data.success import levels_of, unrated_spike
 from igcf.data.text_tables import SAMPLE_ROWS
 from igcf.errors import DataError
 
@@ -299,8 +299,7 @@ class Builder:
         findings, layout = self._findings, self._reader.layout
         known = values[~np.isnan(values)]
         if layout.value is not None and len(known) > 1:
-            found = pl.Series("level", known).value_counts().sort("level")  # np.unique would sort all rows
-            levels, counts = found["level"].to_numpy(), found["count"].to_numpy()
+            levels, counts = levels_of(known)
             if len(levels) == 1:
                 message = f"{layout.value!r} is {levels[0]:g} in every row: every reaction counts as a success"
                 findings.add("constant-value", message, len(known))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import polars as pl
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
@@ -75,12 +75,34 @@ class Success:
         }
 
 
-def success_in(data: Interactions, satisfied: float | None = None) -> Success:
-    """Return what counts as a success in a log: `satisfied` and above, or what `what_is_a_success` finds.
+def levels_of(values: Float32Array) -> tuple[Float32Array, IntArray]:
+    """Return the distinct values, ascending and NaN last, and how often each occurs."""
+    found = pl.Series("level", values).value_counts().sort("level")  # np.unique would sort all values
+    return found["level"].to_numpy(), found["count"].to_numpy().astype(np.int64)
 
-    A data set that igcf knows by name has its documented threshold.
+
+def success_in(
+    data: Interactions, satisfied: float | None = None, *, levels: tuple[Float32Array, IntArray] | None = None
+) -> Success:
+    """Choose the threshold of success of a log, or check the one that is given.
+
+    A data set that igcf knows by name has its documented threshold. For any other log:
+
+    - One distinct value: implicit feedback, every reaction is a success.
+    - Otherwise, of the values above the middle of the range, the one that divides the reactions most evenly.
+    - Where less than a tenth of the reactions reaches it (counts, durations), the same among all values above the
+      smallest; that is the median. With more than a hundred distinct values it is rounded to two digits.
+
+    Args:
+        data: The log.
+        satisfied: The threshold, where the caller has one; it is refused where no reaction reaches it, or all do.
+        levels: Distinct values of the log and their counts, where they are known (`levels_of`).
     """
-    return success_from(data, *np.unique(data.values, return_counts=True), satisfied)
+    values, counts = levels_of(data.values) if levels is None else levels
+    info = known_dataset(data)
+    if satisfied is None and info is not None and len(values) > 1:
+        satisfied = info.satisfied
+    return _success(values.astype(np.float64), counts, satisfied)
 
 
 def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[str, int] | None:
@@ -115,29 +137,6 @@ def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[
             )
             return message, int(counts[place])
     return None
-
-
-def what_is_a_success(values: npt.NDArray[np.floating], satisfied: float | None = None) -> Success:
-    """Choose the threshold of success from the values of a log, or check the one that is given.
-
-    - One distinct value: implicit feedback, every reaction is a success.
-    - Otherwise, of the values above the middle of the range, the one that divides the reactions most evenly.
-    - Where less than a tenth of the reactions reaches it (counts, durations), the same among all values above the
-      smallest; that is the median. With more than a hundred distinct values it is rounded to two digits.
-
-    Args:
-        values: Values of the reactions, finite.
-        satisfied: The threshold, where the caller has one; it is refused where no reaction reaches it, or all do.
-    """
-    return _success(*np.unique(np.asarray(values, dtype=np.float64), return_counts=True), satisfied)
-
-
-def success_from(data: Interactions, levels: Float32Array, counts: IntArray, satisfied: float | None = None) -> Success:
-    """Return what `success_in` does from the distinct values of a log and their numbers; its rows are not read."""
-    info = known_dataset(data)
-    if satisfied is None and info is not None and len(levels) > 1:
-        satisfied = info.satisfied
-    return _success(levels.astype(np.float64), counts, satisfied)
 
 
 def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> Success:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 RESERVED_KIND = "skip"
 """Kind of feedback that teaches nothing: the item is put aside for a while."""
-
-
 LARGEST_NUMBER = 1e9
 """Products of three such numbers are still finite in single precision."""
 
@@ -54,24 +52,19 @@ def check_shapes(model: "Model") -> None:
             raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {first.shape}")
     if len(set(model.item_ids)) != n:
         raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
-    check_additions(model, n)
+    _check_additions(model, n, d)
+
+
+def _check_additions(model: "Model", n: int, d: int) -> None:
+    """Refuse added items that are not the last ones, priors of another model, and terms that are not usable."""
+    rows = model.added
+    if len(rows) and not np.array_equal(rows, np.arange(n - len(rows), n)):
+        raise ModelError(f"added has rows {rows.tolist()[:5]}; expected the last rows of {n} in ascending order")
+    if model.content is not None:
+        model.content.check([channel.vectors.shape[1] for channel in model.channels])
     for each in (model.attribute_prior, model.context_effect):
         if each is not None:
             each.check(d)
-    _check_terms(model)
-
-
-def check_additions(model: "Model", n_items: int) -> None:
-    """Refuse added items that are not the last ones, and a content prior of another model."""
-    rows = model.added
-    if len(rows) and not np.array_equal(rows, np.arange(n_items - len(rows), n_items)):
-        raise ModelError(f"added has rows {rows.tolist()[:5]}; expected the last rows of {n_items} in ascending order")
-    if model.content is not None:
-        model.content.check([channel.vectors.shape[1] for channel in model.channels])
-
-
-def _check_terms(model: "Model") -> None:
-    """Refuse terms with weights that are not numbers, and channels that do not exist."""
     for term in model.terms:
         if isinstance(term.weight, bool) or not isinstance(term.weight, int | float) or not isfinite(term.weight):
             raise ModelError(f"a term has the weight {term.weight!r}; expected a finite number")

@@ -129,12 +129,7 @@ def saved_metadata(folder: Path) -> dict[str, Any]:
 
 def model_id(folder: Path) -> str:
     """Return a short name of the exact contents, from `meta.json` alone."""
-    return full_checksum(folder)[:12]
-
-
-def full_checksum(folder: Path) -> str:
-    """Return the checksum of the exact contents, from `meta.json` alone."""
-    return str(_read_meta(folder)["checksum"])
+    return str(_read_meta(folder)["checksum"])[:12]
 
 
 def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:

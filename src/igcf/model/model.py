@@ -202,7 +202,7 @@ class Model:
         if not len(self.added):
             return self
         n = self.n_trained
-        return self._changed(
+        return self.changed(
             channels=[replace(each, vectors=each.vectors[:n], noise_var=each.noise_var[:n]) for each in self.channels],
             item_variances=self.item_variances[:n],
             reactions=None if self.reactions is None else self.reactions[:n],
@@ -305,27 +305,11 @@ class Model:
         channels = self.channels
         if noise_var is not None:
             channels = (replace(channels[0], noise_var=np.full(self.n_items, float(noise_var))), *channels[1:])
-        return self._changed(channels=channels, prior_mean=mean, prior_cov=cov)
+        return self.changed(channels=channels, prior_mean=mean, prior_cov=cov)
 
-    def with_neighbours(self, neighbours: Neighbours | None) -> "Model":
-        """Return the same model with another map between items, or without one."""
-        return self._changed(neighbours=neighbours)
-
-    def with_content(self, content: ContentPrior | None) -> "Model":
-        """Return the same model with another content prior, or without one."""
-        return self._changed(content=content)
-
-    def with_attribute_prior(self, prior: AttributePrior | None) -> "Model":
-        """Return the same model with another attribute prior, or without one."""
-        other = self._copied(attribute_prior=prior)
-        check_shapes(other)
-        return other
-
-    def with_context_effect(self, effect: AttributePrior | None) -> "Model":
-        """Return the same model with another effect of the context of a request, or without one."""
-        other = self._copied(context_effect=effect)
-        check_shapes(other)
-        return other
+    def changed(self, **parts: Any) -> "Model":
+        """Return a model with other parts, named as in the constructor, in place of its own; all are checked again."""
+        return Model(**({name: getattr(self, name) for name in PARTS} | parts))
 
     def with_catalogue(self, catalogue: Catalogue) -> "Model":
         """Return the same model with its items described as in `catalogue`."""
@@ -351,14 +335,6 @@ class Model:
         if len(self.added):
             other.__dict__["trained"] = self.trained
         return other
-
-    def _changed(self, **parts: Any) -> "Model":
-        """Return a model with other parts in place of its own; all are checked again."""
-        return Model(**({name: getattr(self, name) for name in PARTS} | parts))
-
-    def used_as(self, usage: Usage) -> "Model":
-        """Return the same model with another usage; arrays are shared."""
-        return self._copied(usage=usage)
 
     def _copied(self, **parts: Any) -> "Model":
         """Return a copy with some other parts, which are not checked; nothing computed from the old ones stays."""

@@ -128,7 +128,7 @@ def with_items(model: "Model", items: Iterable[Item | Mapping[str, Any]]) -> "Mo
         vectors = np.vstack([channel.vectors, priors.vectors(number).astype(np.float32)])
         channels.append(replace(channel, vectors=vectors, noise_var=np.concatenate([channel.noise_var, noise])))
     catalogue, n_new = model.catalogue.appended(new), len(new)
-    longer = model._changed(
+    longer = model.changed(
         channels=channels,
         item_variances=np.pad(model.item_variances, ((0, n_new), (0, 0))),
         item_ids=catalogue.item_ids,

@@ -45,7 +45,7 @@ class Reward:
 
     @classmethod
     def from_log(cls, values: npt.NDArray[np.floating], kind: RewardKind, threshold: float) -> "Reward":
-        """Build the reward of a log with these values; `igcf.data.what_is_a_success` chooses the threshold."""
+        """Build the reward of a log with these values; `igcf.data.success_in` chooses the threshold."""
         low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if len(values) else (0.0, 1.0)
         return cls(kind, float(threshold), low, high)
 

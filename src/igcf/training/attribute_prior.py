@@ -55,7 +55,7 @@ def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model
         return model
     vectors = user_vectors(model, data, seed=seed)
     fit = fit_attributes(vectors, data.users, [data.user_ids[row] for row in vectors.rows.tolist()], seed=seed)
-    return model.with_attribute_prior(with_best_share(model, data, vectors.rows, fit, seed=seed))
+    return model.changed(attribute_prior=with_best_share(model, data, vectors.rows, fit, seed=seed))
 
 
 def drawn_users(rows: IntArray, seed: int) -> IntArray:

@@ -82,7 +82,7 @@ def _curves(model: Model, data: Interactions, prior: AttributePrior) -> FloatArr
     n_open = model.n_items // 4 if available is None else int(available.sum(axis=1).min(initial=model.n_items)) // 2
     given, found = [table.given(user_id) for user_id in data.user_ids], []
     for share in SHARES:
-        learner = ModelLearner(model.with_attribute_prior(replace(prior, share=share)), policy)
+        learner = ModelLearner(model.changed(attribute_prior=replace(prior, share=share)), policy)
         shown = replay(
             learner,
             truth,

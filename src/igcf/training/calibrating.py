@@ -283,9 +283,9 @@ def for_use(model: Model, truth: Float32Array | None, rounds: int, play: Play = 
     """Return the model with the policy and the calibration that validation users decide; neutral ones without them."""
     usage = replace(model.usage, policy=PolicyChoice("ucb", 0.0), is_ordered=True)
     if truth is None:
-        return model.used_as(usage)
+        return model.changed(usage=usage)
     usage = replace(usage, policy=chosen_policy(model, truth, rounds, play))
-    return model.used_as(replace(usage, calibration=calibrated(model.used_as(usage), truth)))
+    return model.changed(usage=replace(usage, calibration=calibrated(model.changed(usage=usage), truth)))
 
 
 def with_own_shares(usage: Usage, model: Model) -> Usage:

@@ -43,7 +43,7 @@ def with_context(model: Model, data: Interactions, *, seed: int = 0) -> Model:
     weights, errors = np.zeros((model.dim, used.n_columns)), np.zeros((model.dim, used.n_columns))
     weights[span.start + live] = found
     errors[span.start + live] = np.sqrt(np.einsum("pq,kqr,pr->kp", projection, covs, projection))
-    return model.with_context_effect(AttributePrior(used, weights, errors, own.T @ own / max(len(own), 1), worth))
+    return model.changed(context_effect=AttributePrior(used, weights, errors, own.T @ own / max(len(own), 1), worth))
 
 
 @dataclass(frozen=True, eq=False)

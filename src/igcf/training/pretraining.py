@@ -11,7 +11,7 @@ from igcf.data.findings import report_of
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.log_files import LogFiles
 from igcf.data.reading import read_files
-from igcf.data.success import Success, success_from, success_in
+from igcf.data.success import Success, success_in
 from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
@@ -117,7 +117,7 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     if log.timestamps is not None and (known := log.timestamps[log.timestamps != MISSING_TIME]).size:
         model.metadata["data"]["until"] = int(known.max())
     model.kinds = checked_kinds(data.kinds)
-    model = with_context(with_attributes(model.with_content(fit_content(model)), log), log)
+    model = with_context(with_attributes(model.changed(content=fit_content(model)), log), log)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model
 
@@ -168,7 +168,7 @@ def _learned_by_workers(
             kept.begin(identity, resume=resume)
         executor = stack.enter_context(open_workers(workers))
         log = shared_log(data, executor, folder)
-        success = success_from(log.catalogue, *log.levels, config.satisfied)
+        success = success_in(log.catalogue, config.satisfied, levels=log.levels)
         kept.begin(identity, resume=True)  # after a log that cannot be read nothing is left to resume
         config = replace(config, satisfied=success.threshold)
         model = fit_experts(log, config, progress=watch, kept=kept)

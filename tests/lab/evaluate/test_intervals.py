@@ -41,7 +41,7 @@ def test_four_of_five_shares_lie_in_their_intervals_in_every_class() -> None:
     reactions, shares = drawn_log(1_500, 1)
     model = ensemble_model(1_500)
     model.reactions = reactions
-    model = model.used_as(replace(model.usage, calibration=Calibration(shares=PRIOR)))
+    model = model.changed(usage=replace(model.usage, calibration=Calibration(shares=PRIOR)))
     rng = np.random.default_rng(2)
     satisfied = rng.random((40, 1_500)) < shares
     truth = np.where(rng.random(satisfied.shape) < 0.5, np.where(satisfied, 5.0, 1.0), np.nan).astype(np.float32)

@@ -191,7 +191,7 @@ def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
     """The first answer of the default model to a user with a logged record."""
     n_logged, k, _ = sizes.logged
     seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
-    model = random_experts(n_items, *sizes.expert_dims, seen=seen).with_neighbours(random_neighbours(n_items, k))
+    model = random_experts(n_items, *sizes.expert_dims, seen=seen).changed(neighbours=random_neighbours(n_items, k))
     recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
     logged = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(n_items)[:n_logged].tolist()]
     answer = f"two experts: first answer from {n_logged} logged reactions"
@@ -247,7 +247,7 @@ def new_items(sizes: Sizes) -> Iterator[Comparison]:
     n_items, turns, run = max(each for each in sizes.items if each[0] <= sizes.logged[2])
     categories = [(f"category {row % 20}",) for row in range(n_items)]
     model = random_experts(n_items, *sizes.expert_dims, categories=categories)
-    model = model.with_content(fit_content(model))
+    model = model.changed(content=fit_content(model))
     growing, n_new = Recommender(model, SHIPPED), n_items // 10
     growing.add_items(new_descriptions(n_items // 100, "unsettled"))
     job = f"two experts: recommend(5) + observe, 1 % of {place(model)} new and not settled"

@@ -96,8 +96,8 @@ def with_random_features(model: Model, n_attributes: int, n_contexts: int, *, se
         spread = np.eye(encoder.n_columns) / 4.0
         return AttributePrior(encoder, weights, np.abs(weights), spread, {})
 
-    own = model.with_attribute_prior(prior("attribute", n_attributes, slice(None)))
-    return own.with_context_effect(prior("context", n_contexts, model.blocks[0][0]))
+    own = model.changed(attribute_prior=prior("attribute", n_attributes, slice(None)))
+    return own.changed(context_effect=prior("context", n_contexts, model.blocks[0][0]))
 
 
 def random_neighbours(n_items: int, k: int, *, seed: int = 4) -> Neighbours:

@@ -81,7 +81,7 @@ def best_record_temperature(model: Model, drawn: Drawn, likelihood_temperature: 
 
 def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model:
     """Return the model with other temperatures of records."""
-    return model.used_as(replace(model.usage, record_temperature=temperature))
+    return model.changed(usage=replace(model.usage, record_temperature=temperature))
 
 
 def best_neighbours(

@@ -7,7 +7,7 @@ from typing import Any
 from igcf.arrays import Float32Array, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
-from igcf.data.success import success_from
+from igcf.data.success import success_in
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
 from igcf.training.calibrating import for_use, with_own_shares
@@ -87,7 +87,7 @@ def fit_experts(
         if config.calibrated:
             say("calibrating the chance", 0, 1)
             usage = for_use(judged, truth, config.validate_rounds, players.successes).usage
-            model = model.used_as(with_own_shares(usage, model))
+            model = model.changed(usage=with_own_shares(usage, model))
         if not config.neighbours or config.objective == "liking":  # neighbours predict hits
             return model
         records = truth if validation is None else drawn_records(validation, config.seed)
@@ -129,7 +129,7 @@ def _for_known_users(
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
     successes = strangers.successes()
     best, ndcg = best_neighbours(judged, successes, drawn, executor)
-    weight, with_it = best_filter(judged.with_neighbours(best), successes, drawn, n_items)
+    weight, with_it = best_filter(judged.changed(neighbours=best), successes, drawn, n_items)
     if of_map is not strangers:
         of_map.say("neighbours of items", 1, 2)
         successes = of_map.successes()
@@ -140,7 +140,7 @@ def _for_known_users(
 
 def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
     """Return the value from which on a reaction is a success."""
-    return success_from(log.catalogue, *log.levels, config.satisfied).threshold
+    return success_in(log.catalogue, config.satisfied, levels=log.levels).threshold
 
 
 def _chosen(
@@ -187,7 +187,7 @@ def _users_to_choose_on(log: SharedLog, config: ExpertsConfig) -> IntArray:
 
 def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -> Model:
     """Return the model with the map between items, and a note of how it was chosen."""
-    noted = model.with_neighbours(neighbours)
+    noted = model.changed(neighbours=neighbours)
     rank = 0 if neighbours.low_pass is None else neighbours.low_pass.shape[1]
     chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix, "filter_rank": rank}
     noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}

@@ -395,7 +395,7 @@ def _without_content(model: Model) -> Model:
         content.noise,
         content.temperature,
     )
-    return model.with_content(flat)
+    return model.changed(content=flat)
 
 
 def hidden_items(data: Interactions, share: float, new: New, seed: int, *, is_validation: bool = False) -> BoolArray:
